@@ -56,6 +56,7 @@ BUILTIN = {
     "bitsandbytes_dequant": Shipped(
         "fourbit", "upstream", "fourbit.upstream_bitsandbytes:DEQUANT_LINEAR", needs.bitsandbytes
     ),
+    "torch_int4": Shipped("fourbit", "upstream", "fourbit.upstream_torch:TORCH_INT4"),
     "kernel_a16w8": Shipped("a16w8", "candidate", "a16w8.triton_providers:KERNEL", needs.GPU),
     "wrapper_a16w8": Shipped("a16w8", "candidate", "a16w8.triton_providers:WRAPPER", needs.GPU),
     "tuned_a16w8": Shipped("a16w8", "candidate", "a16w8.triton_providers:TUNED", needs.GPU),

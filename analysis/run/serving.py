@@ -23,7 +23,7 @@ from ..imports.read import read_table
 from .pipeline import Analysis
 
 _CLASSES = (
-    (r"(nf4|fp4)-", ("int4_wo",)),
+    (r"(nf4|fp4|int4)-|(mx|nv)fp4$", ("int4_wo",)),
     (r"a16w8-", ("int8_wo",)),
     (r"fp8-blockwise|ao-1x128-128x128|ao-linear|mxfp8-(?!quant|moe)", ("fp8", "fp8_static", "fp8_block")),
 )

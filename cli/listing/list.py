@@ -104,7 +104,7 @@ def providers(files: tuple[Path, ...], as_json: bool) -> None:
     """List the implementations that can be timed, and whether each can run on this machine's best device.
 
     The question put to each is a problem of its family with N=K=4096 in bf16; for 4-bit weights M=1, NF4 in blocks of
-    64. A provider that cannot run says why, and what to install where that helps.
+    64 or INT4 in groups of 128. A provider that cannot run says why, and what to install where that helps.
 
     \b
     Examples:

@@ -177,13 +177,15 @@ def suite_of(options: Options) -> Suite:
 
 
 def plan_of(suite: Suite, options: Options) -> "tuple[Cell, ...]":
-    """List the cells of the suite that --filter keeps; note passes that its schemes do not have."""
-    from ...harness.plan.plan import left_out, plan
+    """List the cells of the suite that --filter keeps; note passes that its schemes do not have, and shapes."""
+    from ...harness.plan.plan import left_out, plan, refused
 
     cells = plan(suite, options["filter_expression"])
     if missing := left_out(suite):
         names = ", ".join(f"{pass_} of {scheme}" for scheme, pass_ in missing)
         click.echo(f"note: skipped, because the scheme has no such pass: {names}", err=True)
+    for reason in refused(suite):
+        click.echo(f"note: skipped: {reason}", err=True)
     return cells
 
 

@@ -86,24 +86,44 @@ class Task:
 def plan(suite: Suite, filter_expression: str = "") -> tuple[Cell, ...]:
     """List the cells of a suite: problems of one weight are neighbours (by rising M), and so are cells of one problem.
 
-    Passes that a scheme does not have are excluded, see `left_out`. `filter_expression` is a pandas query over
-    `MODEL_FIELDS`, such as "M <= 64 and model.str.startswith('llama')". Raises UsageError for what no scheme of the
-    suite can store, and where no cell is left.
+    Passes that a scheme does not have are excluded, see `left_out`, and shapes that it cannot store, see `refused`.
+    `filter_expression` is a pandas query over `MODEL_FIELDS`, such as "M <= 64 and model.str.startswith('llama')".
+    Raises UsageError for what no scheme of the suite can store, and where no cell is left.
     """
-    missing = left_out(suite)
-    asked = [
-        (shape, scheme, pass_)
-        for shape, scheme, pass_ in product(suite.shapes, suite.parsed_schemes(), suite.passes)
-        if (scheme.name, pass_) not in missing
-    ]
-    # Where nothing is left, the schemes say themselves what they do not have.
     cells = tuple(
         Cell(suite.name, shape, problem, scheme, name, cache)
-        for shape, scheme, pass_ in asked or product(suite.shapes, suite.parsed_schemes(), suite.passes)
-        for problem in _problems(suite, shape, scheme, pass_)
+        for shape, scheme, problems in _asked(suite)
+        if not isinstance(problems, UsageError)
+        for problem in problems
         for name, cache in product(suite.providers, suite.caches)
     )
     return _filtered(cells, filter_expression) if filter_expression else cells
+
+
+def refused(suite: Suite) -> tuple[str, ...]:
+    """Return why some schemes of the suite do not have some of its shapes, which others have: a line for each."""
+    return tuple(dict.fromkeys(str(found) for *_, found in _asked(suite) if isinstance(found, UsageError)))
+
+
+def _asked(suite: Suite) -> list[tuple[Shape, Scheme, tuple[Problem, ...] | UsageError]]:
+    """Problems of each shape, scheme and pass, or why that scheme cannot store the shape.
+
+    Raises UsageError for a shape that no scheme can store.
+    """
+    missing = left_out(suite)
+    every = list(product(suite.shapes, suite.parsed_schemes(), suite.passes))
+    found: list[tuple[Shape, Scheme, tuple[Problem, ...] | UsageError]] = []
+    # Where nothing is left, the schemes say themselves what they do not have.
+    for shape, scheme, pass_ in [one for one in every if (one[1].name, one[2]) not in missing] or every:
+        try:
+            found.append((shape, scheme, tuple(_problems(suite, shape, scheme, pass_))))
+        except UsageError as error:
+            found.append((shape, scheme, error))
+    stored = {shape for shape, _, problems in found if not isinstance(problems, UsageError)}
+    for shape, _, problems in found:
+        if isinstance(problems, UsageError) and shape not in stored:
+            raise problems
+    return found
 
 
 def left_out(suite: Suite) -> tuple[tuple[str, Pass], ...]:

@@ -8,6 +8,7 @@ from ...shapes.device import Device
 from ...shapes.errors import RooflensError
 from ...shapes.problem import Problem
 from ...shapes.schemes.fourbit import FourBit
+from ...shapes.schemes.w4a16 import W4A16
 from ..blas_forms import default_form, forms, moved_bytes, prepare_gemm, require_full_fp32, weight_dtype
 from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
@@ -72,9 +73,13 @@ class DequantBlas(Blas):
         return Decoded(weight, fill, config=settings)
 
     def moved_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int | None:
-        """Packed weights and scales read, dense W written, then the GEMM's; a nested absmax is rebuilt on the CPU."""
-        in_memory = scheme.nested and config.get("dequantize") != "triton"
-        rebuilt = 2 * 4 * -(-problem.B * problem.N * problem.K // scheme.group) if in_memory else 0
+        """Packed weights and scales read, dense W written, then the GEMM's.
+
+        Scales in fewer bits than fp32 has, and zero points, are rebuilt in memory but by "triton".
+        """
+        stored = (1 + scheme.zero_point) if isinstance(scheme, W4A16) else int(scheme.nested)
+        arrays = 0 if config.get("dequantize") == "triton" else stored
+        rebuilt = arrays * 2 * 4 * -(-problem.B * problem.N * problem.K // scheme.group)
         read = scheme.weight_bytes(problem) + scheme.scale_bytes(problem) + rebuilt
         return read + _dense_bytes(problem, scheme, config) + moved_bytes(config["gemm"], problem, scheme)
 

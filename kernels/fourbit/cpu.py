@@ -4,6 +4,8 @@
 in fp32; see cpu_gemm.cpp. Rounding beyond that of the output: none for fp16 and fp32, nor for bf16 without AVX512_BF16.
 With it (vdpbf16ps: bf16 pairs into fp32 sums, subnormals flushed) the `stream` kernel rounds the sixteen codes to bf16
 and keeps absmax in fp32, and the `panel` kernel rounds code * absmax to bf16, as dequantizing to bf16 does.
+
+Scales of INT4, MXFP4 and NVFP4 are widened to fp32 when weights are repacked; a nested absmax is rebuilt in the launch.
 """
 
 import math
@@ -17,6 +19,7 @@ from ...shapes.errors import UsageError
 from ...shapes.problem import Problem
 from ...shapes.scheme import DType
 from ...shapes.schemes.fourbit import NESTED_BLOCK_SIZE, FourBit
+from ...shapes.schemes.w4a16 import W4A16
 from ..provider import Config, Launch, Provider, Support
 from . import cpu_build
 from .cpu_library import (
@@ -46,7 +49,8 @@ BLOCK_M = 264
 """Batch rows that pass over W together (cpu_gemm.cpp): W is read again for each further block."""
 
 LEAST_GROUP = 32
-"""Scales are repacked per gcd(K, block size) columns, which lie in one row and one block, unless there are fewer."""
+"""Scales are repacked per gcd(K, block size) columns, which lie in one row and one block, unless there are fewer (and
+the block size itself is no smaller)."""
 
 
 class SimdCpu(Provider[FourBit, FourBitInputs]):
@@ -57,9 +61,11 @@ class SimdCpu(Provider[FourBit, FourBitInputs]):
     sources = (*cpu_build.SOURCES, "cpu_build.py", "cpu_library.py")
 
     def supports(self, problem: Problem, scheme: FourBit, device: Device) -> Support:
-        """On the CPU, unbatched, with a C++ compiler (which is looked for, not run)."""
+        """On the CPU, unbatched, without zero points, with a C++ compiler (which is looked for, not run)."""
         if device.kind != "cpu":
             return Support.no("runs on the CPU only")
+        if isinstance(scheme, W4A16) and scheme.zero_point:
+            return Support.no("zero points are not implemented: choose a symmetric scheme")
         if problem.B != 1:
             return Support.no("batched GEMMs are not implemented")
         if cpu_build.compiler_command() is None:
@@ -138,7 +144,7 @@ class SimdCpu(Provider[FourBit, FourBitInputs]):
         rows, K = padded_rows(problem.N), problem.K
         columns = -(-K // CHUNK) * CHUNK
         if _straddles(problem, scheme):
-            scales = scheme.scale_bytes(problem)
+            scales = scheme.scale_bytes(problem) if scheme.nested else 4 * -(-problem.N * K // scheme.group)
         else:
             groups = rows * K // _group(problem, scheme)
             second = 4 * -(-problem.N * K // (scheme.group * NESTED_BLOCK_SIZE)) + 4 * 256 + 4
@@ -157,8 +163,9 @@ SIMD_CPU = SimdCpu()
 def prepare_dequantize(inputs: FourBitInputs, out: torch.Tensor, config: Config | None = None) -> Callable[[], None]:
     """Return a call that writes W[N,K] into `out` (bf16, fp16 or fp32, contiguous), bit-identical to `dequantized`.
 
-    It runs at the speed of memory: 4-bit weights and absmax read, `out` written; a nested absmax is rebuilt into a
-    buffer first, at every call. `config` may choose "isa", "threads" and "streaming" (stores that bypass the caches).
+    It runs at the speed of memory: 4-bit weights and absmax read, `out` written; scales that are stored in fewer bits
+    than fp32 has are rebuilt into a buffer first, at every call. `config` may choose "isa", "threads" and "streaming"
+    (stores that bypass the caches).
     """
     problem, scheme, weight = inputs.problem, inputs.scheme, inputs.weight
     if tuple(out.shape) != (problem.N, problem.K) or not out.is_contiguous() or out.dtype not in DTYPE_NUMBERS:
@@ -167,11 +174,13 @@ def prepare_dequantize(inputs: FourBitInputs, out: torch.Tensor, config: Config 
     isa = _instruction_set(wanted.get("isa"))
     threads = _threads(wanted.get("threads"))
     aligned = out.data_ptr() % 64 == 0
-    nested = inputs.nested
-    absmax = torch.empty_like(inputs.absmax) if nested else inputs.absmax
+    nested, groups = inputs.nested, inputs.groups
+    absmax = torch.empty_like(inputs.absmax) if nested or groups else inputs.absmax
+    zero = None if weight.zero is None else torch.empty_like(weight.zero)
     arguments = DequantizeArguments(
         packed=weight.packed.data_ptr(),
         absmax=absmax.data_ptr(),
+        zero=None if zero is None else zero.data_ptr(),
         out=out.data_ptr(),
         numel=weight.numel,
         group_log2=scheme.group.bit_length() - 1,
@@ -181,7 +190,16 @@ def prepare_dequantize(inputs: FourBitInputs, out: torch.Tensor, config: Config 
         threads=threads,
     )
     arguments.code[:] = inputs.code.tolist()
-    dequantize = Call(library().rooflens_dequantize, arguments, inputs, absmax, out)
+    dequantize = Call(library().rooflens_dequantize, arguments, inputs, absmax, zero, out)
+    if groups is not None:
+
+        def from_groups() -> None:
+            for buffer, values in zip((absmax, zero), groups.rebuild(), strict=True):
+                if buffer is not None:
+                    buffer.copy_(values)
+            dequantize()
+
+        return from_groups
     if nested is None:
         return dequantize
     rebuild = library().rooflens_rebuild_absmax
@@ -201,7 +219,7 @@ def _group(problem: Problem, scheme: FourBit) -> int:
 
 
 def _straddles(problem: Problem, scheme: FourBit) -> bool:
-    return _group(problem, scheme) < LEAST_GROUP
+    return _group(problem, scheme) < min(LEAST_GROUP, scheme.group)
 
 
 def _default_kernel(problem: Problem, scheme: FourBit, isa: Isa) -> Kernel:

@@ -47,10 +47,12 @@ struct Gemm {
     int32_t threads;
 };
 
-// Flat dequantization: out[i] = round(code[nibble i] * absmax[i >> group_log2]), packed as bitsandbytes packs it.
+// Flat dequantization: out[i] = round((code[nibble i] - zero[j]) * absmax[j]), j = i >> group_log2, packed as bitsandbytes
+// packs it.
 struct Dequantize {
     const uint8_t* packed;
     const float* absmax;
+    const float* zero;  // or null: 0
     void* out;
     int64_t numel;
     float code[16];

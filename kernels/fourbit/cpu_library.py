@@ -77,6 +77,7 @@ class DequantizeArguments(ctypes.Structure):
     _fields_ = (
         ("packed", ctypes.c_void_p),
         ("absmax", ctypes.c_void_p),
+        ("zero", ctypes.c_void_p),
         ("out", ctypes.c_void_p),
         ("numel", ctypes.c_int64),
         ("code", ctypes.c_float * 16),

@@ -1,7 +1,7 @@
 // Memory-speed companions of the GEMM, compiled once per instruction set: flat dequantization, and the
 // probes that read, fill and copy.
 //
-// A block of at least 32 weights shares one absmax, so the sixteen products code * absmax are computed and rounded once
+// A block of 16 weights or more shares one absmax, so the sixteen products code * absmax are computed and rounded once
 // per block and the nibbles only look them up: the result is that of rounding every product, bit for bit.
 #include "cpu_api.hpp"
 #include "cpu_simd.hpp"
@@ -12,8 +12,9 @@ using rooflens::Dequantize;
 
 // ---- sixteen scaled and rounded codes of one block ----------------------------------------------------------------
 
-template <class T> INLINE void scaled_codes(const Dequantize& d, F16 code, float absmax, T* values) {
-    const F16 scaled = mul(code, splat(absmax));
+template <class T> INLINE void scaled_codes(const Dequantize& d, F16 code, int64_t block, T* values) {
+    if (d.zero) code = add(code, splat(-d.zero[block]));
+    const F16 scaled = mul(code, splat(d.absmax[block]));
     if constexpr (sizeof(T) == 4) store(values, scaled);
     else if (d.dtype == rooflens::BF16) store_bf16(values, scaled);
     else store_fp16(values, scaled);
@@ -111,7 +112,7 @@ template <bool STREAMING, class T> void dequantize_as(const Dequantize& d, int64
     const F16 code = load(d.code);
     T values[16];
     for (int64_t first = begin; first < end; first += group) {
-        scaled_codes(d, code, d.absmax[first >> d.group_log2], values);
+        scaled_codes(d, code, first >> d.group_log2, values);
         const int64_t count = end - first < group ? end - first : group, whole = count / 32 * 32;
         const uint8_t* packed = d.packed + first / 2;
         T* out = static_cast<T*>(d.out) + first;

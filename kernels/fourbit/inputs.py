@@ -8,8 +8,10 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.fourbit import NESTED_BLOCK_SIZE, FourBit
+from ...shapes.schemes.w4a16 import W4A16
 from ..draw import LINES, multiply_groups_, rms, spread
 from ..inputs import TORCH_DTYPES, Inputs, Tensors, decoding, empty_output, normal
+from .groups import GroupScales, quantize_int4, quantize_mxfp4, quantize_nvfp4
 from .quantize import NestedAbsmax, QuantizedWeight, code_table, dequantize, dequantize_range, quantize
 
 _CHUNK_ELEMENTS = 1 << 22
@@ -21,9 +23,10 @@ class FourBitInputs(Inputs):
     """X[M,K] in the scheme's dtype and W[N,K] in 4 bits, on one device.
 
     packed  uint8 [(N*K+1)//2], element 2j of the flattened weight in the HIGH nibble of byte j
-    absmax  fp32 [cd(N*K, group)], the effective scales (already rebuilt when the scheme is nested)
+    absmax  fp32 [cd(N*K, group)], the effective scales (already rebuilt from `nested` or `groups`)
     nested  8-bit absmax, its scales, code and offset when the scheme is nested, else None: a fused kernel reads this
-    code    fp32 [16], value of each nibble
+    groups  scales and zero points as they are stored, of INT4, MXFP4 and NVFP4, else None: a fused kernel reads this
+    code    fp32 [16], value of each nibble; that of INT4 is nibble - 8, from which its zero point less 8 is subtracted
     bias    [N] in the scheme's dtype, or None
     """
 
@@ -51,6 +54,11 @@ class FourBitInputs(Inputs):
         return self.weight.nested
 
     @property
+    def groups(self) -> GroupScales | None:
+        """Scales and zero points of INT4, MXFP4 and NVFP4, None for the formats of bitsandbytes."""
+        return self.weight.groups
+
+    @property
     def code(self) -> torch.Tensor:
         """Value of each nibble, fp32 [16], in memory of its own: the reference uses the table."""
         return code_table(self.scheme.weight, self.x.device).clone()
@@ -72,9 +80,10 @@ class FourBitInputs(Inputs):
 
     @property
     def weights(self) -> Tensors:
-        """Packed weights, absmax, and its own quantization where it is nested."""
+        """Packed weights, absmax, and how scales are stored where that is not in fp32."""
         nested = (self.nested.q, self.nested.scale) if self.nested else ()
-        return (self.packed, self.absmax, *nested)
+        groups = (self.groups.scale, self.groups.zero, self.groups.total) if self.groups else ()
+        return (self.packed, self.absmax, *nested, *(one for one in groups if one is not None))
 
     def empty_outputs(self) -> Tensors:
         """Y[M,N]."""
@@ -136,8 +145,19 @@ def make_weight(problem: Problem, scheme: FourBit, device: Device, seed: int) ->
     generator = torch.Generator(device.torch_name).manual_seed(seed)
     dense = normal((problem.N * problem.K,), generator, device.torch_name)
     blocks = -(-dense.numel() // scheme.group)
-    multiply_groups_(dense[None], 1, scheme.group, spread(LINES)((1, blocks), generator, dense.device))
-    return quantize(dense, scheme.weight, scheme.group, nested=scheme.nested)
+    factors = spread(LINES)((1, blocks), generator, dense.device)
+    if not isinstance(scheme, W4A16):
+        multiply_groups_(dense[None], 1, scheme.group, factors)
+        return quantize(dense, scheme.weight, scheme.group, nested=scheme.nested)
+    if scheme.zero_point:  # a mean of each group's own: zero points of normal values would all be 7 or 8
+        dense.view(-1, scheme.group).add_(normal((blocks, 1), generator, dense.device))
+    multiply_groups_(dense[None], 1, scheme.group, factors)
+    if scheme.weight == "int4":
+        packed, groups = quantize_int4(dense, scheme.group, scheme.zero_point, TORCH_DTYPES[scheme.dtype])
+    else:
+        packed, groups = (quantize_mxfp4 if scheme.weight == "mxfp4" else quantize_nvfp4)(dense)
+    absmax, zero = groups.rebuild()
+    return QuantizedWeight(packed, absmax, None, dense.numel(), scheme.group, scheme.weight, groups, zero)
 
 
 def make_inputs(
@@ -167,7 +187,16 @@ def placeholders(problem: Problem, scheme: FourBit, device: Device) -> FourBitIn
         code, offset = torch.empty(256, device="meta"), torch.empty((), device="meta")
         second = NestedAbsmax(torch.empty(blocks, dtype=torch.uint8, device="meta"), scale, code, offset)
     packed = torch.empty((numel + 1) // 2, dtype=torch.uint8, device="meta")
-    weight = QuantizedWeight(packed, absmax, second, numel, scheme.group, scheme.weight)
+    groups = _empty_scales(scheme, blocks) if isinstance(scheme, W4A16) else None
+    weight = QuantizedWeight(packed, absmax, second, numel, scheme.group, scheme.weight, groups)
     x = torch.empty(problem.M, problem.K, dtype=dtype, device="meta")
     bias = torch.empty(problem.N, dtype=dtype, device="meta") if scheme.bias else None
     return FourBitInputs(problem, scheme, device, 0, x, weight, bias)
+
+
+def _empty_scales(scheme: W4A16, groups: int) -> GroupScales:
+    """Scales without memory."""
+    kinds = {"int4": TORCH_DTYPES[scheme.dtype], "mxfp4": torch.float8_e8m0fnu, "nvfp4": torch.float8_e4m3fn}
+    zero = torch.empty((groups + 1) // 2, dtype=torch.uint8, device="meta") if scheme.zero_point else None
+    total = torch.empty(1, device="meta") if scheme.weight == "nvfp4" else None
+    return GroupScales(torch.empty(groups, dtype=kinds[scheme.weight], device="meta"), zero, total)

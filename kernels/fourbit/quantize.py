@@ -1,8 +1,8 @@
-"""The bitsandbytes 4-bit formats in plain torch: code tables, quantize, dequantize.
+"""4-bit formats in plain torch: code tables, bitsandbytes' quantization (`groups` has the others), dequantization.
 
 W is flattened row-major and cut into blocks of `group` elements, so that a block straddles rows when K % group != 0.
 Byte j holds element 2j in its HIGH nibble and 2j+1 in its LOW nibble; value = code[nibble] * absmax[flat index //
-group].
+group], or (code[nibble] - zero[flat index // group]) * absmax[...] in INT4 with zero points.
 
 Packed bytes and absmax equal, bit for bit, what the CPU backend of bitsandbytes 0.50 produces
 (backends/default/ops.py), whatever the device here, so that a seed means the same weights everywhere. Its CUDA backend
@@ -24,6 +24,7 @@ from pathlib import Path
 
 import torch
 
+from .groups import GroupScales
 from .nested import NestedAbsmax, quantize_absmax
 
 __all__ = [
@@ -40,7 +41,13 @@ SOURCES = ("data/codes_4bit.csv",)
 """Data that belongs to this module's source hash."""
 
 _CODES_FILE = Path(__file__).parent / SOURCES[0]
-_CODES_COLUMN = {"nf4": "nf4", "fp4": "fp4_bnb"}
+_CODES_COLUMN = {
+    "nf4": "nf4",
+    "fp4": "fp4_bnb",
+    "int4": "int4_less_8",
+    "mxfp4": "fp4_ocp_e2m1",
+    "nvfp4": "fp4_ocp_e2m1",
+}
 _SMALLEST_ABSMAX = 1e-38
 _CHUNK = {"cpu": 1 << 20, "cuda": 1 << 25}
 """Elements worked on at once: on a CPU they stay in its last cache, on a GPU they bound the scratch memory.
@@ -53,8 +60,9 @@ Dequantizing 4096 x 4096 to bf16 on two cores took 7.3, 6.3, 5.7 and 6.7 ms in c
 class QuantizedWeight:
     """A flattened weight of `numel` elements in 4 bits.
 
-    packed uint8 [(numel+1)//2]; absmax fp32 [cd(numel, group)], rebuilt from `nested` when that is not None; `kind` is
-    "nf4" or "fp4"; an odd `numel` leaves the low nibble of the last byte as padding, of the code of zero.
+    packed uint8 [(numel+1)//2]; absmax fp32 [cd(numel, group)], the scale of each block, rebuilt from `nested` or
+    `groups` when one is not None, and so is zero fp32 [cd(numel, group)], None without zero points; `kind` is a name of
+    `code_table`; an odd `numel` leaves the low nibble of the last byte as padding, of the code of zero.
     """
 
     packed: torch.Tensor
@@ -63,11 +71,19 @@ class QuantizedWeight:
     numel: int
     group: int
     kind: str
+    groups: GroupScales | None = None
+    zero: torch.Tensor | None = None
+
+    def rebuild(self) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return absmax and zero, made anew from what is stored, as every call of a kernel has to."""
+        if self.groups:
+            return self.groups.rebuild()
+        return (self.nested.rebuild() if self.nested else self.absmax), self.zero
 
 
 @cache
 def code_table(kind: str, device: torch.device) -> torch.Tensor:
-    """Value of each of the 16 codes of "nf4" or "fp4", fp32 [16] on `device`."""
+    """Value of each of the 16 codes of "nf4", "fp4", "int4", "mxfp4" or "nvfp4", fp32 [16] on `device`."""
     with _CODES_FILE.open(encoding="utf-8") as file:
         values = [float(row[_CODES_COLUMN[kind]]) for row in csv.DictReader(file)]
     return torch.tensor(values, dtype=torch.float32, device=device)
@@ -120,16 +136,17 @@ def dequantize_range(weight: QuantizedWeight, start: int, stop: int) -> torch.Te
     """Return elements start .. stop-1 of the flat tensor in fp32, where all of it would not fit."""
     first = start - start % weight.group
     packed = weight.packed[first // 2 : (stop + 1) // 2]
-    absmax = weight.absmax[first // weight.group : -(-stop // weight.group)]
-    part = QuantizedWeight(packed, absmax, None, stop - first, weight.group, weight.kind)
+    blocks = slice(first // weight.group, -(-stop // weight.group))
+    zero = None if weight.zero is None else weight.zero[blocks]
+    part = QuantizedWeight(packed, weight.absmax[blocks], None, stop - first, weight.group, weight.kind, zero=zero)
     return dequantize(part, torch.float32)[start - first :]
 
 
 def prepare_dequantize(weight: QuantizedWeight, out: torch.Tensor) -> Callable[[], None]:
     """Return a call that dequantizes into `out` (numel elements, contiguous, any float dtype), absmax included.
 
-    Reads packed and scales, writes `out` once; its scratch is allocated here and stays in the caches of a CPU. A nested
-    absmax is rebuilt from its 8 bits at every call, as with weights that are stored that way.
+    Reads packed and scales, writes `out` once; its scratch is allocated here and stays in the caches of a CPU. Scales
+    that are stored in fewer bits than fp32 has are rebuilt at every call, as with weights that are stored that way.
     """
     flat, group, device = out.view(-1), weight.group, weight.packed.device
     pairs = pair_table(weight.kind, device).view(torch.int64).view(-1)  # a pair of fp32 is gathered as one 8-byte word
@@ -138,20 +155,22 @@ def prepare_dequantize(weight: QuantizedWeight, out: torch.Tensor) -> Callable[[
     gathered = torch.empty(chunk // 2, dtype=torch.int64, device=device)
     values = gathered.view(torch.float32)
 
-    def dequantize_chunk(start: int, stop: int, absmax: torch.Tensor) -> None:
+    def dequantize_chunk(start: int, stop: int, absmax: torch.Tensor, zero: torch.Tensor | None) -> None:
         packed = weight.packed[start // 2 : (stop + 1) // 2]
         torch.index_select(pairs, 0, index[: len(packed)].copy_(packed), out=gathered[: len(packed)])
         whole = (stop - start) - (stop - start) % group
         first = start // group
+        if zero is not None:  # of groups that are all whole
+            values[:whole].view(-1, group).sub_(zero[first : first + whole // group, None])
         values[:whole].view(-1, group).mul_(absmax[first : first + whole // group, None])
         if start + whole < stop:
             values[whole : stop - start].mul_(absmax[-1])
         flat[start:stop].copy_(values[: stop - start])
 
     def run() -> None:
-        absmax = weight.nested.rebuild() if weight.nested else weight.absmax
+        absmax, zero = weight.rebuild()
         for start in range(0, weight.numel, chunk):
-            dequantize_chunk(start, min(start + chunk, weight.numel), absmax)
+            dequantize_chunk(start, min(start + chunk, weight.numel), absmax, zero)
 
     return run
 

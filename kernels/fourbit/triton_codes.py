@@ -38,7 +38,7 @@ class CodePlanes:
 
 @cache
 def half_planes(kind: str) -> CodePlanes:
-    """Table of "nf4" or "fp4" in fp16: two planes, or one for FP4, whose codes are exact after multiplication by 12.
+    """Table of a kind in fp16: two planes for NF4; one for the others, exact, for "fp4" after multiplication by 12.
 
     An NF4 code loses up to 2^-11.6 relative, where rounding a weight to fp16 loses up to 2^-11, and to bf16 2^-8.
     """
@@ -48,7 +48,7 @@ def half_planes(kind: str) -> CodePlanes:
 
 @cache
 def exact_planes(kind: str) -> CodePlanes:
-    """Table of "nf4" or "fp4" in fp32: four planes, bit-identical to the code table."""
+    """Table of a kind of `quantize.code_table` in fp32: four planes, bit-identical to the code table."""
     return _cut([struct.pack("<f", code) for code in _codes(kind)], 1.0)
 
 

@@ -10,6 +10,7 @@ from ...shapes.device import Device
 from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Problem
 from ...shapes.schemes.fourbit import FourBit
+from ...shapes.schemes.w4a16 import W4A16
 from ..geometry import Tiling, padded
 from ..jit.call import Call
 from ..jit.launch import INTERPRETED
@@ -27,6 +28,8 @@ from .triton_configs import tile_configs
 
 _MAX_K = 1 << 24
 """Offsets inside the rows of one program are 32-bit: up to 128 rows of this many elements."""
+
+_STORED_SCALES = {"int4": "16 bits", "zero point": "zero point", "mxfp4": "e8m0", "nvfp4": "e4m3"}
 
 _ISA = {"cuda": "ptx", "cdna": "cdna", "gfx950": "cdna_bf16", "rdna": "rdna"}
 """Instructions that the kernels may use, as `triton.decode.byte_permute` names them."""
@@ -90,8 +93,18 @@ def packed_view(packed: torch.Tensor, words: bool) -> tuple[torch.Tensor, bool]:
     return (packed.view(torch.int32) if words else packed), words
 
 
+def scales(scheme: FourBit) -> str:
+    """How the scales are stored, as `triton.tiles.load_scale` names it."""
+    if isinstance(scheme, W4A16):
+        return _STORED_SCALES["zero point" if scheme.zero_point else scheme.weight]
+    return "nested" if scheme.nested else "fp32"
+
+
 def scale_operands(inputs: FourBitInputs) -> dict[str, torch.Tensor | None]:
-    """Arguments from which `triton.tiles.load_absmax` reads either form of absmax."""
+    """Arguments from which `triton.tiles.load_scale` reads the scales, as they are stored."""
+    if groups := inputs.groups:
+        stored = groups.scale.view(torch.uint8) if groups.scale.itemsize == 1 else groups.scale
+        return {"absmax": stored, "q": groups.zero, "nested_code": None, "nested_offset": groups.total}
     if nested := inputs.nested:
         return {"absmax": nested.scale, "q": nested.q, "nested_code": nested.code, "nested_offset": nested.offset}
     return {"absmax": inputs.absmax, "q": None, "nested_code": None, "nested_offset": None}
@@ -127,7 +140,7 @@ def fused_call(kernel: Any, inputs: FourBitInputs, output: torch.Tensor, config:
         "GROUP": scheme.group,
         "WHOLE": problem.K % scheme.group == 0,
         "MASKED": problem.K % depth != 0 or not words,
-        "NESTED": scheme.nested,
+        "SCALES": scales(scheme),
         "BIAS": scheme.bias,
         "BM": rows,
         "BN": columns,

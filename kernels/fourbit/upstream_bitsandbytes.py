@@ -20,6 +20,7 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.scheme import DType
 from ...shapes.schemes.fourbit import FourBit
+from ...shapes.schemes.w4a16 import W4A16
 from ..needs import BITSANDBYTES, NO_BF16_CPU
 from ..provider import Config, Launch, Provider, Role, Support
 from . import bitsandbytes_dispatch as dispatch
@@ -40,6 +41,8 @@ class _Bitsandbytes(Provider[FourBit, FourBitInputs]):
 
     def supports(self, problem: Problem, scheme: FourBit, device: Device) -> Support:
         """Installed, and able to read these blocks on this device."""
+        if isinstance(scheme, W4A16):
+            return Support.no(f"bitsandbytes has NF4 and FP4 of its own, not {scheme.name}")
         if missing := BITSANDBYTES.missing():
             return Support.no(missing)
         if not device.is_gpu and dispatch.cpu_misreads_absmax(problem, scheme):

@@ -8,9 +8,11 @@ from .fp8train import Fp8Quant, Fp8Train
 from .mxfp8 import MxFp8, MxFp8Quant
 from .mxfp8_moe import MxFp8Moe
 from .torchao import AoGemm, AoGrouped, AoGroupedLinear, AoLinear, AoQuant
+from .w4a16 import W4A16
 
 FAMILIES: tuple[type[Scheme], ...] = (
     FourBit,
+    W4A16,
     A16W8,
     Fp8Train,
     Fp8Quant,

@@ -6,6 +6,7 @@ from . import parse_scheme
 
 PROBES: tuple[tuple[str, Problem], ...] = (
     ("nf4-g64", Problem(1, 4096, 4096)),
+    ("int4-g128", Problem(1, 4096, 4096)),
     ("fp8-blockwise", Problem(4096, 4096, 4096)),
     ("fp8-blockwise-prequantized", Problem(4096, 4096, 4096, pass_=Pass.STEP)),
     ("fp8-quant-row", Problem(4096, 1, 4096, op=Op.QUANTIZE)),

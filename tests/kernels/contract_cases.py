@@ -31,11 +31,18 @@ def experts(*sizes: tuple[int, int, int, int, int]) -> tuple[Problem, ...]:
     return tuple(Problem(m, n, k, op=Op.MOE_GEMM, E=e, top_k=top_k) for m, n, k, e, top_k in sizes)
 
 
+GROUPED_WEIGHTS = (
+    Problem(1, 64, 256),
+    Problem(5, 96, 640),  # M no power of two, an odd number of groups
+    Problem(33, 33, 384),  # N odd
+)
+
 CASES: dict[str, tuple[tuple[str, tuple[Problem, ...]], ...]] = {
     "fourbit": tuple(
         (scheme, FOURBIT)
         for scheme in ("nf4-g64", "fp4-g32", "nf4-g128-nested", "nf4-g64-bias", "fp4-g256-nested-bias")
-    ),
+    )
+    + tuple((scheme, GROUPED_WEIGHTS) for scheme in ("int4-g128", "int4-g32-zp", "int4-g128-zp", "mxfp4", "nvfp4")),
     "fp8train": (
         ("fp8-blockwise", PASSES),
         ("fp8-blockwise-prequantized", PASSES),

@@ -44,6 +44,9 @@ EVERYWHERE = (
     Case("gemv_4bit_opt", 1, 512, 4096, "nf4-g64", "fp16"),
     Case("mma_4bit", 16, 4096, 4096, "nf4-g64", "bf16"),
     Case("mma_4bit", 16, 4096, 4096, "nf4-g64", "fp32"),
+    Case("simt_4bit", 1, 4096, 4096, "int4-g128-zp", "bf16"),
+    Case("simt_4bit", 8, 4096, 2880, "mxfp4", "fp16"),
+    Case("mma_4bit", 16, 4096, 4096, "nvfp4", "bf16"),
 )
 MORE = (
     Case("simt_4bit", 2, 4096, 2880, "fp4-g128", "fp16"),

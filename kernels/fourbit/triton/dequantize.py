@@ -7,9 +7,9 @@ import triton.language as tl
 from ...jit.call import Call
 from ..inputs import FourBitInputs
 from ..triton_codes import exact_planes
-from ..triton_providers import packed_view, scale_operands, target_isa
+from ..triton_providers import packed_view, scale_operands, scales, target_isa
 from .decode import decode_word, load_table
-from .tiles import join8, load_absmax
+from .tiles import join8, load_scale, load_zero
 
 BLOCK_WORDS = 1024
 """Words of 8 elements per program: 16 bytes per lane of four waves of 64, and whole blocks of every block size."""
@@ -19,11 +19,11 @@ BLOCK_WORDS = 1024
 def dequantize_4bit_kernel(
     packed, absmax, q, nested_code, nested_offset, out, numel,
     P3: tl.constexpr, P2: tl.constexpr, P1: tl.constexpr, P0: tl.constexpr, GROUP: tl.constexpr,
-    NESTED: tl.constexpr, ALIGNED: tl.constexpr, MASKED: tl.constexpr, BW: tl.constexpr, ISA: tl.constexpr,
+    SCALES: tl.constexpr, ALIGNED: tl.constexpr, MASKED: tl.constexpr, BW: tl.constexpr, ISA: tl.constexpr,
 ):  # fmt: skip
-    """out[i] = code[nibble i] * absmax[i // GROUP], fp32 product rounded once to the type of `out`.
+    """out[i] = (code[nibble i] - zero[j]) * absmax[j], j = i // GROUP: fp32, rounded once to the type of `out`.
 
-    packed      int32 view when ALIGNED (numel a multiple of 8), else bytes; absmax ... as in `tiles.load_absmax`
+    packed      int32 view when ALIGNED (numel a multiple of 8), else bytes; absmax ... as in `tiles.load_scale`
     out         [numel] bf16, fp16 or fp32, contiguous
     MASKED      numel is not a multiple of BW * 8 (loads and stores are then narrow)
     One program writes BW * 8 elements; grid (cd(numel, BW * 8)). Traffic: every operand once.
@@ -44,8 +44,12 @@ def dequantize_4bit_kernel(
     BLOCKS: tl.constexpr = BW * 8 // GROUP
     block = tl.arange(0, BLOCKS)
     first_block = first * 8 // GROUP
-    s = load_absmax(absmax, q, nested_code, nested_offset, first_block, block, block * GROUP < left, NESTED, MASKED)
+    s = load_scale(absmax, q, nested_code, nested_offset, first_block, block, block * GROUP < left, SCALES, MASKED)
     s = tl.reshape(tl.broadcast_to(s[:, None], [BLOCKS, BW // BLOCKS]), [BW])
+    if SCALES == "zero point":
+        z = load_zero(q, first_block, block, block * GROUP < left, MASKED)
+        z = tl.reshape(tl.broadcast_to(z[:, None], [BLOCKS, BW // BLOCKS]), [BW])
+        e0, e1, e2, e3, e4, e5, e6, e7 = e0 - z, e1 - z, e2 - z, e3 - z, e4 - z, e5 - z, e6 - z, e7 - z
     kind = out.dtype.element_ty
     w = join8(
         (e0 * s).to(kind), (e1 * s).to(kind), (e2 * s).to(kind), (e3 * s).to(kind),
@@ -74,7 +78,7 @@ def dequantize_call(inputs: FourBitInputs, out: torch.Tensor, isa: str = "") -> 
     constants = {
         **{name: value for name, value in planes.constants().items() if name != "SCALE"},
         "GROUP": weight.group,
-        "NESTED": weight.nested is not None,
+        "SCALES": scales(inputs.scheme),
         "ALIGNED": aligned,
         "MASKED": not aligned or weight.numel % (BLOCK_WORDS * 8) != 0,
         "BW": BLOCK_WORDS,

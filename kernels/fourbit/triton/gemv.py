@@ -12,7 +12,7 @@ from .tiles import open_rows, split8, store_sum, weight_tile
 def gemv_4bit_kernel(
     x, packed, absmax, q, nested_code, nested_offset, bias, y, partial, counter, M, N, k_units, split_tiles,
     P3: tl.constexpr, P2: tl.constexpr, P1: tl.constexpr, P0: tl.constexpr, SCALE: tl.constexpr,
-    K_UNIT: tl.constexpr, GROUP: tl.constexpr, WHOLE: tl.constexpr, MASKED: tl.constexpr, NESTED: tl.constexpr,
+    K_UNIT: tl.constexpr, GROUP: tl.constexpr, WHOLE: tl.constexpr, MASKED: tl.constexpr, SCALES: tl.constexpr,
     BIAS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BW: tl.constexpr, SPLIT: tl.constexpr,
     STAGES: tl.constexpr, ISA: tl.constexpr,
 ):  # fmt: skip
@@ -34,7 +34,7 @@ def gemv_4bit_kernel(
     for word0 in range(0, (k_size + 7) // 8, BW):
         e0, e1, e2, e3, e4, e5, e6, e7, s = weight_tile(
             rows, absmax, q, nested_code, nested_offset, table, word0, k_size,
-            P3, P2, P1, P0, BN, BW, GROUP, ALIGNED, False, MASKED, NESTED, False, ISA,
+            P3, P2, P1, P0, BN, BW, GROUP, ALIGNED, False, MASKED, SCALES, False, ISA,
         )  # fmt: skip
         k = word0 * 8 + tl.arange(0, BW * 8)
         if MASKED:
@@ -61,7 +61,7 @@ def gemv_4bit_kernel(
 def gemv_4bit_opt_kernel(
     x, packed, absmax, q, nested_code, nested_offset, bias, y, partial, counter, M, N, k_units, split_tiles,
     P3: tl.constexpr, P2: tl.constexpr, P1: tl.constexpr, P0: tl.constexpr, SCALE: tl.constexpr,
-    K_UNIT: tl.constexpr, GROUP: tl.constexpr, WHOLE: tl.constexpr, MASKED: tl.constexpr, NESTED: tl.constexpr,
+    K_UNIT: tl.constexpr, GROUP: tl.constexpr, WHOLE: tl.constexpr, MASKED: tl.constexpr, SCALES: tl.constexpr,
     BIAS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BW: tl.constexpr, SPLIT: tl.constexpr,
     STAGES: tl.constexpr, ISA: tl.constexpr,
 ):  # fmt: skip
@@ -72,5 +72,5 @@ def gemv_4bit_opt_kernel(
     """
     simt_tile(
         x, packed, absmax, q, nested_code, nested_offset, bias, y, partial, counter, M, N, k_units, split_tiles,
-        P3, P2, P1, P0, SCALE, K_UNIT, GROUP, WHOLE, MASKED, NESTED, BIAS, 1, BN, BW, SPLIT, STAGES, ISA,
+        P3, P2, P1, P0, SCALE, K_UNIT, GROUP, WHOLE, MASKED, SCALES, BIAS, 1, BN, BW, SPLIT, STAGES, ISA,
     )  # fmt: skip

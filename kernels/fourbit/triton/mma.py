@@ -11,7 +11,7 @@ from .tiles import join8, narrow, open_rows, store_sum, weight_tile
 def mma_4bit_kernel(
     x, packed, absmax, q, nested_code, nested_offset, bias, y, partial, counter, M, N, k_units, split_tiles,
     P3: tl.constexpr, P2: tl.constexpr, P1: tl.constexpr, P0: tl.constexpr, SCALE: tl.constexpr,
-    K_UNIT: tl.constexpr, GROUP: tl.constexpr, WHOLE: tl.constexpr, MASKED: tl.constexpr, NESTED: tl.constexpr,
+    K_UNIT: tl.constexpr, GROUP: tl.constexpr, WHOLE: tl.constexpr, MASKED: tl.constexpr, SCALES: tl.constexpr,
     BIAS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BW: tl.constexpr, SPLIT: tl.constexpr,
     STAGES: tl.constexpr, ISA: tl.constexpr,
 ):  # fmt: skip
@@ -40,7 +40,7 @@ def mma_4bit_kernel(
     for word0 in tl.range(begin, tl.minimum(begin + split_tiles * BW, (k_size + 7) // 8), BW, num_stages=STAGES):
         e0, e1, e2, e3, e4, e5, e6, e7, s = weight_tile(
             rows, absmax, q, nested_code, nested_offset, table, word0, k_size,
-            P3, P2, P1, P0, BN, BW, GROUP, ALIGNED, WHOLE, MASKED, NESTED, False, ISA,
+            P3, P2, P1, P0, BN, BW, GROUP, ALIGNED, WHOLE, MASKED, SCALES, False, ISA,
         )  # fmt: skip
         s *= SCALE
         k = word0 * 8 + inner

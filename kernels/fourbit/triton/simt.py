@@ -11,7 +11,7 @@ from .tiles import open_rows, split8, store_sum, weight_tile
 def simt_tile(
     x, packed, absmax, q, nested_code, nested_offset, bias, y, partial, counter, M, N, k_units, split_tiles,
     P3: tl.constexpr, P2: tl.constexpr, P1: tl.constexpr, P0: tl.constexpr, SCALE: tl.constexpr,
-    K_UNIT: tl.constexpr, GROUP: tl.constexpr, WHOLE: tl.constexpr, MASKED: tl.constexpr, NESTED: tl.constexpr,
+    K_UNIT: tl.constexpr, GROUP: tl.constexpr, WHOLE: tl.constexpr, MASKED: tl.constexpr, SCALES: tl.constexpr,
     BIAS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BW: tl.constexpr, SPLIT: tl.constexpr,
     STAGES: tl.constexpr, ISA: tl.constexpr,
 ):  # fmt: skip
@@ -33,7 +33,7 @@ def simt_tile(
     for word0 in tl.range(begin, tl.minimum(begin + split_tiles * BW, (k_size + 7) // 8), BW, num_stages=STAGES):
         e0, e1, e2, e3, e4, e5, e6, e7, s = weight_tile(
             rows, absmax, q, nested_code, nested_offset, table, word0, k_size,
-            P3, P2, P1, P0, BN, BW, GROUP, ALIGNED, WHOLE, MASKED, NESTED, True, ISA,
+            P3, P2, P1, P0, BN, BW, GROUP, ALIGNED, WHOLE, MASKED, SCALES, True, ISA,
         )  # fmt: skip
         k = word0 * 8 + inner
         if MASKED:
@@ -61,7 +61,7 @@ def simt_tile(
 def simt_4bit_kernel(
     x, packed, absmax, q, nested_code, nested_offset, bias, y, partial, counter, M, N, k_units, split_tiles,
     P3: tl.constexpr, P2: tl.constexpr, P1: tl.constexpr, P0: tl.constexpr, SCALE: tl.constexpr,
-    K_UNIT: tl.constexpr, GROUP: tl.constexpr, WHOLE: tl.constexpr, MASKED: tl.constexpr, NESTED: tl.constexpr,
+    K_UNIT: tl.constexpr, GROUP: tl.constexpr, WHOLE: tl.constexpr, MASKED: tl.constexpr, SCALES: tl.constexpr,
     BIAS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BW: tl.constexpr, SPLIT: tl.constexpr,
     STAGES: tl.constexpr, ISA: tl.constexpr,
 ):  # fmt: skip
@@ -69,7 +69,7 @@ def simt_4bit_kernel(
 
     x            [M,K] row-major, bf16, fp16 or fp32; y [M,N] of the same type; bias [N] or None
     packed       W flattened row-major, two elements per byte (`decode`), int32 view or bytes (`tiles`)
-    absmax ...   block scales, `tiles.load_absmax`
+    absmax ...   block scales, `tiles.load_scale`
     partial ...  scratch of split-K, `tiles.store_sum`
     k_units      K / K_UNIT, where K_UNIT is the largest power of two up to 128 that divides K: the compiler sees the
                  alignment of rows, and with it the widest load, without a variant per K
@@ -85,5 +85,5 @@ def simt_4bit_kernel(
     """
     simt_tile(
         x, packed, absmax, q, nested_code, nested_offset, bias, y, partial, counter, M, N, k_units, split_tiles,
-        P3, P2, P1, P0, SCALE, K_UNIT, GROUP, WHOLE, MASKED, NESTED, BIAS, BM, BN, BW, SPLIT, STAGES, ISA,
+        P3, P2, P1, P0, SCALE, K_UNIT, GROUP, WHOLE, MASKED, SCALES, BIAS, BM, BN, BW, SPLIT, STAGES, ISA,
     )  # fmt: skip

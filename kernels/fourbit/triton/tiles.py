@@ -8,12 +8,13 @@ ALIGNED   K is a multiple of 8: rows begin at a word, and a word lies in one blo
 WHOLE     K is a multiple of the block size: one absmax load serves all words of a block. Otherwise blocks straddle
           rows and every word loads its own.
 MASKED    the last tile of a row is not full.
-NESTED    absmax itself is 8-bit (double quantization).
+SCALES    how the scales of blocks are stored, see `load_scale`; "absmax" stands for all of them, as in bitsandbytes.
 """
 
 import triton
 import triton.language as tl
 
+from ...mxfp8.triton.parts import scale_value
 from .decode import decode_word
 
 
@@ -69,14 +70,18 @@ def load_words(base, row_start, parity, limit, words, mask, ALIGNED: tl.constexp
 
 
 @triton.jit
-def load_absmax(absmax, q, nested_code, nested_offset, first, block, mask, NESTED: tl.constexpr, MASKED: tl.constexpr):
-    """absmax of the blocks `first + block` (int64 scalar, int32 tensor), fp32 of the shape of `block`.
+def load_scale(absmax, q, nested_code, nested_offset, first, block, mask, SCALES: tl.constexpr, MASKED: tl.constexpr):
+    """Scales of the blocks `first + block` (int64 scalar, int32 tensor), fp32 of the shape of `block`.
 
-    plain   absmax fp32 [blocks]; the other three are None
-    nested  nested_code[q[i]] * absmax[i // 256] + nested_offset, with q uint8 [blocks], absmax fp32 [cd(blocks, 256)],
-            nested_code fp32 [256], nested_offset fp32 [1]
+    SCALES "fp32"        absmax fp32 [blocks]; the other three are None
+           "nested"      nested_code[q[i]] * absmax[i // 256] + nested_offset, with q uint8 [blocks], absmax fp32
+                         [cd(blocks, 256)], nested_code fp32 [256], nested_offset fp32 [1]
+           "16 bits"     absmax bf16 or fp16 [blocks]
+           "zero point"  the same, and q, which `load_zero` reads
+           "e8m0"        absmax uint8 [blocks]
+           "e4m3"        absmax uint8 [blocks], times nested_offset fp32 [1]
     """
-    if NESTED:
+    if SCALES == "nested":
         second = ((first % 256).to(tl.int32) + block) // 256
         if MASKED:
             index = tl.load(q + first + block, mask=mask, other=0)
@@ -85,11 +90,31 @@ def load_absmax(absmax, q, nested_code, nested_offset, first, block, mask, NESTE
             index = tl.load(q + first + block)
             scale = tl.load(absmax + first // 256 + second)
         result = tl.load(nested_code + index.to(tl.int32)) * scale + tl.load(nested_offset)
-    elif MASKED:
-        result = tl.load(absmax + first + block, mask=mask, other=0.0)
     else:
-        result = tl.load(absmax + first + block)
+        if MASKED:
+            result = tl.load(absmax + first + block, mask=mask, other=0)
+        else:
+            result = tl.load(absmax + first + block)
+        if SCALES == "e8m0":
+            result = scale_value(result)
+        elif SCALES == "e4m3":
+            # Scales have no sign: the bits, moved to where fp16 has them, are 2^-8 of the value, subnormal or not.
+            half = (result.to(tl.int16) << 7).to(tl.float16, bitcast=True)
+            result = half.to(tl.float32) * (tl.load(nested_offset) * 256.0)
+        else:
+            result = result.to(tl.float32)
     return result
+
+
+@triton.jit
+def load_zero(q, first, block, mask, MASKED: tl.constexpr):
+    """Zero points less 8 of the same blocks, fp32: q uint8 [cd(blocks, 2)], the even one in the high nibble."""
+    place = (first % 2).to(tl.int32) + block
+    if MASKED:
+        byte = tl.load(q + first // 2 + place // 2, mask=mask, other=0)
+    else:
+        byte = tl.load(q + first // 2 + place // 2)
+    return ((byte >> ((1 - place % 2) * 4).to(tl.uint8)) & 15).to(tl.float32) - 8.0
 
 
 @triton.jit
@@ -97,7 +122,7 @@ def weight_tile(
     rows, absmax, q, nested_code, nested_offset, table, word0, k_size,
     P3: tl.constexpr, P2: tl.constexpr, P1: tl.constexpr, P0: tl.constexpr,
     BN: tl.constexpr, BW: tl.constexpr, GROUP: tl.constexpr, ALIGNED: tl.constexpr, WHOLE: tl.constexpr,
-    MASKED: tl.constexpr, NESTED: tl.constexpr, LIFT: tl.constexpr, ISA: tl.constexpr,
+    MASKED: tl.constexpr, SCALES: tl.constexpr, LIFT: tl.constexpr, ISA: tl.constexpr,
 ):  # fmt: skip
     """Weights of the tile that begins at word `word0` of its rows: e0..e7 and s, weight i of every word is e_i * s.
 
@@ -119,23 +144,32 @@ def weight_tile(
             blocks = tl.arange(0, BLOCKS)[None, :]
             block = (row_start + word0 * 8) // GROUP + blocks
             block_mask = word0 * 8 + blocks * GROUP < k_size
-            s = load_absmax(absmax, q, nested_code, nested_offset, block0, block, block_mask, NESTED, MASKED)
+            s = load_scale(absmax, q, nested_code, nested_offset, block0, block, block_mask, SCALES, MASKED)
             s = tl.reshape(tl.broadcast_to(s[:, :, None], [BN, BLOCKS, BW // BLOCKS]), [BN, BW])
+            if SCALES == "zero point":
+                z = load_zero(q, block0, block, block_mask, MASKED)
+                z = tl.reshape(tl.broadcast_to(z[:, :, None], [BN, BLOCKS, BW // BLOCKS]), [BN, BW])
         else:
             block = (rest + row_start + words * 8) // GROUP
-            s = load_absmax(absmax, q, nested_code, nested_offset, block0, block, word_mask, NESTED, MASKED)
+            s = load_scale(absmax, q, nested_code, nested_offset, block0, block, word_mask, SCALES, MASKED)
+            if SCALES == "zero point":
+                z = load_zero(q, block0, block, word_mask, MASKED)
         if LIFT:
             s = s[None]
+        if SCALES == "zero point":
+            if LIFT:
+                z = z[None]
+            e0, e1, e2, e3, e4, e5, e6, e7 = e0 - z, e1 - z, e2 - z, e3 - z, e4 - z, e5 - z, e6 - z, e7 - z
     else:
         start = rest + row_start + words * 8
-        s0 = element_scale(absmax, q, nested_code, nested_offset, block0, start, words, k_size, 0, GROUP, NESTED)
-        s1 = element_scale(absmax, q, nested_code, nested_offset, block0, start, words, k_size, 1, GROUP, NESTED)
-        s2 = element_scale(absmax, q, nested_code, nested_offset, block0, start, words, k_size, 2, GROUP, NESTED)
-        s3 = element_scale(absmax, q, nested_code, nested_offset, block0, start, words, k_size, 3, GROUP, NESTED)
-        s4 = element_scale(absmax, q, nested_code, nested_offset, block0, start, words, k_size, 4, GROUP, NESTED)
-        s5 = element_scale(absmax, q, nested_code, nested_offset, block0, start, words, k_size, 5, GROUP, NESTED)
-        s6 = element_scale(absmax, q, nested_code, nested_offset, block0, start, words, k_size, 6, GROUP, NESTED)
-        s7 = element_scale(absmax, q, nested_code, nested_offset, block0, start, words, k_size, 7, GROUP, NESTED)
+        s0 = element_scale(absmax, q, nested_code, nested_offset, block0, start, words, k_size, 0, GROUP, SCALES)
+        s1 = element_scale(absmax, q, nested_code, nested_offset, block0, start, words, k_size, 1, GROUP, SCALES)
+        s2 = element_scale(absmax, q, nested_code, nested_offset, block0, start, words, k_size, 2, GROUP, SCALES)
+        s3 = element_scale(absmax, q, nested_code, nested_offset, block0, start, words, k_size, 3, GROUP, SCALES)
+        s4 = element_scale(absmax, q, nested_code, nested_offset, block0, start, words, k_size, 4, GROUP, SCALES)
+        s5 = element_scale(absmax, q, nested_code, nested_offset, block0, start, words, k_size, 5, GROUP, SCALES)
+        s6 = element_scale(absmax, q, nested_code, nested_offset, block0, start, words, k_size, 6, GROUP, SCALES)
+        s7 = element_scale(absmax, q, nested_code, nested_offset, block0, start, words, k_size, 7, GROUP, SCALES)
         if LIFT:
             s0, s1, s2, s3, s4, s5, s6, s7 = (
                 s0[None],
@@ -155,11 +189,11 @@ def weight_tile(
 @triton.jit
 def element_scale(
     absmax, q, nested_code, nested_offset, block0, start, words, k_size, ELEMENT: tl.constexpr, GROUP: tl.constexpr,
-    NESTED: tl.constexpr,
+    SCALES: tl.constexpr,
 ):  # fmt: skip
     """absmax of element ELEMENT of every word, fp32 [BN, BW]: in unaligned rows a word may touch two blocks."""
     block = (start + ELEMENT) // GROUP
-    return load_absmax(absmax, q, nested_code, nested_offset, block0, block, words * 8 + ELEMENT < k_size, NESTED, True)
+    return load_scale(absmax, q, nested_code, nested_offset, block0, block, words * 8 + ELEMENT < k_size, SCALES, True)
 
 
 @triton.jit

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 
 import pytest
-from rooflens.harness.plan.plan import cell_id, contests, left_out, plan, spread, static_columns, tasks
+from rooflens.harness.plan.plan import cell_id, contests, left_out, plan, refused, spread, static_columns, tasks
 from rooflens.shapes import suite
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
@@ -88,6 +88,17 @@ def test_passes_that_a_scheme_lacks_are_left_out():
     found = {(cell.scheme.name, cell.problem.pass_) for cell in plan(both)}
     assert found == {("fp8-blockwise", Pass.FWD), ("fp8-blockwise", Pass.STEP), ("nf4-g64", Pass.FWD)}
     assert left_out(suite.load("fp8-train-quick")) == ()
+
+
+def test_a_shape_is_skipped_for_the_schemes_that_cannot_store_it_and_refused_where_none_can():
+    full = suite.load("w4a16")  # K = 2880 of gpt-oss is 90 groups of 32 and no whole number of groups of 128
+    reason = "shape gpt-oss q: scheme int4-g128: K=2880 is not a multiple of its group of 128"
+    assert refused(full) == (reason, reason.replace("g128:", "g128-zp:"))
+    found = {(cell.shape.label, cell.scheme.name) for cell in plan(full, "M == 1 and K == 2880")}
+    assert found == {("gpt-oss q", "mxfp4"), ("gpt-oss q", "nvfp4")}
+    assert len({cell.shape for cell in plan(full, "M == 1 and scheme == 'int4-g128'")}) == 39
+    with pytest.raises(UsageError, match=reason):
+        plan(dataclasses.replace(full, schemes=("int4-g128",)))
 
 
 def test_contests_name_who_is_compared_on_each_problem():
