@@ -119,13 +119,17 @@ class FourBitInputs(Inputs):
 
     def columns(self, part: slice) -> "FourBitInputs":
         """Rows of W, without the quantization of their scales."""
+        whole, group = self.weight, self.scheme.group
         first, last = part.start * self.problem.K, part.stop * self.problem.K
-        weight = replace(
-            self.weight,
-            packed=self.packed[first // 2 : -(-last // 2)],
-            absmax=self.absmax[first // self.scheme.group : -(-last // self.scheme.group)],
+        blocks = slice(first // group, -(-last // group))
+        weight = QuantizedWeight(
+            packed=whole.packed[first // 2 : -(-last // 2)],
+            absmax=whole.absmax[blocks],
             nested=None,
             numel=last - first,
+            group=group,
+            kind=whole.kind,
+            zero=None if whole.zero is None else whole.zero[blocks],
         )
         problem = replace(self.problem, N=part.stop - part.start)
         return replace(self, problem=problem, weight=weight, bias=self.bias if self.bias is None else self.bias[part])
