@@ -54,9 +54,7 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
     shapes, sizes = view.shapes_in(everywhere), view.Ms_in(everywhere)
     if len(sizes) < 2:
         return None
-    present = [
-        bound for bound in Bound if any(row["bound_class"] == bound for r in cells.values() for row in r.values())
-    ]
+    present = [bound for bound in Bound if (view.cells["bound_class"] == bound).any()]
     charts = tuple(_chart(name, rows, shapes, sizes) for name, rows in cells.items())
     return Figure(
         f"regimes-map-{part.id}",
