@@ -164,8 +164,8 @@ def _cells(view: View, rows: list[Row], proven: frozenset[str], part: Slice, m: 
     counted = f"{fmt.plural(len(rows), 'cell')} with a time."
     unlike = " (of none that was timed in different ways)" if _timed_differently(rows) else ""
     how = (
-        f"Time: {averaged(view.cells)} of the round's median. Bold: verified to be the "
-        f"fastest provider of a shape{unlike}, references aside. Traffic: compulsory bytes over time. Class: what takes the time."
+        f"Time: {averaged(view.cells)} of the round's median. Bold: verified to be the fastest provider of a "
+        f"shape{unlike}, references aside. Traffic: compulsory bytes over time. Class: what takes the time."
     )
     return Table(f"cells-{part.id}-m{m}", title, columns, lines, counted, detail=True, listing=True, how_to_read=how)
 
