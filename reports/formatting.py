@@ -44,7 +44,7 @@ def rounded(value: float, decimals: int, low: float | None = None, high: float |
     places = decimals
     if low is not None and high is not None and low <= value <= high and 0 < high - low < math.inf:
         known_places = -math.floor(math.log10(high - low) + 1e-9)
-        least_places = least - 1 - math.floor(math.log10(abs(value))) if value else known_places
+        least_places = least - 1 - math.floor(math.log10(abs(value)) + 1e-9) if value else known_places
         places = min(decimals, max(known_places, least_places))
         while places < decimals and not low <= round(value, places) <= high:
             places += 1
