@@ -213,8 +213,24 @@ def ratios() -> Iterator[str]:
     yield f"{mean(grouped):.2f}× over {grouped.count()} cells ({grouped.min():.2f} to {grouped.max():.2f})"
 
 
+OLDER = ("roof", "mxfp8", "4bit")
+"""Runs of before the schedules."""
+
+FAMILIES = {
+    "4-bit": QUICK_SUITES[:1],
+    "MX-FP8": QUICK_SUITES[1:3],
+    "MoE": QUICK_SUITES[3:4],
+    "A16W8": QUICK_SUITES[4:5],
+    "FP8 training": QUICK_SUITES[5:7],
+    "torchao": QUICK_SUITES[7:],
+}
+
+
 def explained() -> Iterator[str]:
-    """Yield, per suite, the share of the cells that no limit explained before schedules and launches were, and now."""
+    """Yield the shares of the cells that no limit explains: per suite before schedules and launches were, and now;
+    per family; and by provider, those whose machine code was not read, and those whose main kernel's was.
+    """
+    every = {}
     for suite in QUICK_SUITES:
         run = load_run(RESULTS / f"h200-{suite}-quick")
         cells = summarize(run)
@@ -225,6 +241,24 @@ def explained() -> Iterator[str]:
         ours = now[now["schedule_clocks"].notna() & (now["bound_class"] != "")]
         own = (ours["bound_class"] == Bound.UNEXPLAINED).mean()
         yield f"| `{suite}-quick` | {count} | {shares[0]:.0%} | {shares[1]:.0%} | {own:.0%} |".replace("%", " %")
+        every[suite] = now[now["bound_class"] != ""]
+    for family, suites in FAMILIES.items():
+        share = (pd.concat([every[suite] for suite in suites])["bound_class"] == Bound.UNEXPLAINED).mean()
+        yield f"{family} {share:.0%}".replace("%", " %")
+    cells = pd.concat(every.values())
+    left = cells[cells["bound_class"] == Bound.UNEXPLAINED]
+    unread = left[left["schedule_clocks"].isna()]
+    read = left[left["schedule_clocks"].notna()]
+    yield f"Of {len(cells)} cells {len(left)} are left. {len(unread)} run machine code that was not read"
+    yield f"Of the other {len(read)}"
+    beyond = (read["time_s"] - read["latency_time_s"])[read["provider"] == "mma_4bit"] * 1e6
+    yield f"{beyond.min():.0f} to {beyond.max():.0f} µs beyond the schedule"
+    older = [placed(run, summarize(run))[0] for run in (load_run(RESULTS / f"h200-{name}") for name in OLDER)]
+    shares = [(frame.loc[frame["bound_class"] != "", "bound_class"] == Bound.UNEXPLAINED).mean() for frame in older]
+    yield f"{100 * min(shares):.0f} to {100 * max(shares):.0f} % of the cells of"
+    for part in (unread, read):
+        for provider, count in part["provider"].value_counts().items():
+            yield f"`{provider}` {count}"
 
 
 def counted() -> Iterator[str]:

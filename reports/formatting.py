@@ -44,7 +44,7 @@ def rounded(value: float, decimals: int, low: float | None = None, high: float |
     places = decimals
     if low is not None and high is not None and low <= value <= high and 0 < high - low < math.inf:
         known_places = -math.floor(math.log10(high - low) + 1e-9)
-        least_places = least - 1 - math.floor(math.log10(abs(value))) if value else known_places
+        least_places = least - 1 - math.floor(math.log10(abs(value)) + 1e-9) if value else known_places
         places = min(decimals, max(known_places, least_places))
         while places < decimals and not low <= round(value, places) <= high:
             places += 1
@@ -292,11 +292,11 @@ def share(fraction: float | None) -> str:
 def signed_percent(fraction: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a change with sign and 2 decimals; the unit stands in the header: +1.80, −2.45, 0.00.
 
-    Of a change below 10 % one digit is enough, where its interval leaves no more.
+    One digit is enough only below 1 %, so that below 10 % a sorted list of changes reads as sorted.
     """
     if fraction is None or math.isnan(fraction):
         return ""
-    text = _scaled(fraction, 100, 2, low, high, least=1 if abs(fraction) < 0.1 else 2)
+    text = _scaled(fraction, 100, 2, low, high, least=1 if abs(fraction) < 0.01 else 2)
     if not text.strip(f"0.{MINUS}"):
         return text.removeprefix(MINUS)
     return text if text.startswith(MINUS) else f"+{text}"

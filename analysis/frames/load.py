@@ -26,6 +26,9 @@ _REQUIRED = ("id", "suite", "baseline", "challengers", "rounds", "planned_units"
 REFERENCE = "reference"
 """Role of a provider whose operands are decoded outside of the timed call: compared with, and never dispatched to."""
 
+UPSTREAM = "upstream"
+"""Role of a provider that calls the kernels of another project: its source hash is that of the adapter."""
+
 _WAS_REFERENCE = "blas"
 _WERE_STOCK = ("stock_triton", "stock_triton_fp8", "stock_triton_ao")
 """References of older runs: all providers of the one role, and of role stock_triton those of these names."""

@@ -6,10 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...shapes.problem import Op
 from ...shapes.run_folder.manifest import StoredDevice
 from ...shapes.verdict import Verdict
-from ..frames.load import REFERENCE
 from ..frames.notes import RunWarning, Topic
 from ..stability.canary import SLOWDOWN_ON_CPU, Drift
 from .bounds import IMPOSSIBLE_FACTOR, UNEXPLAINED_FACTOR, Bound
@@ -111,7 +109,7 @@ def roofline_warnings(
         unexplained = passed.loc[passed["bound_class"] == Bound.UNEXPLAINED]
         warnings.append(
             f"{count} of {len(passed)} cells take over {UNEXPLAINED_FACTOR:g} x all their limits added up: "
-            + _missing_limit(unexplained)
+            + _by_code(unexplained)
         )
     impossible = passed.loc[passed["bound_class"] == Bound.IMPOSSIBLE, "bound_note"]
     if len(impossible):
@@ -152,16 +150,15 @@ def _missing(passed: pd.DataFrame, ceilings: Ceilings) -> Iterator[str]:
         yield RunWarning(f"not known here, so it limits no cell: {', '.join(unknown)}", Topic.ROOFLINE)
 
 
-def _missing_limit(unexplained: pd.DataFrame) -> str:
-    """Name the limit that is missing, for providers that may decode; of others nothing is claimed."""
-    decode = (unexplained["role"] != REFERENCE) & (unexplained["op"] != Op.QUANTIZE) & unexplained["alu_time_s"].isna()
-    if not decode.any():
-        return "nothing that was measured as a limit explains them"
-    cause = "decoding and scaling on the vector units are not among the limits, and a likely cause"
-    if decode.all():
-        return cause
-    others = ", ".join(dict.fromkeys(unexplained.loc[~decode, "provider"]))
-    return f"for {int(decode.sum())} of them, {cause}; nothing that was measured explains those of {others}"
+def _by_code(unexplained: pd.DataFrame) -> str:
+    """Tell the cells whose machine code was not read, so that no limit follows from it, from those whose was."""
+    unread = unexplained["schedule_clocks"].isna()
+    parts = ((unread, "whose machine code was not read"), (~unread, "although the code of their main kernel was read"))
+    found = [(unexplained[here], words) for here, words in parts if here.any()]
+    return "; ".join(
+        f"{len(cells) if len(found) > 1 else 'those'} of {', '.join(dict.fromkeys(cells['provider']))}, {words}"
+        for cells, words in found
+    )
 
 
 def _main_suspect(notes: "pd.Series[str]") -> str:

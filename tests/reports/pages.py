@@ -2,7 +2,11 @@
 
 import html
 import re
+from difflib import SequenceMatcher
 from html.parser import HTMLParser
+from itertools import combinations
+
+from rooflens.reports.model import HowToRead
 
 VOID = {"meta", "link", "br", "path", "circle", "input", "img", "hr"}
 CLOSES = {"td": {"td", "th"}, "th": {"td", "th"}, "tr": {"tr", "td", "th"}}
@@ -81,4 +85,19 @@ def unfolded(text: str) -> list[str]:
         if line.strip() and not depth and line != "</details>":
             found.append(line)
         depth += line.startswith("<details>") - line.startswith("</details>")
+    return found
+
+
+def nearly_equal_definitions(report):
+    """Pairs of definitions of one chapter that a reader would have to compare word by word.
+
+    What M counts may differ: it is another sentence for each pass and operation.
+    """
+    found = []
+    for section in report.walk():
+        items = [item for block in section.blocks if isinstance(block, HowToRead) for item in block.items]
+        bare = [re.sub(r"M counts[^:]*: the FLOPs are [^.]*\.", "", item.partition(": ")[2] or item) for item in items]
+        for (one, first), (other, second) in combinations(zip(items, bare, strict=True), 2):
+            if first != second and SequenceMatcher(None, first, second, autojunk=False).ratio() > 0.8:
+                found.append((one, other))
     return found

@@ -1,11 +1,15 @@
 """Where the report on two versions comes from: commits, commands, searches and compiled code."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from rooflens.analysis.comparison.effects import Order
 from rooflens.analysis.comparison.identity import ChangedFile, Identity, Version, identity_of
+from rooflens.analysis.comparison.result import Side, compare_runs
+from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_comparison
 from rooflens.reports.render import html
 from rooflens.reports.sections.comparison.issues import issues
@@ -14,6 +18,8 @@ from rooflens.shapes.run_folder.retries import Retry
 
 from .branches import ROW, codes, digest_of, exactly, gain, report_of, result_of, table_of, training
 from .planted import all_text, tables, texts
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 def test_identity_of_commits_with_their_files():
@@ -187,3 +193,13 @@ def test_arithmetic_means_are_there_where_they_are_asked_for():
     base, head = sum(rates[:2]) / 2, sum(rates[2:]) / 2
     assert [float(text) for text in line[1:4]] == pytest.approx([base, head, head - base], rel=2e-3)
     assert line[4] == "2"
+
+
+def test_an_adapter_is_not_out_of_scope_because_it_is_the_same():
+    """The change is to the kernels that it calls, which its hash does not cover."""
+    folder = RESULTS / "upstream-primus-turbo"
+    runs = {name: load_run(folder / name) for name in ("base", "head")}
+    base, head = ((Side(name, name), run) for name, run in runs.items())
+    told = all_text(build_comparison(compare_runs(base, head, Order.SEQUENTIAL)))
+    assert "in scope where the project's kernels differ: primus_turbo_gemm" in told
+    assert "out of scope" not in told

@@ -1,6 +1,7 @@
 """A number has no more digits than its 95 % interval leaves, and still lies in it."""
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -61,13 +62,21 @@ def test_rates_round_before_the_point_too():
     assert fmt.gigabytes(4312.4e9, 4300e9, 4320e9) == "4310"
 
 
-def test_changes_below_10_percent_need_one_digit_only():
+def test_changes_below_1_percent_need_one_digit_only():
     assert fmt.change(0.5563, 0.3821, 0.8098) == "−44%"
-    assert fmt.change(1.0996, 1.05, 1.15) == "+10%"
+    assert fmt.change(1.104, 1.05, 1.15) == "+10%"
     assert fmt.change(1.0032, 0.996, 1.011) == "+0.3%"
     assert fmt.change(1.031, 1.028, 1.034) == "+3.1%"
-    assert fmt.change(0.976, 0.974, 0.977) == "−2.4%"
+    assert fmt.change(0.966, 0.9606, 0.9714) == "−3.4%"
     assert fmt.signed_percent(0.0, -0.001, 0.001) == "0.0"
+
+
+@given(st.lists(st.tuples(st.floats(-0.0999, 0.0999), st.floats(1e-5, 0.3)), min_size=2))
+def test_sorted_changes_read_as_sorted_whatever_their_intervals(changes):
+    """−3% above −3.2% in a list by size would be a number that no reader can place."""
+    changes.sort()
+    shown = [float(fmt.signed_percent(size, size - half, size + half).replace("−", "-")) for size, half in changes]
+    assert all(late > early - 0.1 for early, late in pairwise(shown))
 
 
 def test_what_is_undecided_never_reads_as_a_measured_tie():

@@ -10,6 +10,7 @@ from rooflens.reports.presets import OF_A_RUN, OF_TWO_VERSIONS, SIDE_BY_SIDE
 from rooflens.reports.render.formats import FORMATS as RENDERERS
 
 from .golden_subjects import FORMATS, SUBJECTS, differences, parsed, rendered, report_of, write_runs
+from .pages import nearly_equal_definitions
 
 GOLDEN = Path(__file__).with_name("golden")
 WRITE = os.environ.get("ROOFLENS_GOLDEN") == "write"
@@ -39,6 +40,10 @@ def test_golden(named_report, form):
         assert not differences(parsed(found), parsed(golden))
     else:
         assert found.splitlines() == golden.splitlines()
+
+
+def test_no_two_definitions_of_a_chapter_are_nearly_equal(named_report):
+    assert nearly_equal_definitions(named_report[1]) == []
 
 
 def test_no_golden_file_is_left_over():

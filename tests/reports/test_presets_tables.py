@@ -204,7 +204,7 @@ def test_sums_of_forward_and_backward_leave_impossible_times_out_and_say_how_man
     )
     (table,) = (table for name, table in tables(report(view, three_way)).items() if name.startswith("sums-"))
     assert len(table.rows) == 3
-    assert "3 problems; 1 left out, faster than the device allows, " in table.reading
+    assert "3 problems; 1 left out, faster than the device allows." in table.reading
 
 
 def test_takeaways_compare_groups_only_where_they_differ(tmp_path):

@@ -17,7 +17,7 @@ from rooflens.reports.render import markdown
 from rooflens.reports.write import write_report
 
 from .golden_subjects import kept
-from .pages import unfolded
+from .pages import nearly_equal_definitions, unfolded
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 STORED = sorted(path.parent.name for path in RESULTS.glob("*/report.md"))
@@ -40,7 +40,9 @@ def _without_data(section: Section) -> Section:
 
 @pytest.mark.parametrize("name", QUICK_SUITES)
 def test_the_section_of_a_quick_run_is_one_comment(name):
-    assert markdown.render(build_report(load_run(RESULTS / name))).parts == ()
+    report = build_report(load_run(RESULTS / name))
+    assert markdown.render(report).parts == ()
+    assert nearly_equal_definitions(report) == []
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == QUICK else pytest.mark.slow) for n in STORED])

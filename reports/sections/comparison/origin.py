@@ -8,7 +8,7 @@ from ....analysis.comparison.identity import Identity, Version
 from ....analysis.comparison.parts import GROUP, leading, parts
 from ....analysis.comparison.result import Result
 from ....analysis.comparison.unverified import find_duplicates
-from ....analysis.frames.load import RunData
+from ....analysis.frames.load import UPSTREAM, RunData
 from ... import formatting as fmt
 from ...model import Bullets, Cell, Code, Section, Table, Text, number_columns, text_columns, texts
 from ...render.plain import to_ascii
@@ -135,17 +135,24 @@ def _role(path: str, command: Sequence[str]) -> str:
 
 
 def _scope(result: Result) -> Iterator[str]:
-    """Say which measured providers the change touches, by the hashes of their source files."""
+    """Say which measured providers the change touches, by the hashes of their source files.
+
+    That of an adapter does not cover the project whose kernels it calls.
+    """
     if len(result.runs) < len(SIDES):
         return
     base, head = (result.runs[side].manifest.providers for side in SIDES)
     common = [name for name in base if name in head and base[name].source and head[name].source]
     touched = [name for name in common if base[name].source != head[name].source]
-    others = [name for name in common if name not in touched]
+    same = [name for name in common if name not in touched]
+    adapters = [name for name in same if head[name].role == UPSTREAM]
+    others = [name for name in same if name not in adapters]
     if touched:
         yield f"in scope, their source differs: {', '.join(touched)}"
     if others:
         yield f"out of scope, the source of these providers is the same in both versions: {', '.join(others)}"
+    if adapters:
+        yield f"the same adapter in both versions, in scope where the project's kernels differ: {', '.join(adapters)}"
 
 
 def provenance(result: Result) -> Section | None:

@@ -10,7 +10,7 @@ from ...cells import is_impossible, rate_cell, rate_text, time_cell, traffic_cel
 from ...model import Bullets, Cell, Column, Scale, Section, Table, text_columns
 from ...terms import BOUNDS
 from ...view import Row, Slice, View, anchors, chapter, shape_of
-from ..speedups.sizes import counting, rounds_of, size_cells, size_columns, size_names
+from ..speedups.sizes import averaged, counting, size_cells, size_columns, size_names
 
 MAX_ROWS = 400
 """Rows of one table; beyond it only some M are listed, the first and the last among them."""
@@ -78,9 +78,9 @@ def _table(view: View, part: Slice, provider: str, table_id: str, rows: list[Row
     )
     left_out = len(rows) - len(listed)
     thinned = f" {left_out} rows at other M are in cells.csv." if left_out else ""
-    present = [bound for bound in Bound if any(row["bound_class"] == bound for row in listed)]
+    present = [bound for bound in Bound if (view.cells["bound_class"] == bound).any()]
     how = (
-        f"Time: geometric mean over {rounds_of(rows)} of the round's median. {counting(rows)} Traffic: compulsory "
+        f"Time: {averaged(view.cells)} of the round's median. {counting(rows)} Traffic: compulsory "
         "bytes over time. Of bound: time at the bound over measured time. Class: what takes the time"
         f"{_legend(present)}."
     )

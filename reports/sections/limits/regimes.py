@@ -54,18 +54,19 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
     shapes, sizes = view.shapes_in(everywhere), view.Ms_in(everywhere)
     if len(sizes) < 2:
         return None
-    present = [
-        bound for bound in Bound if any(row["bound_class"] == bound for r in cells.values() for row in r.values())
-    ]
+    defined = [bound for bound in Bound if (view.cells["bound_class"] == bound).any()]
+    drawn = {str(row["bound_class"]) for rows in cells.values() for row in rows.values()}
     charts = tuple(_chart(name, rows, shapes, sizes) for name, rows in cells.items())
     return Figure(
         f"regimes-map-{part.id}",
         f"What bounds which M ({part.title})",
         charts,
-        how_to_read=HOW.format(classes="; ".join(f"{BOUND_CODES[b]} {b}: {BOUNDS[b]}" for b in present)),
+        how_to_read=HOW.format(classes="; ".join(f"{BOUND_CODES[b]} {b}: {BOUNDS[b]}" for b in defined)),
         caption=f"Without {', '.join(left)}: their cells are in the CSV and under “Roofline”." if left else "",
         alt="; ".join(chart.alt for chart in charts),
-        legend=tuple(LegendEntry(f"{BOUND_CODES[bound]} {bound}", fill=f"k-{bound}") for bound in present),
+        legend=tuple(
+            LegendEntry(f"{BOUND_CODES[bound]} {bound}", fill=f"k-{bound}") for bound in defined if bound in drawn
+        ),
         detail=detail,
         data=Data(
             ("provider", "model", "layer", "B", "E", "N", "K", "M", "bound_class", "time_s", "fraction_of_bound"),

@@ -22,7 +22,7 @@ from ...view import Row, ShapeKey, Slice, View, anchors, chapter, shape_of
 FIGURE_HOW = (
     "Up is faster; left of a ridge memory limits, right of it compute. A slanted roof is the bandwidth of a level of "
     "memory, a level one a peak rate: solid ones were measured here, dashed ones are published, a dotted one is the "
-    "published peak at the observed clock. The lines join the M of {shape}{added}; faint dots are all other shapes. "
+    "published peak at the observed clock. The lines join the M of one shape{added}, faint dots are all others. "
     "Intensity counts useful FLOPs and compulsory bytes, alike for all providers of a problem. Small problems stay "
     "below all roofs because of the launch floor ({launch})."
 )
@@ -168,12 +168,11 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
         f"Roofline ({part.title})",
         (chart,),
         how_to_read=FIGURE_HOW.format(
-            shape=f"{shape.label} ({shape.size})",
-            added=", those that the refinement added among them" if added else "",
+            added="" if view.analysis.added.empty else ", those that the refinement added among them",
             launch=fmt.time(launch.value) if launch else "not measured",
         ),
         alt=chart.alt,
-        caption=f"Roofs and their sources. {sources}.",
+        caption=f"Lines: {shape.label} ({shape.size}). Roofs and their sources: {sources}.",
         legend=provider_legend(providers, view.styles),
         detail=detail,
         data=_data(drawn, (*slopes, *dashed, *peaks)),

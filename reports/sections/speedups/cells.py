@@ -15,7 +15,7 @@ from ... import formatting as fmt
 from ...cells import is_impossible, rate_cell, traffic_cell
 from ...model import Cell, Column, Section, Table, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import Row, Slice, View, chapter, shape_of
-from .sizes import rounds_of
+from .sizes import averaged
 
 MAX_ROWS = 6000
 """Rows of the cell tables together; beyond it only some M are listed. The grids and the CSV files hold all."""
@@ -164,8 +164,8 @@ def _cells(view: View, rows: list[Row], proven: frozenset[str], part: Slice, m: 
     counted = f"{fmt.plural(len(rows), 'cell')} with a time."
     unlike = " (of none that was timed in different ways)" if _timed_differently(rows) else ""
     how = (
-        f"Time: geometric mean over {rounds_of(rows)} of the round's median. Bold: verified to be the fastest provider "
-        f"of a shape{unlike}, references aside. Traffic: compulsory bytes over time. Class: what takes the time."
+        f"Time: {averaged(view.cells)} of the round's median. Bold: verified to be the fastest provider of a "
+        f"shape{unlike}, references aside. Traffic: compulsory bytes over time. Class: what takes the time."
     )
     return Table(f"cells-{part.id}-m{m}", title, columns, lines, counted, detail=True, listing=True, how_to_read=how)
 

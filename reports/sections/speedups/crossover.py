@@ -30,7 +30,7 @@ HOW = (
     "difference exceeds 1%."
 )
 
-FURTHER = " Further M: sizes that a refinement added between those of the sweep to narrow the interval."
+FURTHER = "Further M: sizes that a refinement added between those of the sweep to narrow the interval."
 
 
 def crossover(view: View) -> Section:
@@ -78,7 +78,7 @@ def _slice(view: View, part: Slice, number: int) -> Section:
                 columns,
                 tuple(_shape_row(row, refined) for row in rows),
                 reading=f"{challenger} is faster below the crossover, unless its status says above. {_counted(rows)}",
-                how_to_read=f"{_defined(statuses)}{FURTHER if refined else ''}",
+                how_to_read=FURTHER if refined else "",
                 detail=number > 0,
             )
         )

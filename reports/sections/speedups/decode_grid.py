@@ -26,7 +26,7 @@ from ...model import (
 )
 from ...view import Row, ShapeKey, Slice, View, anchors, chapter, shape_of
 from .heat import heat
-from .sizes import counting, rounds_of, shape_names, size_cells, size_columns
+from .sizes import averaged, counting, shape_names, size_cells, size_columns
 from .speedup import Heads, grid
 
 FEW = 8
@@ -223,7 +223,7 @@ def _representatives(view: View, part: Slice, names: Iterable[str]) -> Table | N
     )
     rows = [row for rows in known.values() for row in rows.values()]
     reading = (
-        f"{fmt.ratio_header(view.baseline, provider)}. Times: geometric mean over {rounds_of(rows)} of the round's "
+        f"{fmt.ratio_header(view.baseline, provider)}. Times: {averaged(view.cells)} of the round's "
         f"median. {counting(rows)}"
     )
     title = f"Times of representative cells, {view.baseline} and {provider}"

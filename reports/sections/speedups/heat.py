@@ -14,7 +14,7 @@ from ...view import Row, ShapeKey, Slice, View
 
 HOW = (
     "The same numbers as in the table, one row per shape and one column per M: the time of {baseline} divided by that "
-    "of {provider}, blue above 1 (faster) and red below (slower), on a logarithmic scale. ~ is undecided, an empty "
+    "of the provider, blue above 1 (faster) and red below (slower), on a logarithmic scale. ~ is undecided, an empty "
     "place has no ratio."
 )
 
@@ -51,7 +51,7 @@ def heat(
         f"heat-{table.id}",
         f"{provider} over {view.baseline} in colours ({part.title})",
         (chart,),
-        how_to_read=HOW.format(baseline=view.baseline, provider=provider),
+        how_to_read=HOW.format(baseline=view.baseline),
         alt=chart.alt,
         legend=tuple(LegendEntry(_key(step), fill=heat_fill(step)) for step in KEY),
         detail=table.detail,

@@ -1,6 +1,8 @@
-"""The sizes of a problem as columns of a flat table, and what M counts in it."""
+"""The sizes of a problem as columns of a flat table, what M counts in it, and over how many rounds."""
 
 from collections.abc import Iterable, Sequence
+
+import pandas as pd
 
 from ....shapes.problem import Op, Pass
 from ... import formatting as fmt
@@ -59,9 +61,11 @@ def _counting(op: Op, pass_: Pass, batched: bool) -> str:
     return f"M counts rows of the activations: the FLOPs are {factor} M N K."
 
 
-def rounds_of(rows: Iterable[Row]) -> str:
-    """Say over how many rounds the numbers of `rows` were taken: 3 rounds, 3 to 5 rounds."""
-    counts = sorted({int(row["rounds"]) for row in rows if int(row["rounds"])})
-    if not counts:
-        return "no round"
-    return fmt.plural(counts[0], "round") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} rounds"
+def averaged(cells: pd.DataFrame, number: str = "time_s") -> str:
+    """Say what `number` is made of: geometric mean over 3 rounds, over 3 to 5 rounds.
+
+    For all cells of a report, so that the tables of a chapter share a definition.
+    """
+    counts = sorted({int(count) for count in cells.loc[cells[number].notna(), "rounds"].unique()} - {0})
+    most = fmt.plural(counts[-1], "round") if counts else "no round"
+    return f"geometric mean over {f'{counts[0]} to ' if len(counts) > 1 else ''}{most}"

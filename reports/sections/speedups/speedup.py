@@ -10,7 +10,7 @@ from ...figures.chart import Figure
 from ...model import Cell, Column, HowToRead, Scale, Section, Table, Text, integer, text_columns, texts
 from ...view import Row, ShapeKey, Slice, View, anchors, chapter
 from .heat import heat
-from .sizes import rounds_of
+from .sizes import averaged
 
 HOW = (
     "Each number is the time of {baseline} divided by the time of the provider named above the grid: above 1 (blue) "
@@ -114,7 +114,7 @@ def grid(
         columns,
         tuple(lines + footer) if several else tuple(lines),
         reading=f"{_reading(view.baseline, provider, rows, common)}. {counted(rows.values())}",
-        how_to_read=ratio_how(rows.values()),
+        how_to_read=f"Ratio: {averaged(view.ratios, 'ratio')} of the ratio of the round's medians.",
         stub=heads.stub,
         detail=detail,
         key=key,
@@ -143,12 +143,6 @@ def counted(rows: Iterable[Row]) -> str:
     left_out = len(listed) - len(known)
     out = f"; {fmt.plural(left_out, 'cell')} without a time on both sides left out" if left_out else ""
     return f"{fmt.plural(len(known), 'cell')}: {', '.join(words)}{out}."
-
-
-def ratio_how(rows: Iterable[Row]) -> str:
-    """Define a ratio."""
-    rounds = rounds_of(row for row in rows if fmt.known(row["ratio"]))
-    return f"Ratio: geometric mean over {rounds} of the ratio of the round's medians."
 
 
 def _count_cell(row: Row | None) -> Cell:

@@ -14,7 +14,7 @@ from ...cells import is_impossible, over_peak, rate_cell, rate_text, ratio_cell,
 from ...model import Cell, Column, Scale, Section, Table, Text, number_columns, text_columns
 from ...view import Row, Slice, View, chapter, shape_of
 from .sides import Sides, ratios_over, sides
-from .sizes import counting, rounds_of, size_cells, size_columns, size_names
+from .sizes import averaged, counting, size_cells, size_columns, size_names
 
 OLD_NEW = f"old {fmt.DIVIDE} new"
 REFERENCE_NEW = f"reference {fmt.DIVIDE} new"
@@ -131,7 +131,7 @@ def _slice(view: View, trio: Trio, number: int) -> Section:
     if trio.with_both(named.reference):
         blocks.append(_three(view, trio))
     elif not blocks or trio.part.pass_ != Pass.FWD:
-        blocks.append(_alone(trio))
+        blocks.append(_alone(view, trio))
     blocks += [Text(text) for text in _impossible(trio)]
     if (sums := _fwd_and_bwd(view, trio)) is not None:
         blocks.append(sums)
@@ -190,7 +190,7 @@ def _versus(view: View, trio: Trio) -> Table:
         lines,
         reading=reading,
         key=True,
-        how_to_read=_how(rows),
+        how_to_read=_how(view, rows),
     )
 
 
@@ -228,10 +228,10 @@ def _three(view: View, trio: Trio) -> Table:
         f"{_left_out(trio, len(problems), f'{new} and {reference}')}"
     )
     title = view.titled(f"{new} beside {f'{old} and ' if with_old else ''}{reference}", trio.part)
-    return Table(f"three-{trio.part.id}", title, columns, lines, reading=reading, how_to_read=_how(rows))
+    return Table(f"three-{trio.part.id}", title, columns, lines, reading=reading, how_to_read=_how(view, rows))
 
 
-def _alone(trio: Trio) -> Table:
+def _alone(view: View, trio: Trio) -> Table:
     new = trio.sides.new
     problems = [problem for problem in trio.problems if new in problem]
     rows = [problem[new] for problem in problems]
@@ -240,7 +240,9 @@ def _alone(trio: Trio) -> Table:
     columns = (*heads, Column(new), Column("rate", unit=unit))
     lines = tuple((*_head(row, names), time_cell(row), rate_cell(row, unit, trio.limits)) for row in rows)
     reading = "One side, nothing to compare it with here."
-    return Table(f"alone-{trio.part.id}", f"{new}, end to end", columns, lines, reading=reading, how_to_read=_how(rows))
+    return Table(
+        f"alone-{trio.part.id}", f"{new}, end to end", columns, lines, reading=reading, how_to_read=_how(view, rows)
+    )
 
 
 def _fwd_and_bwd(view: View, trio: Trio) -> Table | None:
@@ -286,14 +288,14 @@ def _fwd_and_bwd(view: View, trio: Trio) -> Table | None:
     )
     reading = (
         "Sum of the two times, measured apart: nothing that runs in both is saved in it. FLOPs of all three products "
-        f"(6 M N K) over that sum. {fmt.plural(len(lines), 'problem')}{left}, {rounds_of(row for _, row, _ in both)}."
+        f"(6 M N K) over that sum. {fmt.plural(len(lines), 'problem')}{left}."
     )
     return Table(f"sums-{part.id}", f"{new}, forward and backward", columns, lines, reading=reading)
 
 
-def _how(rows: Sequence[Row]) -> str:
+def _how(view: View, rows: Sequence[Row]) -> str:
     return (
-        f"Time: geometric mean over {rounds_of(rows)} of the round's median; ratio: geometric mean of the ratios of "
+        f"Time: {averaged(view.cells)} of the round's median; ratio: geometric mean of the ratios of "
         f"the rounds, and so the ratio of the times. {counting(rows)}"
     )
 

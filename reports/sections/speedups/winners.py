@@ -11,7 +11,7 @@ from ...cells import is_impossible, time_cell
 from ...model import Cell, Column, Section, Table, Text, Tone, integer, text_columns
 from ...view import Row, ShapeKey, Slice, View, chapter
 from .decode_grid import name_of, one_model
-from .sizes import counting, rounds_of, shape_names, size_cells, size_columns
+from .sizes import averaged, counting, shape_names, size_cells, size_columns
 
 MAX_LINES = 240
 """Rows of the table of times; beyond it the grids and cells.csv have them."""
@@ -141,7 +141,7 @@ def _times(view: View, part: Slice, rows: Rows, names: list[str], leaders: Leade
     )
     every = [row for found in rows.values() for row in found.values()]
     reading = (
-        f"Time: geometric mean over {rounds_of(every)} of the round's median. Bold: verified to be the fastest of its "
+        f"Time: {averaged(view.cells)} of the round's median. Bold: verified to be the fastest of its "
         f"row; empty: no time, see the cells without one. {counting(every)}{view.legend_of(names)}"
     )
     return Table(
