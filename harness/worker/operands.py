@@ -263,21 +263,19 @@ class Operands:
         return self._flipped[copy]
 
     @contextmanager
-    def poking(self, copy: Callable[[], int]) -> Iterator[Callable[[], object]]:
+    def poking(self, copy: Callable[[], int], is_read: bool) -> Iterator[Callable[[], object]]:
         """Yield what changes the signs of a few elements of the activations of `copy()`, on a CPU; undo it at the end.
 
-        It takes some nanoseconds, so that it can be part of what is timed.
+        It takes some nanoseconds, so that it can be part of what is timed. Unless it `is_read`, elements of clones
+        change instead, in the same way: what a launch reads stays as it is.
         """
-        bits = [_SignBits(one.signed) for one in self._copies]
+        tensors = [one.signed for one in self._copies]
+        bits = [_SignBits(one if is_read else [tensor.clone() for tensor in one]) for one in tensors]
         try:
             yield lambda: bits[copy()].flip()
         finally:
             for one in bits:
                 one.undo()
-
-    def decoy(self) -> Callable[[], object]:
-        """Return what takes as long as `poking`, and changes nothing that a launch reads."""
-        return _SignBits([tensor.clone() for tensor in self.inputs.signed]).flip
 
     def present_truth(self, copy: int, part: slice) -> tuple[torch.Tensor, ...]:
         """Compute columns of the outputs for the activations as they are."""

@@ -299,8 +299,9 @@ class Watch:
             return
         same_s = changing_s = math.inf
         for number in range(MOST_BURSTS):
-            same_s = min(same_s, self._burst(self._operands.decoy()))
-            with self._operands.poking(self._inner.copy) as poke:
+            with self._operands.poking(self._inner.copy, is_read=False) as poke:
+                same_s = min(same_s, self._burst(poke))
+            with self._operands.poking(self._inner.copy, is_read=True) as poke:
                 changing_s = min(changing_s, self._burst(poke))
                 if not number and self._has_fresh:
                     outputs = [self._columns(FRESH, output) for output in self._outputs()]
