@@ -15,12 +15,12 @@ TORCH = "2.99.0+cu999"
 
 
 def install(source: Path, *extra: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run the script without the network, on a copy of the project."""
+    """Run the script without the network and the machine's settings of pip, on a copy of the project."""
     command = [source / ".ci" / "install", *extra]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
     return subprocess.run(
         command,
-        env=environment | {"PIP_NO_INDEX": "1"} | variables,
+        env=environment | {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull} | variables,
         capture_output=True,
         text=True,
         check=False,

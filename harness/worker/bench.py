@@ -41,7 +41,7 @@ from .watch import Watch
 WATCHED = ("host", "event", "profiler")
 """Timers whose every sample is launched by the host, so that operands can change before it."""
 
-THREADS_S, THREADS_SLACK, THREADS_LOOKS = 2e-3, 0.25, 5
+THREADS_S, THREADS_SLACK, THREADS_LOOKS = 2e-3, 0.25, 150
 """Seconds for which the cores that launches use are counted, how many more these may be than are allowed, and how often
 they are counted where they are more: a thread that waits for its next task is busy for a while."""
 
@@ -117,7 +117,7 @@ class Bench:
         if self.timer not in WATCHED:
             watch.check_replayed(make_timer("event", self.machine, watch.subject, self.device), taken.times_s)
         elif taken.launches_per_sample > 1:
-            watch.check_repeated(taken.times_s)
+            watch.check_repeated(taken.launches_per_sample, taken.times_s)
         watch.check(taken.times_s)
 
     def _require_threads(self, launch: Launch) -> None:
@@ -230,13 +230,15 @@ class Bench:
         guarded: Guarded,
         seed: str,
         failed: Mapping[int, Failure] | None = None,
+        threads_s: Callable[[], float] = float,
         refreshes: bool = False,
     ) -> Search:
         """Search the configuration of one cell, on operands whose activations are drawn.
 
         `begin` is called with each candidate and its phase; each is prepared and timed within `guarded()`, watched like
-        a cell of a run; `seed` and `failed` as in `search.search`, `refreshes` as in `prepare`. Raises what the
-        provider raises before its first candidate, and whatever costs the process, the device or the shared operands.
+        a cell of a run; `seed` and `failed` as in `search.search`, `threads_s` as in `measured`, `refreshes` as in
+        `prepare`. Raises what the provider raises before its first candidate, and whatever costs the process, the
+        device or the shared operands.
         """
         # Candidates take turns on the same copies: what one of them has launched on is not cold for the next.
         copies = self.copies(cell) if self.cold_by == "rotation" else 1
@@ -256,11 +258,12 @@ class Bench:
                 begin(candidate, TRY_PHASE)
                 operands.require_unchanged()
                 self.check(prepared, operands, cell)
+                self._require_threads(prepared.launches[0])
                 error = max(map(error_ratio, prepared.launches[0].outputs, truth))
                 operands.flip(0)
                 subject = self.subject(prepared, cell)
                 watch = Watch(
-                    *(operands, prepared.launches, subject, self.machine, BRIEF.budget_s),
+                    *(operands, prepared.launches, subject, self.machine, BRIEF.budget_s, threads_s),
                     refreshes=prepared.refreshes,
                 )
                 subject = watch.subject if self.timer in WATCHED else subject

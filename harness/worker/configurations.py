@@ -99,6 +99,7 @@ class Configurations:
             with around:
                 return self._bench.search(
                     *(self._providers[cell.provider], cell, operands, begin, guarded, seed, failed),
+                    threads_s=self._guard.threads_s,
                     refreshes=cell.provider in self._trusted,
                 )
         except Exception as error:

@@ -184,10 +184,10 @@ class Operands:
                 )
         return outputs
 
-    def output_room(self) -> list[torch.Tensor]:
-        """Allocate as much as a launch writes."""
+    def output_room(self, part: slice) -> list[torch.Tensor]:
+        """Allocate as much as a launch writes into some columns."""
         return [
-            torch.empty(shape, dtype=dtype, device=device, layout=layout)
+            torch.empty((*shape[:-1], len(range(shape[-1])[part])), dtype=dtype, device=device, layout=layout)
             for dtype, device, layout, shape in self._outputs
         ]
 

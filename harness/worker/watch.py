@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import median, median_low
 
 import torch
 
@@ -50,23 +50,27 @@ LARGE_BYTES = 256 << 20
 SINGLE = 15
 """Launches that are timed one at a time, where the timed ones were replayed."""
 
-MOST_REPEATED = 16
-"""Launches back to back at most, where a sample is the mean of many on the same activations; at least half of them."""
+LEAST_REPEATED = 8
+"""Launches back to back at least, where a sample is the mean of many on the same activations."""
 
 BURSTS, MOST_BURSTS = 5, 25
-"""Times that as many are timed, with and without changes between them, and where changes seem to cost time."""
+"""Times that as many are timed, with changes between them and without, and where changes seem to cost time."""
+
+TRIES, PAUSE_S = 3, 0.05
+"""Times that a suspicion must arise, and the seconds between: on busy cores, launches whose threads wait for each other
+take any time, for up to a second."""
 
 REPEATED = 1.25
-"""Factor by which they may be slower with changes: beyond it work is skipped."""
+"""Factor by which launches may be slower with changes: beyond it work is skipped."""
 
 REFRESHED = 50
 """Device operations that refreshing queues for a sample, by and large: how many they are is the provider's affair."""
 
-SKIPPED = 3.0
-"""The same for replayed launches, which are compared with launches one at a time."""
-
 SLACK_S = 2e-6
-"""Beside these factors."""
+"""Beside that factor."""
+
+REPLAYED_SLOWER, REPLAYED_SLACK_S = 3.0, 5e-6
+"""The same for replayed launches, which are compared with launches one at a time."""
 
 
 AHEAD = 0.1
@@ -213,8 +217,8 @@ class Watch:
     def _make_room(self, slot: int) -> None:
         """Allocate it before a launch, so that the copy follows at once."""
         if slot not in self._rooms:
-            room = self._operands.output_room()
-            self._rooms[slot] = _Kept([self._columns(slot, output).contiguous() for output in room])
+            part = self._part if self._is_fresh(slot) else slice(None)
+            self._rooms[slot] = _Kept(self._operands.output_room(part))
 
     def _copy(self, room: _Kept) -> None:
         assert self._slot is not None
@@ -249,16 +253,15 @@ class Watch:
                 f"a thread that it started works between samples, {self._ahead_s / self._between_s:.0%} of the time: "
                 "what a launch needs of the activations is to be computed in the launch"
             )
-        if len(self._late_s) > 1 and (late_s := min(self._late_s)) > LATE_S + LATE_SHARE * median(times_s):
+        if len(self._late_s) > 2 and (late_s := median_low(self._late_s)) > LATE_S + LATE_SHARE * median(times_s):
             raise IncorrectError(
-                f"its output was not there when the launch had ended, but {late_s * 1e6:.3g} us later at least: what "
+                f"its output was not there when the launch had ended, but {late_s * 1e6:.3g} us later: what "
                 "it leaves to a signal, a hook or a thread belongs to its time",
                 {},
             )
         operands = self._operands
         assert operands.truth is not None
-        if operands.rewritten():
-            raise IncorrectError("wrote into the activations that all providers share; work on a copy", {})
+        self._require_unwritten()
         kept = {slot: room for slot, room in self._rooms.items() if room.is_written}
         fresh = kept.pop(FRESH, None) if self._has_fresh else None
         try:
@@ -270,6 +273,13 @@ class Watch:
                     self._compare(fresh.outputs, truth)
         finally:
             operands.recall()
+            self._rooms.clear()
+            self._late_s.clear()
+            self._slot, self._drawn = None, 0
+
+    def _require_unwritten(self) -> None:
+        if self._operands.rewritten():
+            raise IncorrectError("wrote into the activations that all providers share; work on a copy", {})
 
     def _compare_known(self, kept: Iterable[_Kept], negated: bool, truth: Sequence[torch.Tensor]) -> None:
         found: list[Sequence[torch.Tensor]] = [room.outputs for room in kept if room.negated is negated]
@@ -289,31 +299,44 @@ class Watch:
                     accuracy.columns(),
                 )
 
-    def check_repeated(self, times_s: Sequence[float]) -> None:
-        """Compare `times_s`, means of many launches on the CPU, with launches between which activations change.
+    def check_repeated(self, launches: int, times_s: Sequence[float]) -> None:
+        """Find launches on the CPU that skip work among `launches` of a sample, on whose activations they all are.
 
-        They change by signs of a few elements, which takes nanoseconds. Other processes disturb some of these bursts,
-        so that the fastest counts. A suspicion must hold beside bursts where those of a copy change that nobody reads.
+        Between the launches of some bursts, signs of a few elements change, which takes nanoseconds. Where these
+        launches take longer than `times_s`, they are compared with bursts in which clones change that nobody reads.
         """
         if self._refreshes:
             return
-        same_s = changing_s = math.inf
-        for number in range(MOST_BURSTS):
-            with self._operands.poking(self._inner.copy, is_read=False) as poke:
-                same_s = min(same_s, self._burst(poke))
-            with self._operands.poking(self._inner.copy, is_read=True) as poke:
-                changing_s = min(changing_s, self._burst(poke))
-                if not number and self._has_fresh:
-                    outputs = [self._columns(FRESH, output) for output in self._outputs()]
-                    self._compare(outputs, self._operands.present_truth(self._latest, self._part))
-            # On busy cores, threads that wait for each other may slow down every launch for a second.
-            if number >= BURSTS and not _is_skipped(changing_s, max(same_s, median(times_s)), REPEATED):
+        self._require_unwritten()
+        for number in range(TRIES):
+            time.sleep(PAUSE_S * (number > 0))
+            same_s, changing_s = self._least_of_bursts(launches, median(times_s))
+            if not _is_skipped(changing_s, same_s):
                 return
         raise _skips(changing_s, same_s)
 
-    def _burst(self, poke: Callable[[], object]) -> float:
+    def _least_of_bursts(self, launches: int, time_s: float) -> tuple[float, float]:
+        """Return the seconds of a launch in the fastest burst without changes, and in the fastest one with them.
+
+        Other processes disturb bursts, so that many are needed, unless those with changes take no longer than `time_s`.
+        """
+        same_s = changing_s = math.inf
+        for number in range(MOST_BURSTS):
+            with self._operands.poking(self._inner.copy, is_read=False) as poke:
+                same_s = min(same_s, self._burst(launches, poke))
+            with self._operands.poking(self._inner.copy, is_read=True) as poke:
+                changing_s = min(changing_s, self._burst(launches, poke))
+                if self._has_fresh:
+                    outputs = [self._columns(FRESH, output) for output in self._outputs()]
+                    self._compare(outputs, self._operands.present_truth(self._latest, self._part))
+            if number >= BURSTS and not _is_skipped(changing_s, time_s):
+                break
+        return same_s, changing_s
+
+    def _burst(self, launches: int, poke: Callable[[], object]) -> float:
         """Launch, as often as nobody knows before, and poke before each; return the seconds of one."""
-        count, launch = self._random.randint(MOST_REPEATED // 2, MOST_REPEATED), self._inner.launch
+        least, launch = max(launches, LEAST_REPEATED), self._inner.launch
+        count = self._random.randint(least, 2 * least)
         hook, hooked = sys.getprofile(), False
         began = time.perf_counter()
         for _ in range(count):
@@ -333,12 +356,13 @@ class Watch:
                 break
             timer.batch(SINGLE)  # the sample that was drawn is not among them yet
         changed_s, same_s = min(batch.times_s), median(times_s)
-        if batch.blocked and _is_skipped(changed_s, same_s, SKIPPED):  # else the host's latency is in them
+        is_slower = changed_s > REPLAYED_SLOWER * same_s + REPLAYED_SLACK_S
+        if batch.blocked and is_slower:  # else the host's latency is in them
             raise _skips(changed_s, same_s)
 
 
-def _is_skipped(changed_s: float, same_s: float, factor: float) -> bool:
-    return changed_s > factor * same_s + SLACK_S
+def _is_skipped(changed_s: float, same_s: float) -> bool:
+    return changed_s > REPEATED * same_s + SLACK_S
 
 
 def _skips(changed_s: float, same_s: float) -> IncorrectError:

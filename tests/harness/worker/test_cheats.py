@@ -103,6 +103,7 @@ def only(*names):
     return SimpleNamespace(PROVIDERS=chosen, __file__=cheating_providers.__file__)
 
 
+@pytest.mark.exclusive
 def test_launches_that_are_timed_many_at_once_do_all_of_their_work(tmp_path):
     """Activations cannot change between those of one sample."""
     names = [name for name in cheating_providers.CHEATS if name.startswith("one_of_three")]
@@ -112,6 +113,7 @@ def test_launches_that_are_timed_many_at_once_do_all_of_their_work(tmp_path):
     assert [fault(cells, name) for name in names] == ["", ""]
 
 
+@pytest.mark.exclusive
 def test_activations_that_come_once_only_are_seen_where_references_are_slow(tmp_path):
     """A part of the product is enough: the whole one would take many times what a round may take."""
     names = ("foresees_the_activations", "for_activations_that_come_again")
@@ -120,6 +122,7 @@ def test_activations_that_come_once_only_are_seen_where_references_are_slow(tmp_
     assert [fault(cells, name) for name in names] == ["", ""]
 
 
+@pytest.mark.exclusive
 def test_a_search_finds_them_as_well(tmp_path):
     """Its times are printed, and choose what runs."""
     names = ("keeps_its_result", "foresees_the_activations")
@@ -134,6 +137,7 @@ def test_a_search_finds_them_as_well(tmp_path):
     assert rows["keeps_its_result"] == rows["foresees_the_activations"] == {"incorrect"}
 
 
+@pytest.mark.exclusive
 def test_copies_that_share_a_flush_have_activations_of_their_own(tmp_path):
     name = "shares_its_result_among_copies"
     cells = measured(tmp_path, only(name), 128, *ON_THE_CPU)
