@@ -281,19 +281,26 @@ def test_a_launch_that_skips_what_follows_at_once_is_found(operands):
         many_rounds()
 
 
-@pytest.mark.parametrize("many", [False, True])
-def test_what_is_computed_after_the_launch_belongs_to_it(operands, many):
-    """A signal, a hook or a thread computes before anybody looks."""
+@pytest.mark.parametrize(
+    ("is_late", "caught"),
+    [
+        (lambda number: True, True),
+        (lambda number: number % 10, True),
+        (lambda number: number % 2, False),
+        (lambda number: False, False),
+    ],
+    ids=["all", "nine of ten", "half", "none"],
+)
+def test_what_is_computed_after_the_launch_belongs_to_it(operands, is_late, caught):
+    """A signal, a hook or a thread computes before anybody looks; other processes delay some copies."""
     kernel = Kernel(operands)
     watch = Watch(operands, kernel.launches, warm(kernel.launches[0]), HOST, 1e9)
-    for _ in range(20):
+    for number in range(40):
         watch.subject.before()
-        ended_s = HOST.now()
-        if many:
-            time.sleep(2e-3)
+        ended_s = HOST.now() - 2e-3 * bool(is_late(number))
         watch.subject.launch()
-        watch.subject.after(ended_s if many else HOST.now())
-    with pytest.raises(IncorrectError, match="us later") if many else nullcontext():
+        watch.subject.after(ended_s if is_late(number) else HOST.now())
+    with pytest.raises(IncorrectError, match="us later") if caught else nullcontext():
         watch.check()
 
 
