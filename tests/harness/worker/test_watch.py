@@ -4,6 +4,7 @@ import math
 import random
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
@@ -272,6 +273,20 @@ def test_a_launch_that_skips_where_nothing_has_changed_is_found(operands, skips,
 
 
 @pytest.mark.exclusive
+def test_a_launch_that_stops_computing_among_the_bursts_is_found(operands):
+    """Its first outputs are right; what decides are the times of later ones, which are checked as well."""
+    calls = []
+
+    def skips(same):
+        calls.append(same)
+        return len(calls) > 120  # beyond the first pair, of 80 launches at most
+
+    with pytest.raises(IncorrectError, match="in a timed sample"):
+        repeated(operands, skips)
+    assert len(calls) < 200, "found among the bursts, not by the check after them"
+
+
+@pytest.mark.exclusive
 def test_a_launch_that_skips_what_follows_at_once_is_found(operands):
     def many_rounds():
         for _ in range(20):
@@ -302,6 +317,25 @@ def test_what_is_computed_after_the_launch_belongs_to_it(operands, is_late, caug
         watch.subject.after(ended_s if is_late(number) else HOST.now())
     with pytest.raises(IncorrectError, match="us later") if caught else nullcontext():
         watch.check()
+
+
+def test_copies_that_are_slow_after_a_flush_are_no_late_outputs(operands, monkeypatch):
+    """A flush evicts the code that copies, so that the first copy after it takes long, and the second does not."""
+    kernel, is_cold, copy = Kernel(operands), [], Watch._copy
+
+    def copy_(self, room):
+        time.sleep(1e-3 * len(is_cold))
+        is_cold.clear()
+        copy(self, room)
+
+    monkeypatch.setattr(Watch, "_copy", copy_)
+    subject = replace(warm(kernel.launches[0]), before=lambda: is_cold.append(None))
+    watch = Watch(operands, kernel.launches, subject, HOST, 1e9)
+    for _ in range(40):
+        watch.subject.before()
+        watch.subject.launch()
+        watch.subject.after(HOST.now())
+    watch.check()
 
 
 def test_nobody_who_can_win_computes_ahead_of_the_timed_call(operands):
