@@ -127,6 +127,8 @@ class Operands:
         self._earlier: tuple[list[torch.Tensor], tuple[torch.Tensor, ...]] | None = None
         self._signs: list[list[torch.Tensor]] = []
         self._flipped = [0]
+        self.version = 0
+        """Number of the state of the activations: those who keep track of it see when somebody else changed them."""
 
     def copies(self, count: int) -> list[Inputs]:
         """Return `count` of them, the original first, in distinct memory."""
@@ -163,6 +165,7 @@ class Operands:
 
     def restore(self) -> None:
         """Write the present activations again: a failed kernel may have written into them."""
+        self.version += 1
         self._flipped = [0] * len(self._copies)
         self.inputs.refresh_activations(self._seed)
         for copy in self._copies[1:]:
@@ -210,14 +213,18 @@ class Operands:
             self._known, self.truth = present
             self.recall()
 
-    def recall(self, negated: bool = False) -> None:
-        """Write the activations of `truth` into all copies again, or their negation (`negated_truth`)."""
-        self._flipped = [int(negated) << SIGNS] * len(self._copies)
-        for copy in self._copies:
-            for copied, known in zip(copy.activations, self._known, strict=True):
+    def recall(self, negated: bool = False, copy: int | None = None) -> None:
+        """Write the activations of `truth` into one copy again, by default into all, or their negation."""
+        self.version += 1
+        for number in self._numbers(copy):
+            self._flipped[number] = int(negated) << SIGNS
+            for copied, known in zip(self._copies[number].activations, self._known, strict=True):
                 copied.copy_(known)
             if negated:
-                copy.negate()
+                self._copies[number].negate()
+
+    def _numbers(self, copy: int | None) -> Sequence[int]:
+        return range(len(self._copies)) if copy is None else (copy,)
 
     @contextmanager
     def negated_truth(self) -> Iterator[None]:
@@ -229,20 +236,21 @@ class Operands:
         finally:
             self.inputs.negate_reference(self.truth)
 
-    def flip(self, choice: int) -> None:
-        """Change signs of columns of the activations, in each copy others: what the products are then, nobody knows.
+    def flip(self, choice: int, copy: int | None = None) -> None:
+        """Change signs of columns of one copy's activations, by default of each copy's in another way.
 
-        Each call changes them once more, each copy by one of `SIGNS` patterns that were drawn before: the untimed work
-        before a sample is one operation for each tensor.
+        What the products are then, nobody knows. Each call changes the signs once more, by one of `SIGNS` patterns that
+        were drawn before: the untimed work is one operation for each tensor.
         """
         if not self._signs:
             self._signs = [
                 [self._draw_signs(tensor, pattern) for tensor in self.inputs.signed] for pattern in range(SIGNS)
             ]
-        for number, copy in enumerate(self._copies):
+        self.version += 1
+        for number in self._numbers(copy):
             bit = 1 << (choice + number) % SIGNS
             self._flipped[number] ^= bit
-            self._flip(copy, bit)
+            self._flip(self._copies[number], bit)
 
     def _draw_signs(self, tensor: torch.Tensor, pattern: int) -> torch.Tensor:
         """Draw the same signs for tensors of as many columns: they may be the same operand in two types."""

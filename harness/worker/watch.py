@@ -1,9 +1,10 @@
 """See that every timed launch does its work: its activations have changed before it, and some outputs are checked.
 
 A launch that finds its operands as it left them may keep its result, skip what nobody looks at, or leave the work to a
-thread that ends later. So the signs of the activations change, untimed, before every sample (of copies that share a
-flush, before every flush): what is left over from another sample is wrong. Of samples drawn at random the output is
-copied as soon as the sample has ended, and compared when the round is over. In most of them the activations are those
+thread that ends later. So the signs of the activations change, untimed, before every sample: of copies that share a
+flush, before the flush; of copies in rotation, right after the copy was used, since what was just written is not cold.
+What is left over from another sample is wrong. Of samples drawn at random the output is copied as soon as the sample
+has ended, and compared when the round is over. In most of them the activations are those
 whose product is known, or their negation. These come again and again, so that a launch may know them by sight and
 compute for them alone: therefore the activations of one sample (`FRESH`) are like those that nobody looks at, and some
 columns of their product, drawn as well, are computed when the round is over. What threads compute ahead, between
@@ -15,8 +16,7 @@ import math
 import random
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -89,22 +89,26 @@ LATE_COPIES = 10.0
 
 @dataclass(slots=True)
 class _Kept:
-    """Outputs of one sample, and its activations: whether the negated ones, or how they were flipped (`FRESH`).
+    """Outputs of one sample, and how its activations were flipped (`Operands.flipped`).
 
     Of a sample with activations of its own it has the columns that are compared.
     """
 
     outputs: list[torch.Tensor]
-    negated: bool = False
     flipped: int = 0
     is_written: bool = False
+
+    @property
+    def negated(self) -> bool:
+        return self.flipped == 1 << SIGNS
 
 
 class Watch:
     """Changes the activations of a cell's launches, and keeps outputs of samples drawn at random.
 
     `subject` does what the given one does, watched, in `budget_s` or so. `threads_s` returns the processor time of the
-    provider's threads. `refreshes` are called, untimed, once activations have changed (`Prepared`).
+    provider's threads. `refreshes`, one of each launch or none, are called, untimed, once its activations have changed
+    (`Prepared`).
     """
 
     def __init__(
@@ -130,43 +134,44 @@ class Watch:
         self._has_fresh = has_room and self._random.random() * reference_s < within_s
         self._unchanged, self._drawn = len(launches), 0
         self._patterns: list[int] = []
-        self._slot: int | None = None
+        self._slots: list[int | None] = [None] * len(launches)
+        """What the output of the next sample of each copy is kept in."""
         self._threads_s = threads_s
         self._ahead_s, self._between_s = 0.0, 0.0
-        self._left, self._negated = 0, False
+        self._negated = False
         self._refreshes = refreshes
-        queued = operands.signed * len(launches) + REFRESHED * bool(refreshes) if machine.is_asynchronous else 0
+        self._rotates, self._version = subject.period > 1, -1
+        changed = 1 if self._rotates else len(launches)
+        queued = operands.signed * changed + REFRESHED * bool(refreshes) if machine.is_asynchronous else 0
         self.subject = replace(subject, before=self._before, after=self._after, operations=subject.operations + queued)
 
     def _before(self) -> None:
         """Change the activations where a turn of the copies begins: what is launched later in it is to be cold."""
-        with self._counting_threads():
-            self._change()
-        self._refresh()
-        with self._counting_threads():
-            self._inner.before()
-
-    @contextmanager
-    def _counting_threads(self) -> Iterator[None]:
         began, used_s = time.perf_counter(), self._threads_s()
-        yield
+        begins = not self._rotates and (self._inner.copy() == 0 or self._unchanged >= len(self._launches))
+        if begins or self._version != self._operands.version:  # candidates of a search have activations in common
+            self._unchanged = 0
+            self._change(range(len(self._launches)))
+        self._unchanged += 1
+        self._inner.before()
         self._ahead_s += max(0.0, self._threads_s() - used_s)
         self._between_s += time.perf_counter() - began
 
-    def _refresh(self) -> None:
-        for refresh in self._refreshes:
-            refresh()
-
-    def _change(self) -> None:
-        if self._inner.copy() == 0 or self._unchanged >= len(self._launches):
-            self._unchanged = 0
+    def _change(self, copies: Iterable[int]) -> None:
+        """Change the activations of copies, in the order of their next samples, and draw what is kept of these."""
+        for copy in copies:
             slot = self._draw()
             if slot < self._room:
-                self._keep(slot, self._random.randrange(len(self._launches)))
+                self._make_room(slot)
+            if slot < self._room and not self._is_fresh(slot):
+                self._negated = not self._negated  # what is left over from the last known product is wrong as well
+                self._operands.recall(self._negated, copy)
             else:
-                self._flip()
-                self._slot = None
-        self._unchanged += 1
+                self._flip(copy)
+            self._slots[copy] = slot if slot < self._room else None
+            for refresh in self._refreshes[copy : copy + 1]:
+                refresh()
+        self._version = self._operands.version
 
     def _draw(self) -> int:
         """Draw a slot for the next sample, one beyond the room for none.
@@ -178,41 +183,31 @@ class Watch:
         self._drawn += 1
         return self._random.randrange(self._drawn) if self._drawn > self._room else self._drawn - 1
 
-    def _flip(self) -> None:
+    def _flip(self, copy: int) -> None:
         """Change the activations to some that were not there before: no pattern comes again before all have come."""
         self._patterns = self._patterns or self._random.sample(range(SIGNS), SIGNS)
-        self._operands.flip(self._patterns.pop())
-
-    def _keep(self, slot: int, left: int) -> None:
-        """Change the activations; what the sample after `left` others makes of them is for `slot`."""
-        self._slot, self._left = slot, left
-        self._make_room(slot)
-        if self._is_fresh(slot):
-            self._flip()
-        else:
-            self._negated = not self._negated  # what is left over from the last known product is wrong as well
-            self._operands.recall(self._negated)
+        self._operands.flip(self._patterns.pop(), copy)
 
     def _after(self, ended_s: float | None = None) -> None:
         """Copy what the launch has written, if its sample was drawn; on a GPU in the same stream, behind the launch.
 
         `ended_s` is when the launch had ended: what others compute until the output is copied belongs to it.
         """
-        if self._slot is None:
-            return
-        self._left -= 1
-        if self._left != -1:
-            return
-        room = self._rooms[self._slot]
-        # A mode of torch that the launch has entered could compute now.
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            self._copy(room)
-            if ended_s is not None:
-                copied_s = self._machine.now()
-                self._copy(room)
-                again_s = self._machine.now() - copied_s
-                self._late_s.append(copied_s - ended_s - LATE_COPIES * again_s)
-        room.negated, room.flipped, room.is_written = self._negated, self._operands.flipped(self._latest), True
+        copy = self._latest
+        slot, self._slots[copy] = self._slots[copy], None
+        if slot is not None:
+            room = self._rooms[slot]
+            # A mode of torch that the launch has entered could compute now.
+            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+                self._copy(slot, room)
+                if ended_s is not None:
+                    copied_s = self._machine.now()
+                    self._copy(slot, room)
+                    again_s = self._machine.now() - copied_s
+                    self._late_s.append(copied_s - ended_s - LATE_COPIES * again_s)
+            room.flipped, room.is_written = self._operands.flipped(copy), True
+        if self._rotates:
+            self._change([copy])
 
     def _make_room(self, slot: int) -> None:
         """Allocate it before a launch, so that the copy follows at once."""
@@ -220,20 +215,19 @@ class Watch:
             part = self._part if self._is_fresh(slot) else slice(None)
             self._rooms[slot] = _Kept(self._operands.output_room(part))
 
-    def _copy(self, room: _Kept) -> None:
-        assert self._slot is not None
+    def _copy(self, slot: int, room: _Kept) -> None:
         for copy, output in zip(room.outputs, self._outputs(), strict=True):
-            copy.copy_(self._columns(self._slot, output))
+            copy.copy_(self._columns(slot, output))
 
     def _copy_s(self) -> float:
         """Seconds, at worst, that a copy takes without a launch: after a flush, its code and memory are in no cache."""
-        self._slot = next(slot for slot, room in self._rooms.items() if room.is_written)
-        room = _Kept(self._operands.output_room(self._part if self._is_fresh(self._slot) else slice(None)))
+        slot = next(slot for slot, room in self._rooms.items() if room.is_written)
+        room = _Kept(self._operands.output_room(self._part if self._is_fresh(slot) else slice(None)))
         found = []
         for _ in range(KEPT):
             self._inner.before()
             began_s = self._machine.now()
-            self._copy(room)
+            self._copy(slot, room)
             found.append(self._machine.now() - began_s)
         return max(found)
 
@@ -260,7 +254,7 @@ class Watch:
         Outputs of both signs are compared, at the price of one more launch where those of one sign were not drawn:
         a result that is never computed again is wrong for one of them.
         """
-        if self._ahead_s > max(AHEAD * self._between_s, AHEAD_S):
+        if not self._refreshes and self._ahead_s > max(AHEAD * self._between_s, AHEAD_S):
             raise LeftBehindError(
                 f"a thread that it started works between samples, {self._ahead_s / self._between_s:.0%} of the time: "
                 "what a launch needs of the activations is to be computed in the launch"
@@ -289,7 +283,7 @@ class Watch:
             operands.recall()
             self._rooms.clear()
             self._late_s.clear()
-            self._slot, self._drawn = None, 0
+            self._slots, self._drawn = [None] * len(self._launches), 0
 
     def _require_unwritten(self) -> None:
         if self._operands.rewritten():
@@ -365,10 +359,10 @@ class Watch:
     def check_replayed(self, timer: Timer, times_s: Sequence[float]) -> None:
         """Time watched launches with `timer`, and compare them with `times_s`, which were replayed."""
         batch = timer.batch(SINGLE)
-        for _ in range(len(self._launches)):
+        for _ in range(SINGLE):
             if sum(room.is_written for room in self._rooms.values()) >= min(REPLAYED, self._room):
                 break
-            timer.batch(SINGLE)  # the sample that was drawn is not among them yet
+            timer.batch(SINGLE)  # the samples that were drawn are not among them yet
         changed_s, same_s = min(batch.times_s), median(times_s)
         is_slower = changed_s > REPLAYED_SLOWER * same_s + REPLAYED_SLACK_S
         if batch.blocked and is_slower:  # else the host's latency is in them

@@ -13,6 +13,7 @@ import torch
 
 from ...shapes.device import Device
 from ...shapes.problem import Problem
+from ...shapes.scheme import DType
 from ...shapes.schemes.fourbit import FourBit
 from ...shapes.schemes.w4a16 import W4A16
 from ..dense import cpu_threads
@@ -20,8 +21,8 @@ from ..provider import Config, DeclinedError, Launch, Provider, Role, Support
 from .groups import unpack
 from .inputs import FourBitInputs
 
-_CPU_ROWS = 16
-"""The converter of the CPU takes N in multiples of this (torch 2.13)."""
+_CPU_ROWS, _GPU_ROWS = 16, 8
+"""Multiples that N must be of: what the CPU's converter takes (torch 2.13), and the tiles that CUDA's packs (2.11)."""
 
 _K_TILES = (8, 4, 2)
 """Tiles of 16 columns that the CUDA kernel reads together, K a multiple of them."""
@@ -35,11 +36,16 @@ class TorchInt4(Provider[FourBit, FourBitInputs]):
     role = Role.UPSTREAM
 
     def supports(self, problem: Problem, scheme: FourBit, device: Device) -> Support:
-        """INT4; on the CPU N in multiples of 16, elsewhere K of 32."""
+        """INT4, on a GPU with bf16 alone; N in multiples of 16 on the CPU, of 8 on a GPU."""
         if not isinstance(scheme, W4A16) or scheme.weight != "int4":
             return Support.no(f"torch's kernel takes INT4, not {scheme.name}")
-        if not device.is_gpu and problem.N % _CPU_ROWS:
-            return Support.no(f"torch's converter for the CPU needs N in multiples of {_CPU_ROWS}")
+        if device.is_gpu and scheme.dtype is not DType.BF16:
+            return Support.no(f"torch's kernel for GPUs takes bf16, not {scheme.dtype}")
+        rows = _GPU_ROWS if device.is_gpu else _CPU_ROWS
+        if problem.N % rows:
+            return Support.no(
+                f"torch's kernel for {'GPUs' if device.is_gpu else 'the CPU'} needs N in multiples of {rows}"
+            )
         return Support.yes()
 
     def candidates(self, problem: Problem, scheme: FourBit, device: Device) -> Sequence[Config]:

@@ -5,15 +5,16 @@ import random
 import time
 from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 from rooflens.harness.isolation.faults import IncorrectError
 from rooflens.harness.machine.device import find_device
 from rooflens.harness.timing.accelerator import TorchHost
-from rooflens.harness.timing.cache import flushed_together, warm
+from rooflens.harness.timing.cache import Turns, flushed_together, warm
 from rooflens.harness.timing.stop import REFERENCE_SHARE
-from rooflens.harness.timing.timer import nothing
+from rooflens.harness.timing.timer import Subject, nothing
 from rooflens.harness.worker import watch as watch_module
 from rooflens.harness.worker.messages import ChosenConfig
 from rooflens.harness.worker.operands import Operands
@@ -64,20 +65,36 @@ class Kernel:
         return Launch(run, out)
 
 
-def caught(operands, samples, copies=1, skips=lambda number: False, budget_s=0.0):
-    """Tell whether the watch finds fault with `samples` launches; `skips` counts them alone.
+def rotating(launches):
+    """Return the subject of a rotation, which is large enough for no device."""
+    turns = Turns(launches)
+    return Subject(turns, copy=turns.copy, period=len(launches))
+
+
+def subject_of(launches, rotates=False):
+    if rotates:
+        return rotating(launches)
+    return flushed_together(launches, nothing) if len(launches) > 1 else warm(launches[0])
+
+
+def sample(watch, count=1):
+    for _ in range(count):
+        watch.subject.before()
+        watch.subject.launch()
+        watch.subject.after()
+
+
+def caught(operands, samples, copies=1, skips=lambda number: False, budget_s=0.0, rotates=False):
+    """Return whether the watch finds fault with `samples` launches; `skips` counts them alone.
 
     Without a budget there is none for a second reference.
     """
     kernel = Kernel(operands, copies)
     operands.flip(0)
-    subject = flushed_together(kernel.launches, nothing) if copies > 1 else warm(kernel.launches[0])
+    subject = subject_of(kernel.launches, rotates)
     kernel.calls, kernel._skips = 0, skips
     watch = Watch(operands, kernel.launches, subject, HOST, budget_s)
-    for _ in range(samples):
-        watch.subject.before()
-        watch.subject.launch()
-        watch.subject.after()
+    sample(watch, samples)
     try:
         watch.check()
     except IncorrectError as error:
@@ -86,20 +103,27 @@ def caught(operands, samples, copies=1, skips=lambda number: False, budget_s=0.0
 
 
 def test_launches_that_compute_are_never_at_fault(operands):
-    assert not any(caught(operands, samples, copies) for samples in range(1, 12) for copies in (1, 2, 3))
+    cases = [(1, False), (2, False), (3, False), (3, True), (20, True)]
+    assert not any(
+        caught(operands, samples, copies, rotates=kind) for samples in range(1, 12) for copies, kind in cases
+    )
 
 
-@pytest.mark.parametrize(("samples", "copies", "room"), [(6, 1, KEPT), (10, 1, KEPT), (18, 3, KEPT), (6, 1, 1)])
-def test_every_sample_is_as_likely_to_be_checked(operands, monkeypatch, samples, copies, room):
+@pytest.mark.parametrize("room", [KEPT, 1])
+@pytest.mark.parametrize(
+    ("samples", "copies", "rotates"),
+    [(6, 1, False), (10, 1, False), (18, 3, False), (6, 30, True), (10, 3, True)],
+)
+def test_every_sample_is_as_likely_to_be_checked(operands, monkeypatch, samples, copies, rotates, room):
     """A skip in one sample is found with the probability that this sample is among those that are kept."""
     if room == 1:
         monkeypatch.setattr(watch_module, "LARGE_BYTES", 0)
     found = [[] for _ in range(samples)]
     for number in range(REPEATS):
         where = number % samples
-        found[where].append(caught(operands, samples, copies, lambda call, where=where: call == where))
-    turns = samples // copies
-    chances = (math.comb(turns, drawn) * CHANCE**drawn * (1 - CHANCE) ** (turns - drawn) for drawn in range(turns + 1))
+        found[where].append(caught(operands, samples, copies, lambda call, where=where: call == where, rotates=rotates))
+    draws = range(samples + 1)
+    chances = (math.comb(samples, drawn) * CHANCE**drawn * (1 - CHANCE) ** (samples - drawn) for drawn in draws)
     expected = sum(chance * min(drawn, room) for drawn, chance in enumerate(chances)) / samples
     for outcomes in found:
         error = (expected * (1 - expected) / len(outcomes)) ** 0.5
@@ -107,10 +131,43 @@ def test_every_sample_is_as_likely_to_be_checked(operands, monkeypatch, samples,
 
 
 @pytest.mark.parametrize("samples", [1, 2, 3, 30])
-@pytest.mark.parametrize("copies", [1, 3])
-def test_a_kept_result_is_always_found(operands, samples, copies):
+@pytest.mark.parametrize(("copies", "rotates"), [(1, False), (3, False), (3, True), (20, True)])
+def test_a_kept_result_is_always_found(operands, samples, copies, rotates):
     """However few the samples are, outputs for activations of both signs are checked."""
-    assert all(caught(operands, samples, copies, lambda call: call > 0) for _ in range(30))
+    assert all(caught(operands, samples, copies, lambda call: call > 0, rotates=rotates) for _ in range(30))
+
+
+def test_in_a_rotation_a_sample_changes_one_copy(operands):
+    """Hundreds of operations before a sample would not be queued in time; what was just written would not be cold."""
+    kernel = Kernel(operands, 20)
+    watch = Watch(operands, kernel.launches, rotating(kernel.launches), HOST, 0.0)
+    sample(watch)
+    for number in range(1, 25):
+        before = [copy.activations[0].clone() for copy in operands.copies(20)]
+        sample(watch)
+        changed = [
+            not torch.equal(*pair) for pair in zip(before, (c.activations[0] for c in operands.copies(20)), strict=True)
+        ]
+        assert [place for place, one in enumerate(changed) if one] == [number % 20]
+
+
+@pytest.mark.parametrize("rotates", [False, True])
+def test_candidates_that_take_turns_on_the_same_copies_are_all_checked(operands, rotates):
+    """Each changes the activations of the others, also when its outputs have been compared."""
+    for skips in (lambda number: False, lambda number: number > 7):
+        kernels = [Kernel(operands, 3, skips if number else lambda number: False) for number in range(3)]
+        watches = [
+            Watch(operands, kernel.launches, subject_of(kernel.launches, rotates), HOST, 0.0) for kernel in kernels
+        ]
+        at_fault = set()
+        for _ in range(4):
+            for number, watch in enumerate(watches):
+                sample(watch, 7)
+                try:
+                    watch.check()
+                except IncorrectError:
+                    at_fault.add(number)
+        assert at_fault == ({1, 2} if skips(30) else set())
 
 
 @pytest.mark.parametrize("samples", [1, 2, 7])
@@ -119,12 +176,8 @@ def test_a_launch_that_writes_into_its_activations_is_always_found(operands, sam
     """Also by the last launch of all, whose own output is right."""
 
     kernel = Kernel(operands, copies)
-    subject = flushed_together(kernel.launches, nothing) if copies > 1 else warm(kernel.launches[0])
-    watch = Watch(operands, kernel.launches, subject, HOST, 0.0)
-    for _ in range(samples):
-        watch.subject.before()
-        watch.subject.launch()
-        watch.subject.after()
+    watch = Watch(operands, kernel.launches, subject_of(kernel.launches), HOST, 0.0)
+    sample(watch, samples)
     operands.copies(copies)[(samples - 1) % copies].activations[0].view(-1)[3].add_(1)
     with pytest.raises(IncorrectError, match="wrote into the activations that all providers share"):
         watch.check()
@@ -213,8 +266,7 @@ def repeated(operands, skips, copies=1):
         working(launch, inputs) for launch, inputs in zip(kernel.launches, operands.copies(copies), strict=True)
     ]
     operands.flip(0)
-    subject = flushed_together(launches, nothing) if copies > 1 else warm(launches[0])
-    watch = Watch(operands, launches, subject, HOST, 1e9)
+    watch = Watch(operands, launches, subject_of(launches), HOST, 1e9)
     watch.check_repeated(20, [1e-6])
     watch.check()
 
@@ -321,20 +373,21 @@ def test_what_is_computed_after_the_launch_belongs_to_it(operands, is_late, caug
 
 def test_copies_that_are_slow_after_a_flush_are_no_late_outputs(operands, monkeypatch):
     """A flush evicts the code that copies, so that the first copy after it takes long, and the second does not."""
-    kernel, is_cold, copy = Kernel(operands), [], Watch._copy
+    kernel, is_cold, copy, now_s = Kernel(operands), [], Watch._copy, [0.0]
 
-    def copy_(self, room):
-        time.sleep(1e-3 * len(is_cold))
+    def copy_(self, *kept):
+        now_s[0] += 1e-3 if is_cold else 1e-6
         is_cold.clear()
-        copy(self, room)
+        copy(self, *kept)
 
     monkeypatch.setattr(Watch, "_copy", copy_)
+    host = SimpleNamespace(now=lambda: now_s[0], is_asynchronous=False)
     subject = replace(warm(kernel.launches[0]), before=lambda: is_cold.append(None))
-    watch = Watch(operands, kernel.launches, subject, HOST, 1e9)
+    watch = Watch(operands, kernel.launches, subject, host, 1e9)
     for _ in range(40):
         watch.subject.before()
         watch.subject.launch()
-        watch.subject.after(HOST.now())
+        watch.subject.after(host.now())
     watch.check()
 
 
