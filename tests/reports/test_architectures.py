@@ -6,10 +6,10 @@ import re
 import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.pipeline import analyze
-from rooflens.reports.build import Sweep, build_architectures
+from rooflens.reports.build import build_architectures
 from rooflens.reports.model import Table
 from rooflens.reports.render import html, json_form, markdown, plain, text
-from rooflens.reports.sections.architectures.subject import Architectures
+from rooflens.reports.sections.architectures.subject import Architectures, SweepInfo
 from rooflens.reports.view import View
 from rooflens.shapes.errors import UsageError
 
@@ -18,7 +18,7 @@ from .pages import Page
 from .planted import all_text, synthetic, tables, texts
 
 SHAPES = (("toy", "up", 512, 2048), ("toy", "down", 2048, 512))
-SWEEP = Sweep("night", "llm4bit-quick", "2026-01-02T03:04:05Z", "runs/night")
+SWEEP = SweepInfo("night", "llm4bit-quick", "2026-01-02T03:04:05Z", "runs/night")
 PROVIDERS = ("simt_4bit", "mma_4bit", "dequant_blas")
 
 

@@ -9,7 +9,7 @@ from ....analysis.run.architectures import ABSENT, side
 from ....shapes.gpu_architectures import architecture
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Bullets, Cell, Column, Section, Table, Text, text_columns, texts
+from ...model import Bullets, Column, Section, Table, TableCell, Text, text_columns, texts
 from ...view import View, shape_of
 from ..conditions.timing import how_timed, sample_counts
 from .subject import Architectures
@@ -26,7 +26,10 @@ def conditions(subject: Architectures) -> Section:
     rows = {name: dict(_conditions(view)) for name, view in subject.views.items()}
     items = dict.fromkeys(item for found in rows.values() for item in found)
     lines = [
-        (Cell(item), *(Cell(found.get(item) or "unknown", found.get(item) or None) for found in rows.values()))
+        (
+            TableCell(item),
+            *(TableCell(found.get(item) or "unknown", found.get(item) or None) for found in rows.values()),
+        )
         for item in items
         if any(found.get(item) for found in rows.values())
     ]
@@ -116,7 +119,7 @@ def absences(subject: Architectures) -> Section:
     return Section("absences", "What could not run where", (*blocks, table))
 
 
-def _without(own: pd.DataFrame, name: str) -> Iterator[tuple[Cell, ...]]:
+def _without(own: pd.DataFrame, name: str) -> Iterator[tuple[TableCell, ...]]:
     sizes = own["provider"].value_counts().to_dict()
     lacking = own[own["verdict"] != Verdict.PASSED]
     for (provider, verdict, reason), rows in lacking.groupby(["provider", "verdict", "reason"], sort=False):
@@ -124,7 +127,7 @@ def _without(own: pd.DataFrame, name: str) -> Iterator[tuple[Cell, ...]]:
         more = f" and {len(shapes) - MOST_SHAPES} more" if len(shapes) > MOST_SHAPES else ""
         yield (
             *texts(provider, name, str(verdict) or ABSENT),
-            Cell(fmt.count(len(rows), int(sizes[str(provider)])), len(rows)),
+            TableCell(fmt.count(len(rows), int(sizes[str(provider)])), len(rows)),
             *texts(
                 fmt.sizes(sorted({int(m) for m in rows["M"]})),
                 ", ".join(shapes[:MOST_SHAPES]) + more,

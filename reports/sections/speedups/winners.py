@@ -8,7 +8,7 @@ import pandas as pd
 from ....analysis.frames.speedup import speedups
 from ... import formatting as fmt
 from ...cells import is_impossible, time_cell
-from ...model import Cell, Column, Section, Table, Text, Tone, integer, text_columns
+from ...model import Column, Section, Table, TableCell, Text, Tone, integer, text_columns
 from ...view import Row, ShapeKey, Slice, View, chapter
 from .decode_grid import name_of, one_model
 from .sizes import averaged, counting, shape_names, size_cells, size_columns
@@ -95,9 +95,9 @@ def _counts(part: Slice, leaders: Leaders, left_out: str) -> Table:
     wins = Counter((_won_by(names), m) for (_, m), names in leaders.items())
     totals = Counter(_won_by(names) for names in leaders.values())
     order = sorted(totals, key=lambda name: (name == NOBODY, -totals[name], name))
-    lines = [(Cell(name), *(_count(wins[name, m]) for m in sizes), _count(totals[name])) for name in order]
+    lines = [(TableCell(name), *(_count(wins[name, m]) for m in sizes), _count(totals[name])) for name in order]
     shapes = Counter(m for _, m in leaders)
-    lines.append((Cell("cells"), *(_count(shapes[m]) for m in sizes), _count(len(leaders))))
+    lines.append((TableCell("cells"), *(_count(shapes[m]) for m in sizes), _count(len(leaders))))
     columns = (*text_columns("fastest"), *(Column(f"M={m}") for m in sizes), Column("all"))
     reading = (
         "Number of shapes at which a provider is verified to be faster than every other one with a time there: the "
@@ -107,7 +107,7 @@ def _counts(part: Slice, leaders: Leaders, left_out: str) -> Table:
     return Table(f"wins-{part.id}", "Wins by M", columns, tuple(lines), left_out, footer=1, how_to_read=reading)
 
 
-def _count(number: int) -> Cell:
+def _count(number: int) -> TableCell:
     return integer(number)
 
 
@@ -119,8 +119,8 @@ def _times(view: View, part: Slice, rows: Rows, names: list[str], leaders: Leade
         for m in sorted(m for other, m in rows if other == shape):
             found = rows[shape, m]
             first, *others = leaders.get((shape, m), ("",))  # nothing to win without a rival
-            head = (Cell(name_of(shape, layers)), *size_cells(shape._asdict(), sizes), integer(m))
-            best = Cell(_won_by((first, *others)), first, note=_SHARED if others else "")
+            head = (TableCell(name_of(shape, layers)), *size_cells(shape._asdict(), sizes), integer(m))
+            best = TableCell(_won_by((first, *others)), first, note=_SHARED if others else "")
             sure = bool(first) and not others
             lines.append(
                 (
