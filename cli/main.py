@@ -44,14 +44,14 @@ COMMANDS = {
         "tune.tune:tune", "Search the fastest configuration of every kernel of SUITE, and keep the table."
     ),
     "isa": CommandEntry(
-        "isa.isa:isa", "Compile the Triton kernels of SUITE for GPUs that are not here, and say what came out."
+        "isa.isa:isa", "Compile the Triton kernels of SUITE for GPUs that need not be present, and describe the code."
     ),
     "report": CommandEntry("report.report:report", "Write the report of a run, or of a run against another."),
-    "crossover": CommandEntry("crossover:crossover", "Say up to which M a challenger beats an incumbent."),
+    "crossover": CommandEntry("crossover:crossover", "Report up to which M a challenger beats an incumbent."),
     "dispatch": CommandEntry(
-        "dispatch:dispatch", "Say which kernel to run for which problem, and what each way to decide costs."
+        "dispatch:dispatch", "Report which kernel to run for which problem, and what each rule costs."
     ),
-    "roofline": CommandEntry("roofline:roofline", "Say what bounds each cell, and how far it is from the roof."),
+    "roofline": CommandEntry("roofline:roofline", "Report what bounds each cell, and how far it is from the roof."),
     "camping": CommandEntry("camping:camping", "Find sizes at which memory stalls, and which padding leaves them."),
     "compare": CommandEntry(
         "compare.compare:compare", "Compare two versions of the same kernels: commits, stored runs, or tables."
@@ -143,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """Let a SIGTERM do what Ctrl-C does: what a batch system ends says so, and how to go on."""
+    """Let a SIGTERM do what Ctrl-C does: what a batch system ends says so, and how to resume."""
     if threading.current_thread() is not threading.main_thread():  # signals are the business of that one
         yield
         return
@@ -190,7 +190,7 @@ def _explain(error: BaseException) -> int:
             return _fail(_system_error(error), 1)
         case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] != "rooflens":
             package = name.partition(".")[0]
-            return _fail(f"this command needs the package {package}, which is not here: pip install {package}", 1)
+            return _fail(f"this command needs the package {package}, which is not installed: pip install {package}", 1)
         case _:
             return _fail(f"{_unexpected(error)}; for the traceback, run it again as rooflens --debug ...", 1)
 

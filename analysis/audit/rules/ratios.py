@@ -96,14 +96,14 @@ def _reversed(sheet: Sheet, column: AnnotatedColumn, pair: Pair, row: int, count
     text = sheet.quoted(row, column)
     message = (
         f"{column.name}: the header says {says}, which is {ends.low:.3g} to {ends.high:.3g} here, but {text} is {does}"
-        f"; all {count} rows that can tell the two apart agree"
+        f"; all {count} rows that distinguish the two agree"
     )
     return LABEL.at(sheet, row, message, column, rows=float(count))
 
 
 def _mislabelled(sheet: Sheet, change: Resolved) -> Finding:
     message = (
-        f"{change.column.name}: labelled as {NAMES[change.labelled]}, but every row that can tell them apart is "
+        f"{change.column.name}: labelled as {NAMES[change.labelled]}, but every row that distinguishes them is "
         f"{NAMES[change.kind]}"
     )
     return LABEL.at(sheet, None, message, change.column)
