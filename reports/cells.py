@@ -120,7 +120,7 @@ def mean_cell(row: Row | None) -> TableCell:
     if row is None or math.isnan(row["ratio"]):
         return TableCell("")
     value, excluded = float(row["ratio"]), int(row["excluded"])
-    note = f"leaves out {fmt.plural(excluded, 'cell')} in which a side has no time" if excluded else ""
+    note = f"excludes {fmt.plural(excluded, 'cell')} in which a side has no time" if excluded else ""
     if row["ratio_low"] > 1 or row["ratio_high"] < 1:
         text = fmt.ratio(value, row["ratio_low"], row["ratio_high"])
         return TableCell(text, value, math.log2(value), note=note)

@@ -127,7 +127,7 @@ def test_the_fastest_provider_and_what_the_others_choice_costs(report):
     assert texts(found[f"same-{SLICE}"])[1:] == [
         ["the same", "0", "0", "0", "0"],
         ["another one", "2", "2", "2", "6"],
-        ["not told apart", "0", "0", "0", "0"],
+        ["not distinguished", "0", "0", "0", "0"],
         ["shapes", "2", "2", "2", "6"],
     ]
     choices = {(row[0], row[2]): row[3:] for row in texts(found[f"choices-{SLICE}"])[1:]}
@@ -168,7 +168,7 @@ def test_a_mean_says_what_it_leaves_out_and_where_nothing_is_in_common(tmp_path)
     found = tables(build_architectures(SWEEP, pair))
     for table_id in (f"speedup-{SLICE}-simt-4bit", f"roofline-{SLICE}-simt-4bit"):
         sm90, gfx950 = found[table_id].rows[:2]
-        assert sm90[1].note.startswith("leaves out 1 cell that another architecture has no ")
+        assert sm90[1].note.startswith("excludes 1 cell that another architecture has no ")
         assert gfx950[1].note == ""
         assert [sm90[2].text, gfx950[2].text] == ["none in common"] * 2
         assert "no shape has a number here on every architecture" in sm90[2].note

@@ -140,11 +140,11 @@ def limits(subject: Architectures) -> Section:
     """Say what a reader must not conclude from columns that stand beside each other."""
     items = (
         f"A ratio is to {subject.baseline} on the same architecture. A larger ratio on one of them may mean a faster "
-        f"kernel there, or a slower {subject.baseline}: the times tell.",
+        f"kernel there, or a slower {subject.baseline}: compare the times.",
         "No number is a mean over architectures: they are no sample of anything.",
         "Architectures were measured by different machines, not in turn: what differs between the machines besides the "
         "device (host, driver, cooling) is in the difference.",
         "A share of the roofline is of the ceilings of that device, as calibrated there.",
-        "What each run cannot tell by itself stands at the end of its own report.",
+        "The limits of each run are at the end of its own report.",
     )
-    return Section("limits", "What this report cannot tell", (Bullets(items),))
+    return Section("limits", "What this report cannot show", (Bullets(items),))

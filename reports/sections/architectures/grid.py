@@ -120,7 +120,7 @@ def _mean(mean: Row | None, rows: Mapping[tuple[ShapeKey, int], Row], m: int) ->
     if mean is not None:
         cell = mean_cell(mean)
         out = int(mean["left_out"])
-        note = f"leaves out {fmt.plural(out, 'cell')} that another architecture has no ratio of" if out else ""
+        note = f"excludes {fmt.plural(out, 'cell')} that another architecture has no ratio of" if out else ""
         return TableCell(cell.text, cell.value, cell.level, note, cell.tone)
     own = _at(rows, m)
     if any(fmt.known(row["ratio"]) for row in own):
@@ -220,7 +220,7 @@ def _share(row: Row | None, own: Sequence[Row]) -> TableCell:
             return TableCell("none in common", note=NONE_IN_COMMON, tone=Tone.FAILED)
         return nowhere(own) or TableCell("", tone=Tone.MISSING)
     share, out = float(row["share"]), int(row["left_out"])
-    note = f"leaves out {fmt.plural(out, 'cell')} that another architecture has no share of" if out else ""
+    note = f"excludes {fmt.plural(out, 'cell')} that another architecture has no share of" if out else ""
     return TableCell(fmt.share(share), share, share, note)
 
 

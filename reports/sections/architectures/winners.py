@@ -162,7 +162,7 @@ def _word(leaders: Leaders) -> str:
 def _counts(part: Slice, compared: Mapping[tuple[ShapeKey, int], Leaders]) -> Table:
     sizes = sorted({m for _, m in compared})
     counts = Counter((_word(leaders), m) for (_, m), leaders in compared.items())
-    rows = {"same": "the same", "another": "another one", "open": "not told apart"}
+    rows = {"same": "the same", "another": "another one", "open": "not distinguished"}
     lines = [
         (TableCell(text), *(_count(counts[word, m]) for m in sizes), _count(sum(counts[word, m] for m in sizes)))
         for word, text in rows.items()
@@ -171,8 +171,8 @@ def _counts(part: Slice, compared: Mapping[tuple[ShapeKey, int], Leaders]) -> Ta
     lines.append((TableCell("shapes"), *map(_count, totals), _count(sum(totals))))
     reading = (
         "Number of shapes at which the fastest provider is verified to be the same on all architectures; another one "
-        "(no provider is the fastest, or not told apart from it, on each); or not told apart. Counted are shapes with "
-        "times of two providers or more on two architectures or more; references, which pay for no decoding, left out."
+        "(no provider is the fastest, or not distinguished from it, on each); or not distinguished. Counted are shapes "
+        "with times of two providers or more on two architectures or more; references, which do not decode, excluded."
     )
     columns = (*text_columns("fastest provider"), *(Column(f"M={m}") for m in sizes), Column("all"))
     return Table(
@@ -202,8 +202,8 @@ def _choices(
     )
     more = f" {len(lines)} of {len(others)} are listed." if len(others) > len(lines) else ""
     reading = (
-        "The fastest provider of each architecture, with those that are not told apart from it; then how many times as "
-        f"long those take here, by the medians of their times, that are the fastest elsewhere.{more}"
+        "The fastest provider of each architecture, with those that are not distinguished from it; then how many times "
+        f"as long those take here, by the medians of their times, that are the fastest elsewhere.{more}"
     )
     return Table(
         f"choices-{part.id}",

@@ -62,7 +62,7 @@ def outcomes(result: Result) -> Section | None:
     defined = "; ".join(
         f"{status}: {meaning}" for status, meaning in _MEANINGS.items() if (others["status"] == status).any()
     )
-    more = f" The other {len(others) - MOST_ROWS} of {len(others)} are left out." if len(others) > MOST_ROWS else ""
+    more = f" The other {len(others) - MOST_ROWS} of {len(others)} are not listed." if len(others) > MOST_ROWS else ""
     own = "its: of the version that passes, the geometric mean over its rounds."
     reading = f"They are in no mean. {defined}. {own}{more}"
     table = Table(

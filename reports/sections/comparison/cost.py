@@ -157,7 +157,7 @@ def _settings(result: Result) -> Table | None:
         )
         for one in found[:MOST_ROWS]
     )
-    more = f" The other {len(found) - MOST_ROWS} are left out." if len(found) > MOST_ROWS else ""
+    more = f" The other {len(found) - MOST_ROWS} are not listed." if len(found) > MOST_ROWS else ""
     return Table(
         "compared-settings",
         "Settings that were chosen in other numbers of cases",
@@ -208,4 +208,4 @@ def _isa(found: Difference) -> Iterator[Block]:
 
 
 def _more(changes: pd.DataFrame) -> str:
-    return f" The other {len(changes) - MOST_ROWS} rows are left out." if len(changes) > MOST_ROWS else ""
+    return f" The other {len(changes) - MOST_ROWS} rows are not listed." if len(changes) > MOST_ROWS else ""

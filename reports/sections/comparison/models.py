@@ -83,7 +83,7 @@ def _count(excluded: pd.DataFrame, places: Places, model: str, part: Part, chang
     rows = excluded[mine].to_dict("records")
     statuses = ", ".join(dict.fromkeys(str(row["status"]) for row in rows))
     without = f"without {places.numbering.title} {places.numbers(rows)}: {statuses}" if rows else ""
-    left = f"{fmt.plural(change.left_out, 'case')} without all rounds left out" if change.left_out else ""
+    left = f"{fmt.plural(change.left_out, 'case')} without all rounds excluded" if change.left_out else ""
     return TableCell(str(change.cases), change.cases, note="; ".join(filter(None, (without, left))))
 
 

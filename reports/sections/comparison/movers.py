@@ -71,7 +71,7 @@ def _verified(result: Result, rows: pd.DataFrame) -> str:
         )
     return (
         f"Ranked by {ranking}, of which {moved} of {fmt.plural(len(rows), 'case')} are verified to have changed; the "
-        "rank is by point estimate, so that the ends of a list flatter themselves: interval and verdict stand beside."
+        "rank is by point estimate, which exaggerates the changes at the ends of a list: see interval and verdict."
     )
 
 

@@ -85,7 +85,7 @@ def _loses(result: Result) -> Iterator[Limitation]:
         action = "see what ran, and the machine code of both: rooflens isa"
         if otherwise:
             cause = f"another configuration, kernel or dispatch in {fmt.count(otherwise, len(group))} of them"
-            action = "see the other choices; rooflens compare --git --tune tells the code from the choice"
+            action = "see the other choices; rooflens compare --git --tune separates the effects of code and choice"
         yield Limitation(f"{provider}, {pass_}: verified slower than base", _where(places, group), cause, action)
 
 

@@ -106,7 +106,7 @@ def _files(found: Identity | None) -> Iterator[Table]:
         )
         for file in ranked[:MOST_FILES]
     )
-    more = f" The other {len(ranked) - MOST_FILES} are left out." if len(ranked) > MOST_FILES else ""
+    more = f" The other {len(ranked) - MOST_FILES} are not listed." if len(ranked) > MOST_FILES else ""
     yield Table(
         "compared-files",
         "Files that differ",
@@ -215,7 +215,7 @@ def reproduce(result: Result) -> Section | None:
     commands = list(dict.fromkeys(shell(one) for one in words if one))
     if not commands:
         return None
-    text = "Each version was measured by a command of its own, in the state that its source hashes tell."
+    text = "Each version was measured by a command of its own, in the state that its source hashes identify."
     return Section("compared-reproduce", "How to reproduce", (Text(text), CodeBlock("\n".join(commands))))
 
 
@@ -232,7 +232,7 @@ def _doubts(result: Result) -> Iterator[str]:
         if duplicates is not None:
             yield (
                 f"{told(result, part)}: {fmt.plural(duplicates.gemms, 'GEMM stands', 'GEMMs stand')} under several "
-                f"models ({duplicates.rows} cases). The hardware cannot tell them apart, so where their changes "
+                f"models ({duplicates.rows} cases). The hardware executes the same work, so where their changes "
                 f"disagree, that is noise: most for {duplicates.where}, with gains from {fmt.gain(duplicates.most)} to "
                 f"{fmt.gain(duplicates.least)}."
             )

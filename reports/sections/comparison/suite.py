@@ -178,7 +178,7 @@ def _cases(result: Result, change: SuiteChange) -> TableCell:
     others = [
         f"{count} {status}" for status in Status if status not in uncounted and (count := result.count_of(status))
     ]
-    left = f"{fmt.plural(change.left_out, 'case')} without all rounds left out" if change.left_out else ""
+    left = f"{fmt.plural(change.left_out, 'case')} without all rounds excluded" if change.left_out else ""
     said = f"not in any mean, over all passes: {', '.join(others)}" if others else ""
     return TableCell(str(change.cases), change.cases, note="; ".join(filter(None, (left, said))))
 

@@ -127,7 +127,7 @@ def _disturbed(view: View) -> Table | None:
     causes = timed["disturbed"].str.count("; ").sort_values(ascending=False, kind="stable")
     worst = timed.loc[causes.index].head(MOST_DISTURBED)
     rows = tuple(_disturbed_row(row) for row in worst.to_dict("records"))
-    reading = "Their times stand in every table all the same: stop other work on the device and measure them again."
+    reading = "Their times are nevertheless in every table: stop other work on the device and measure them again."
     if len(timed) > len(rows):
         reading += (
             f" {len(rows)} of {len(timed)}, those with most causes first; cells.csv and canary.csv have all of them."

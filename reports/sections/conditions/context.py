@@ -160,7 +160,7 @@ def limits(view: View) -> Section:
         )
     if view.run.device.is_cpu:
         items.insert(0, "It was measured on a CPU. It says nothing about how these kernels compare on a GPU.")
-    return Section("limits", "What this report cannot tell", (Bullets(tuple(items)),))
+    return Section("limits", "What this report cannot show", (Bullets(tuple(items)),))
 
 
 def _facts(table_id: str, title: str, rows: list[tuple[str, str]]) -> Table:

@@ -93,8 +93,8 @@ def _reading(every: Sequence[MeasuredDevice], listed: int) -> str:
     if len(every) > MOST:
         said.append(f"{MOST} of {len(every)} devices, those that deviate most first.")
     if few := sum(one.readings < 2 for one in every):
-        are = "has one reading or none, which tells" if few == 1 else "have one reading or none, which tells"
-        said.append(f"{fmt.plural(few, 'device')} {are} no slow device from noise.")
+        have = "has" if few == 1 else "have"
+        said.append(f"{fmt.plural(few, 'device')} {have} too few readings to distinguish slow from noisy.")
     if listed > len(every):
         said.append(f"{fmt.plural(listed - len(every), 'more device')} measured too; run.json does not say what.")
     return " ".join(said)

@@ -48,7 +48,7 @@ def resonance(view: View) -> Section | None:
         return None
     parts = tuple(_slice(view, found, part, number) for number, part in enumerate(view.slices))
     left, every = (int(found.coverage[name].sum()) for name in ("impossible", "cells"))
-    told = (Text(f"{fmt.count(left, every)} cells are left out, faster than the device allows."),) if left else ()
+    told = (Text(f"{fmt.count(left, every)} cells are excluded, faster than the device allows."),) if left else ()
     return chapter("resonance", "Scan for sizes at which memory stalls", told, parts)
 
 

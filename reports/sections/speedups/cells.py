@@ -87,7 +87,7 @@ def _peaks(rows: list[Row], part: Slice) -> Table:
 
 def _left_out(every: int, rows: list[Row]) -> str:
     left = every - len(rows)
-    return f" {fmt.count(left, every)} cells are left out, faster than the device allows." if left else ""
+    return f" {fmt.count(left, every)} cells are excluded, faster than the device allows." if left else ""
 
 
 def _where(row: Row) -> str:

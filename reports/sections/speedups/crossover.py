@@ -87,7 +87,7 @@ def _slice(view: View, part: Slice, number: int) -> Section:
 
 def _counted(rows: Sequence[Row]) -> str:
     missing = sum(int(row["missing"]) for row in rows)
-    left_out = f"; {fmt.plural(missing, 'cell')} without a ratio left out" if missing else ""
+    left_out = f"; {fmt.plural(missing, 'cell')} without a ratio excluded" if missing else ""
     return f"{fmt.plural(len(rows), 'shape')}{left_out}."
 
 

@@ -264,7 +264,7 @@ def _fwd_and_bwd(view: View, trio: Trio) -> Table | None:
     both = [(at, fwd, bwd) for at, fwd, bwd in both if not is_impossible(fwd) and not is_impossible(bwd)]
     if not both:
         return None
-    left = f"; {timed - len(both)} left out, faster than the device allows" if timed > len(both) else ""
+    left = f"; {timed - len(both)} excluded, faster than the device allows" if timed > len(both) else ""
     names = size_names(row for _, row, _ in both)
     added = ("time_s", "time_low_s", "time_high_s", "flops")
     sums: list[Row] = [{name: fwd[name] + bwd[name] for name in added} for _, fwd, bwd in both]
@@ -303,7 +303,7 @@ def _how(view: View, rows: Sequence[Row]) -> str:
 def _left_out(trio: Trio, shown: int, who: str) -> str:
     missing = len(trio.problems) - shown
     n = f" {fmt.plural(shown, 'problem')}"
-    return f"{n}; {missing} without a time of both {who} left out." if missing else f"{n}, all included."
+    return f"{n}; {missing} without a time of both {who} excluded." if missing else f"{n}, all included."
 
 
 def _impossible(trio: Trio) -> list[str]:

@@ -21,7 +21,9 @@ MOST_LEADERS = 3
 
 NOBODY = "none verified"
 
-_SHARED = "not told apart: the 95% interval of the ratio between these includes 1, or they were timed in different ways"
+_SHARED = (
+    "not distinguished: the 95% interval of the ratio between these includes 1, or they were timed in different ways"
+)
 
 Rows = Mapping[tuple[ShapeKey, int], Mapping[str, Row]]
 """Per shape and M, the rows of the providers with a time."""
@@ -61,7 +63,7 @@ def _slice(view: View, part: Slice, number: int, slower: frozenset[tuple[str, st
     rivals = {at: _rivals(view, found) for at, found in rows.items()}
     leaders = {at: leading(found, slower) for at, found in rivals.items() if len(found) > 1}
     left = sum(is_impossible(row) for found in rows.values() for row in found.values())
-    told = f"{fmt.plural(left, 'time')} left out, faster than the device allows." if left else ""
+    told = f"{fmt.plural(left, 'time')} excluded, faster than the device allows." if left else ""
     blocks: list[Table | Text] = [_counts(part, leaders, told)] if leaders else []
     if len(rows) > MAX_LINES:
         blocks.append(Text(f"The times of {len(rows)} cells are too many to list here; cells.csv has them."))
@@ -101,8 +103,8 @@ def _counts(part: Slice, leaders: Leaders, left_out: str) -> Table:
     columns = (*text_columns("fastest"), *(Column(f"M={m}") for m in sizes), Column("all"))
     reading = (
         "Number of shapes at which a provider is verified to be faster than every other one with a time there: the "
-        "95% interval of each of its ratios, paired by round, excludes 1. Providers that are not told apart from the "
-        f"fastest share its win, up to {MOST_LEADERS} of them. References are not counted."
+        "95% interval of each of its ratios, paired by round, excludes 1. Providers that are not distinguished from "
+        f"the fastest share its win, up to {MOST_LEADERS} of them. References are not counted."
     )
     return Table(f"wins-{part.id}", "Wins by M", columns, tuple(lines), left_out, footer=1, how_to_read=reading)
 

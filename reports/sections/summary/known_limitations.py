@@ -51,7 +51,7 @@ def known_limitations(view: View) -> Section | None:
         return None
     columns = text_columns("limitation", "where", "cause, as far as it is known", "next")
     lines = tuple(tuple(map(TableCell, row)) for row in found)
-    reading = "Computed from the cells of this run; what concerns the run as a whole stands in the headline."
+    reading = "Computed from the cells of this run; what concerns the whole run is in the headline."
     table = Table("limitations-table", "What limits the challengers", columns, lines, reading=reading)
     return Section("known-limitations", "Known limitations", (table,))
 
