@@ -43,7 +43,7 @@ PLAN, DEAL, LAND, SYNC = "plan and jobs", "deal and follow", "land and merge", "
 DEVICES, AGAIN = "work of the devices", "all of it read again"
 
 
-class PhaseClock:
+class Clock:
     """Wall and processor seconds by name; what a block within a block takes is not the outer one's."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class PhaseClock:
 class TimedResultStore(ResultStore):
     """The landing of a fleet, timed."""
 
-    def __init__(self, clock: PhaseClock, *arguments: object) -> None:
+    def __init__(self, clock: Clock, *arguments: object) -> None:
         self._clock = clock
         super().__init__(*arguments)  # type: ignore[arg-type]
 
@@ -95,13 +95,13 @@ class TimedResultStore(ResultStore):
 
 
 @dataclass
-class SimulatedSweep:
+class Sweep:
     """One simulated sweep and what it took."""
 
     devices: int
     cells: tuple[Cell, ...]
     jobs: int
-    clock: PhaseClock
+    clock: Clock
     fates: dict[str, int]
     wrong: str
 
@@ -116,9 +116,9 @@ class SimulatedSweep:
         }
 
 
-def swept(cells_wanted: int, devices: int, folder: Path) -> SimulatedSweep:
+def swept(cells_wanted: int, devices: int, folder: Path) -> Sweep:
     """Run a sweep in `folder` and check what it left there."""
-    clock = PhaseClock()
+    clock = Clock()
     with _syncs_timed(clock):
         with clock.timed(PLAN):
             planted = planted_suite(cells_wanted)
@@ -140,11 +140,11 @@ def swept(cells_wanted: int, devices: int, folder: Path) -> SimulatedSweep:
     if again.open_jobs():
         wrong = wrong or f"{len(again.open_jobs())} jobs are to do when the folder is opened again"
     wrong = wrong or mistake(folder, cells)
-    return SimulatedSweep(devices, cells, len(jobs), clock, cluster.fates, wrong)
+    return Sweep(devices, cells, len(jobs), clock, cluster.fates, wrong)
 
 
 @contextmanager
-def _syncs_timed(clock: PhaseClock) -> Iterator[None]:
+def _syncs_timed(clock: Clock) -> Iterator[None]:
     sync = os.fsync
 
     def timed_sync(handle: int) -> None:
@@ -189,7 +189,7 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
         yield from csv.DictReader(file)
 
 
-def show(sweep: SimulatedSweep) -> None:
+def show(sweep: Sweep) -> None:
     """Print what one sweep took, step by step; exit where its result is wrong."""
     clock = sweep.clock
     fates = ", ".join(f"{count} {fate}" for fate, count in sweep.fates.items())

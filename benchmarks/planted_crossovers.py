@@ -25,7 +25,7 @@ SPREAD = 3.0
 
 
 @dataclass(frozen=True)
-class CrossoverNoise:
+class Noise:
     """Rounds, standard deviation of ln ratio from round to round, and the slopes (nats per octave) of shapes."""
 
     rounds: int = 5
@@ -38,10 +38,10 @@ def population(censored: float) -> float:
     return float(LAST_OCTAVE - SPREAD * norm.ppf(1 - censored))
 
 
-class PlantedShape:
+class Shape:
     """One shape: measuring an M gives y and its 95 % interval, drawn once."""
 
-    def __init__(self, generator: np.random.Generator, octave: float, noise: CrossoverNoise, tile: int = 0) -> None:
+    def __init__(self, generator: np.random.Generator, octave: float, noise: Noise, tile: int = 0) -> None:
         self.octave, self._noise, self._generator, self.tile = octave, noise, generator, tile
         self._slope = generator.uniform(*noise.slopes)
         self.points: dict[int, tuple[float, float]] = {}
@@ -89,13 +89,9 @@ class PlantedShape:
         return math.floor(exact / self.tile) * self.tile if self.tile else exact
 
 
-def suite(
-    generator: np.random.Generator, noise: CrossoverNoise, shapes: int = 40, censored: float = 0.4
-) -> list[PlantedShape]:
+def suite(generator: np.random.Generator, noise: Noise, shapes: int = 40, censored: float = 0.4) -> list[Shape]:
     """Draw and sweep the shapes of one suite."""
-    found = [
-        PlantedShape(generator, octave, noise) for octave in generator.normal(population(censored), SPREAD, shapes)
-    ]
+    found = [Shape(generator, octave, noise) for octave in generator.normal(population(censored), SPREAD, shapes)]
     for shape in found:
         shape.measure(*MS)
     return found
@@ -144,7 +140,7 @@ class Outcome:
     dropped: float
 
 
-def outcome(shapes: list[PlantedShape], censored: float) -> Outcome:
+def outcome(shapes: list[Shape], censored: float) -> Outcome:
     crossings = [shape.crossing() for shape in shapes]
     found = median_crossover(frame(crossings))
     octaves = np.array([shape.octave for shape in shapes])
@@ -168,9 +164,7 @@ def main() -> None:
     for rounds in (3, 5, 8):
         for censored in (0.1, 0.4, 0.45):
             generator = np.random.default_rng(rounds)
-            found = [
-                outcome(suite(generator, CrossoverNoise(rounds), censored=censored), censored) for _ in range(count)
-            ]
+            found = [outcome(suite(generator, Noise(rounds), censored=censored), censored) for _ in range(count)]
             errors = np.array([one.error for one in found])
             errors = errors[~np.isnan(errors)]
             finite = errors[np.isfinite(errors)]
@@ -183,14 +177,14 @@ def main() -> None:
     print("\nrefined: rounds, tile -> further M, bracket before and after (last over first M), truth held, at the tile")
     for rounds in (3, 5, 8):
         for tile in (0, 16, 64):
-            print(_refined(np.random.default_rng(rounds), CrossoverNoise(rounds), tile, 2 * count))
+            print(_refined(np.random.default_rng(rounds), Noise(rounds), tile, 2 * count))
 
 
-def _refined(generator: np.random.Generator, noise: CrossoverNoise, tile: int, count: int) -> str:
+def _refined(generator: np.random.Generator, noise: Noise, tile: int, count: int) -> str:
     """Refine shapes that cross between M=64 and 1024; with tiles, at the end of one."""
     before, after, added, held, exact = [], [], [], [], []
     for octave in generator.uniform(6, 10, count):
-        shape = PlantedShape(generator, octave, noise, tile)
+        shape = Shape(generator, octave, noise, tile)
         shape.measure(*MS)
         first = shape.crossing()
         if not first.changes:

@@ -55,7 +55,7 @@ Tool = Callable[[], Taken]
 
 def ours(name: str, subject: Subject, machine: Machine) -> Tool:
     def run() -> Taken:
-        counted = CountedLaunch(subject.launch)
+        counted = Counted(subject.launch)
         machine.host.synchronize()
         begin = time.perf_counter()
         taken = machine.measure(name, replace(subject, launch=counted))
@@ -69,7 +69,7 @@ def ours(name: str, subject: Subject, machine: Machine) -> Tool:
     return run
 
 
-class CountedLaunch:
+class Counted:
     """A launch that counts itself; those of a graph are counted when they are captured, which is of no use."""
 
     def __init__(self, launch: Action) -> None:

@@ -52,7 +52,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class PreparedKernel:
+class Kernel:
     """A provider with operands in nf4-g64 and bf16, ready to be launched."""
 
     label: str
@@ -61,13 +61,13 @@ class PreparedKernel:
     launch: Action
 
 
-def kernels(cases: Iterable[Case], device: Device) -> Iterator[PreparedKernel]:
+def kernels(cases: Iterable[Case], device: Device) -> Iterator[Kernel]:
     """Prepare the cases that their providers support here."""
     scheme = parse_scheme("nf4-g64", DType.BF16)
     for name, m, n, k in cases:
         problem, provider, label = Problem(M=m, N=n, K=k), registry.load([name])[name], f"{name} M={m} {n}x{k}"
         if provider.supports(problem, scheme, device).ok:
             inputs = make_inputs(problem, scheme, device, seed=0)
-            yield PreparedKernel(label, provider, inputs, provider.prepare(inputs).run)
+            yield Kernel(label, provider, inputs, provider.prepare(inputs).run)
         else:
             print(f"{label}: not supported here", file=sys.stderr)

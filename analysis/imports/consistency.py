@@ -4,7 +4,7 @@ A number printed as 1.39 stands for anything from 1.385 to 1.395. What is comput
 interval; a printed result outside of it was computed from something else, or is wrong.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
@@ -63,19 +63,9 @@ def span(text: str) -> ValueRange:
     return ValueRange(float(number - half), float(number + half))
 
 
-def counted(text: str) -> ValueRange:
-    """A count is what it is."""
-    return ValueRange(float(text), float(text))
-
-
 def rate_of(flops: float, time: ValueRange, unit_s: float) -> ValueRange:
     """TFLOPS of `flops` done in a time of so many units."""
     return ValueRange(flops / (time.high * unit_s) / 1e12, flops / (max(time.low, 1e-300) * unit_s) / 1e12)
-
-
-def plus(*spans: ValueRange) -> ValueRange:
-    """Sum."""
-    return ValueRange(sum(one.low for one in spans), sum(one.high for one in spans))
 
 
 def gain(base: ValueRange, head: ValueRange) -> ValueRange:
@@ -93,24 +83,6 @@ def gain_of_reduction(percent: ValueRange) -> ValueRange:
     return ValueRange(*(100 * (1 / (1 - end / 100) - 1) for end in percent))
 
 
-def tally(values: Sequence[str], step: float, cases: int) -> ValueRange:
-    """How many of `cases` changes can be at `step` or beyond (a negative step: below), if `values` are among them.
-
-    At least those that certainly are, at most all but those that certainly are not.
-    """
-    sign = -1.0 if step < 0 else 1.0
-    ends = [sorted(sign * end for end in span(value)) for value in values]
-    certain = sum(low >= abs(step) - SLACK for low, _ in ends)
-    excluded = sum(high < abs(step) - SLACK for _, high in ends)
-    return ValueRange(float(certain), float(cases - excluded))
-
-
 def enlarged(count: str, cases: int, more: int) -> ValueRange:
     """What a count over `cases` can be over so many `more`."""
     return ValueRange(float(count), min(float(count) + more, float(cases + more)))
-
-
-def from_rounded(base: str, head: str, printed: str) -> bool:
-    """Return whether a printed reduction in percent is, to its last digit, that of the printed times taken as exact."""
-    exact = 100 * (1 - Decimal(head) / Decimal(base))
-    return round(exact, max(0, -int(Decimal(printed).as_tuple().exponent))) == Decimal(printed)
