@@ -112,7 +112,7 @@ def test_what_was_compiled_is_not_compiled_again(tmp_path, monkeypatch):
     entries = probed("plain", "transposed")
     first = collected(entries, BuildCache(tmp_path), jobs=2, files=[PROBES])
     assert [(build.verdict, cached) for build, cached in first] == [(Verdict.PASSED, False)] * 2
-    monkeypatch.setattr(compiling, "Compiler", None)
+    monkeypatch.setattr(compiling, "AotCompiler", None)
     assert collected(entries, BuildCache(tmp_path)) == [(build, True) for build, _ in first]
 
 
