@@ -119,7 +119,7 @@ def software() -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BaselineVerdict:
     """What a timing is against a stored one. False where it is verified to be slower.
 
     `doubt` says why nothing is decided, whatever the times are; "" where they decide. `updated` are packages that had
@@ -155,7 +155,7 @@ class Verdict:
 
 def judge(
     stored: Baseline, name: str, timing: Timing, device: Device, canary: Mapping[str, float], margin: float
-) -> Verdict:
+) -> BaselineVerdict:
     """Compare a timing with that of the baseline `name`.
 
     The sessions were not measured in turn, so that drift is in the difference: a change has to exceed `margin` (0.15 is
@@ -184,7 +184,7 @@ def judge(
         for package in dict.fromkeys((*stored.software, *versions))
         if stored.software.get(package) != versions.get(package)
     )
-    return Verdict(timing.name, name, change, doubt, tuple(updated))
+    return BaselineVerdict(timing.name, name, change, doubt, tuple(updated))
 
 
 def _drift(before: Mapping[str, float], now: Mapping[str, float], change: Change, threshold: float) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from .baselines import StoredTiming, Verdict
+    from .baselines import BaselineVerdict, StoredTiming
     from .timing import Timing
 
 MARKER = "rooflens"
@@ -142,7 +142,7 @@ class Measured:
     def __repr__(self) -> str:  # a failed assertion shows it
         return f"rooflens({self.timing.name})"
 
-    def not_slower_than(self, name: str, margin: float = BETWEEN_PROCESSES) -> "Verdict | bool":
+    def not_slower_than(self, name: str, margin: float = BETWEEN_PROCESSES) -> "BaselineVerdict | bool":
         """Compare with the baseline `name`: false where the call is verified to be slower by over `margin` (0.05: 5 %).
 
         The test is skipped where there is no baseline, or where nothing is decided; it fails where the baseline is of

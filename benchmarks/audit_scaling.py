@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from options import options
 from rooflens.analysis.audit.audit import audit
-from rooflens.analysis.audit.reading.assumptions import Setting, find_device
+from rooflens.analysis.audit.reading.assumptions import Assumptions, find_device
 from rooflens.analysis.audit.reading.document import read_document
 from rooflens.shapes.errors import RooflensError
 
@@ -129,7 +129,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
 
 def cpu_seconds(text: str) -> float:
     """Processor time of one audit of a text; one that is refused counts as well."""
-    setting = Setting(find_device("MI300X"))
+    setting = Assumptions(find_device("MI300X"))
     start = time.process_time()
     with suppress(RooflensError):
         audit([read_document(text.encode(), "text")], setting)

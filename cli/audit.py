@@ -75,7 +75,7 @@ def audit(**options: Any) -> None:
 
 def _setting(options: dict[str, Any]) -> Any:
     """Build the setting, with errors that name what is known."""
-    from ..analysis.audit.reading.assumptions import PER_EXPERT, TOTAL, Setting, find_device
+    from ..analysis.audit.reading.assumptions import PER_EXPERT, TOTAL, Assumptions, find_device
     from ..shapes.errors import unknown_name
     from ..shapes.problem import Op
 
@@ -87,7 +87,7 @@ def _setting(options: dict[str, Any]) -> Any:
         raise unknown_name("value of --M-is", m_is, [TOTAL, PER_EXPERT])
     more = {name: options[name] for name in ("weight_bits", "activation_bits") if options[name] is not None}
     device = find_device(options["device"]) if options["device"] else None
-    return Setting(device, options["dtype"], Op(options["op"]), options["pass_"], m_is, **more)
+    return Assumptions(device, options["dtype"], Op(options["op"]), options["pass_"], m_is, **more)
 
 
 def _documents(names: tuple[str, ...]) -> "list[Document]":

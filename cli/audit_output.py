@@ -8,8 +8,8 @@ from typing import Any
 from ..analysis.audit.audit import Audit
 from ..analysis.audit.evidence.context import Rule
 from ..analysis.audit.evidence.finding import Finding
-from ..analysis.audit.reading.annotated_table import Column, Sheet
-from ..analysis.audit.reading.assumptions import Setting
+from ..analysis.audit.reading.annotated_table import AnnotatedColumn, Sheet
+from ..analysis.audit.reading.assumptions import Assumptions
 from ..analysis.audit.rules.registry import RULES
 from ..reports.formatting import plural
 from ..reports.model import Section, Text
@@ -20,7 +20,7 @@ HANG = 4
 """Columns by which the further lines of a paragraph hang."""
 
 
-def section(result: Audit, setting: Setting) -> Section:
+def section(result: Audit, setting: Assumptions) -> Section:
     """Say how the tables were read, then list the findings under their rules."""
     reading = (_against(setting, result.sheets), *map(_understood, result.sheets))
     rules = tuple(
@@ -40,7 +40,7 @@ def section(result: Audit, setting: Setting) -> Section:
     return Section("audit", "Audit of the printed numbers", (), (how, *rules, end))
 
 
-def review_comment(result: Audit, setting: Setting) -> str:
+def review_comment(result: Audit, setting: Assumptions) -> str:
     """Return it as GitHub markdown, beginning with what came of it."""
     return render_section(replace(section(result, setting), blocks=(Text(f"{closing(result)}."),)))
 
@@ -50,7 +50,7 @@ def _finding(finding: Finding) -> str:
     return f"{finding.where}:{finding.line} [{finding.severity}] {row}{finding.message}"
 
 
-def as_record(result: Audit, setting: Setting) -> dict[str, Any]:
+def as_record(result: Audit, setting: Assumptions) -> dict[str, Any]:
     """Return what --json prints."""
     return {
         "device": setting.device.name if setting.device else None,
@@ -72,7 +72,7 @@ def as_record(result: Audit, setting: Setting) -> dict[str, Any]:
     }
 
 
-def _column_record(column: Column) -> dict[str, Any]:
+def _column_record(column: AnnotatedColumn) -> dict[str, Any]:
     names = ("name", "role", "side", "pass_", "unit", "detail", "sides", "dtype", "unread")
     return {name.rstrip("_"): getattr(column, name) or None for name in names}
 
@@ -83,7 +83,7 @@ def _by_rule(result: Audit) -> Iterator[tuple[Rule, list[Finding]]]:
             yield rule, found
 
 
-def _against(setting: Setting, sheets: Sequence[Sheet]) -> str:
+def _against(setting: Assumptions, sheets: Sequence[Sheet]) -> str:
     device = setting.device
     named = {one.name: None for sheet in sheets if len(sheet) and (one := sheet.setting_at(0).device)}
     if device is None and named:
@@ -117,7 +117,7 @@ def _understood(sheet: Sheet) -> str:
     return f"{sheet.titled.name}: {plural(len(sheet), 'row')}; {'; '.join(parts) or 'no column was understood'}"
 
 
-def _column(column: Column) -> str:
+def _column(column: AnnotatedColumn) -> str:
     words = [column.pass_, column.side if column.role not in ("ratio", "id", "cases", "shape") else ""]
     words = [word for word in words if word and word.lower() not in column.name.lower()]
     what = " ".join([*words, str(column.role)])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--incumbent", metavar="B", help="Provider that should win at large M; default: the run's baseline.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; an unbounded M is null.")
 def crossover(run: Path, challenger: str | None, incumbent: str | None, as_json: bool) -> None:
-    """Say up to which M a challenger beats an incumbent.
+    """Report up to which M a challenger beats an incumbent.
 
     RUN is the folder of a run, its name under ./runs, or `latest`; of a refined one the pair that was refined is the
     default. Per shape: where the two curves cross, and between

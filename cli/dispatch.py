@@ -60,7 +60,7 @@ FILES = {"csv": "dispatch.csv", "json": "dispatch.json", "python": "dispatch.py"
 @click.option(
     "--stand-in",
     metavar="WORD=A,...",
-    help="Which providers stand for the kernels that a provider's own rule names, to score its decisions apart.",
+    help="Providers that represent the kernels of a provider's own rule, to score its decisions separately.",
 )
 @click.option("--features", metavar="LIST", help="What trees split on; default: M,N,K,B,E,waves.")
 @click.option("--emit", multiple=True, type=click.Choice([*FILES]), help="Write the policy; with -o more than one.")
@@ -89,7 +89,7 @@ def dispatch(
     rows: int,
     as_json: bool,
 ) -> None:
-    """Say which kernel to run for which problem, and what each way to decide costs.
+    """Report which kernel to run for which problem, and what each rule costs.
 
     RUN is the folder of a run, its name under ./runs, or `latest`. Policies from "always A" over one threshold in M to
     a table per shape are fitted to it. Regret is the time that a choice takes beyond the best one's: in the sample,

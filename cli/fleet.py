@@ -57,10 +57,10 @@ def _like_run() -> list[click.Parameter]:
     "--wait", default="60s", metavar="TIME", help="Wait so long for a device, when none is left; the default is 60s."
 )
 def run(**options: Any) -> None:
-    """Measure SUITE on the devices of a Ray cluster, and bring every sample home.
+    """Measure SUITE on the devices of a Ray cluster, and collect every sample.
 
     A device or machine that is lost costs the problems it was at: another one of its architecture measures them again.
-    What came home is in RUN at any time; resume with --resume, on whatever cluster. With several architectures, RUN
+    What was received is in RUN at any time; resume with --resume, on any cluster. With several architectures, RUN
     holds a run for each, and the report shows them side by side.
 
     Exit 4 where problems are left over: no device of their architecture is left, or they ended every one that tried.

@@ -25,7 +25,7 @@ from .shared.terminal import visible_streams
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CommandEntry:
     """Where a subcommand lives, `module:attribute` inside this package, and its line in `rooflens --help`."""
 
     target: str
@@ -33,40 +33,44 @@ class Entry:
 
 
 COMMANDS = {
-    "doctor": Entry("doctor:doctor", "Report what this machine offers for measuring, and what to fix."),
-    "run": Entry("run.run:run", "Measure SUITE and store every sample."),
-    "bench": Entry(
+    "doctor": CommandEntry("doctor:doctor", "Report what this machine offers for measuring, and what to fix."),
+    "run": CommandEntry("run.run:run", "Measure SUITE and store every sample."),
+    "bench": CommandEntry(
         "bench:bench", "Measure what FILE.py offers: its functions bench_*, its dictionary BENCH, or its PROVIDERS."
     ),
-    "fleet": Entry("fleet:fleet", "Measure SUITE on many devices and machines, placed by Ray."),
-    "calibrate": Entry("calibrate:calibrate", "Measure the ceilings of this device."),
-    "tune": Entry("tune.tune:tune", "Search the fastest configuration of every kernel of SUITE, and keep the table."),
-    "isa": Entry(
-        "isa.isa:isa", "Compile the Triton kernels of SUITE for GPUs that are not here, and say what came out."
+    "fleet": CommandEntry("fleet:fleet", "Measure SUITE on many devices and machines, placed by Ray."),
+    "calibrate": CommandEntry("calibrate:calibrate", "Measure the ceilings of this device."),
+    "tune": CommandEntry(
+        "tune.tune:tune", "Search the fastest configuration of every kernel of SUITE, and keep the table."
     ),
-    "report": Entry("report.report:report", "Write the report of a run, or of a run against another."),
-    "crossover": Entry("crossover:crossover", "Say up to which M a challenger beats an incumbent."),
-    "dispatch": Entry(
-        "dispatch:dispatch", "Say which kernel to run for which problem, and what each way to decide costs."
+    "isa": CommandEntry(
+        "isa.isa:isa", "Compile the Triton kernels of SUITE for GPUs that need not be present, and describe the code."
     ),
-    "roofline": Entry("roofline:roofline", "Say what bounds each cell, and how far it is from the roof."),
-    "camping": Entry("camping:camping", "Find sizes at which memory stalls, and which padding leaves them."),
-    "compare": Entry(
+    "report": CommandEntry("report.report:report", "Write the report of a run, or of a run against another."),
+    "crossover": CommandEntry("crossover:crossover", "Report up to which M a challenger beats an incumbent."),
+    "dispatch": CommandEntry(
+        "dispatch:dispatch", "Report which kernel to run for which problem, and what each rule costs."
+    ),
+    "roofline": CommandEntry("roofline:roofline", "Report what bounds each cell, and how far it is from the roof."),
+    "camping": CommandEntry("camping:camping", "Find sizes at which memory stalls, and which padding leaves them."),
+    "compare": CommandEntry(
         "compare.compare:compare", "Compare two versions of the same kernels: commits, stored runs, or tables."
     ),
-    "audit": Entry("audit:audit", "Check a published table for numbers that cannot be right."),
-    "history": Entry(
+    "audit": CommandEntry("audit:audit", "Check a published table for numbers that cannot be right."),
+    "history": CommandEntry(
         "history.history:history", "Show the trend of each cell over many runs, and propose where its level changed."
     ),
-    "validate": Entry("validate:validate", "Check run folders: are they complete, what is missing, would they merge?"),
-    "merge": Entry("merge:merge", "Join shards of one sweep into one run folder."),
-    "list": Entry("listing.list:listing", "List suites, shapes, providers, devices, columns or runs."),
+    "validate": CommandEntry(
+        "validate:validate", "Check run folders: are they complete, what is missing, would they merge?"
+    ),
+    "merge": CommandEntry("merge:merge", "Join shards of one sweep into one run folder."),
+    "list": CommandEntry("listing.list:listing", "List suites, shapes, providers, devices, columns or runs."),
 }
 """name -> where it lives, in the order of `rooflens --help`."""
 
 
 @dataclass(slots=True)
-class Session:
+class GlobalOptions:
     """What the group's own options say; click hands it to every command as `context.obj`."""
 
     debug: bool = False
@@ -119,7 +123,7 @@ def app(ctx: click.Context, debug: bool) -> None:
       rooflens run llm4bit-quick -o runs/quick --report
       rooflens crossover latest --challenger simt_4bit --incumbent dequant_blas
     """
-    ctx.ensure_object(Session).debug = debug
+    ctx.ensure_object(GlobalOptions).debug = debug
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
@@ -139,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """Let a SIGTERM do what Ctrl-C does: what a batch system ends says so, and how to go on."""
+    """Let a SIGTERM do what Ctrl-C does: what a batch system ends says so, and how to resume."""
     if threading.current_thread() is not threading.main_thread():  # signals are the business of that one
         yield
         return
@@ -151,7 +155,7 @@ def _terminated_as_interrupted() -> Iterator[None]:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    session = Session()
+    session = GlobalOptions()
     color = False if os.environ.get("NO_COLOR") else None
     try:
         result = app.main(arguments, prog_name="rooflens", standalone_mode=False, obj=session, color=color)
@@ -186,7 +190,7 @@ def _explain(error: BaseException) -> int:
             return _fail(_system_error(error), 1)
         case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] != "rooflens":
             package = name.partition(".")[0]
-            return _fail(f"this command needs the package {package}, which is not here: pip install {package}", 1)
+            return _fail(f"this command needs the package {package}, which is not installed: pip install {package}", 1)
         case _:
             return _fail(f"{_unexpected(error)}; for the traceback, run it again as rooflens --debug ...", 1)
 

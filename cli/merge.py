@@ -20,7 +20,7 @@ def merge(runs: tuple[Path, ...], output: Path) -> None:
     Each RUN measured another part of the sweep, mostly by --filter. They have to agree in suite, seed, protocol,
     software and code, and in the model of the device; of one model, several devices may have taken part. No (cell,
     round) may be in two of them. The shards stay as they are, and every command that reads a run takes OUT. What is
-    missing is measured by going on with a shard; then merge again.
+    missing is measured by resuming a shard; then merge again.
 
     \b
     Examples:

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 def roofline(
     run: Path, providers: tuple[str, ...], gaps: bool, regimes: bool, pairs: bool, ceilings: bool, as_json: bool
 ) -> None:
-    """Say what bounds each cell, and how far it is from the roof.
+    """Report what bounds each cell, and how far it is from the roof.
 
     RUN is the folder of a run, its name under ./runs, or `latest`. "of bound" is the least time that the operands and
     FLOPs of the problem allow on this device, over the measured time: the same yardstick for every provider. "bounded
     by" is what limits the provider's own algorithm: the bytes that it moves, the tiles that it multiplies, what it
     decodes. --gaps, --regimes, --pairs and --ceilings show their tables in place of the cells; docs/roofline.md says
-    how each figure is defined. M that --refine added at single shapes are left out, as in a report.
+    how each figure is defined. M that --refine added at single shapes are excluded, as in a report.
 
     \b
     Examples:

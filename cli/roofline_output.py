@@ -19,7 +19,7 @@ from ..reports import formatting as fmt
 from ..reports.listing import listing
 from ..reports.model import Block, Remarks, Section
 from ..reports.terms import GAP_PARTS
-from ..shapes.run_folder.columns import CELLS, Kind
+from ..shapes.run_folder.columns import CELLS, ColumnType
 from ..shapes.run_folder.manifest import StoredDevice
 from ..shapes.verdict import reason_groups
 
@@ -34,7 +34,7 @@ _NEGLIGIBLE = 5e-4
 
 def record(row: Row) -> dict[Hashable, Any]:
     """Turn the JSON columns of a row into values, so that they are not quoted twice."""
-    stored = [column.name for column in CELLS.columns if column.kind is Kind.JSON]
+    stored = [column.name for column in CELLS.columns if column.kind is ColumnType.JSON]
     return {**row} | {name: json.loads(row[name]) for name in stored if row[name]}
 
 

@@ -26,7 +26,7 @@ _OPTION = re.compile(r"(\w+)=(\S+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DispatchRow:
     """Run `provider` for up to M rows; with `config` at M."""
 
     M: int
@@ -34,11 +34,11 @@ class Row:
     config: Config
 
 
-Table = Mapping[tuple[str, Scheme, Problem], tuple[Row, ...]]
+Table = Mapping[tuple[str, Scheme, Problem], tuple[DispatchRow, ...]]
 """Architecture, setting, and shape as a problem of one row -> rows with rising M."""
 
 
-def find_row(table: Table, problem: Problem, scheme: Scheme, arch: str) -> Row | None:
+def find_row(table: Table, problem: Problem, scheme: Scheme, arch: str) -> DispatchRow | None:
     """Return the row of the smallest M at or above the problem's, None where the shape has none."""
     found = table.get((arch, _setting(scheme), replace(problem, M=1)), ())
     return next((row for row in found if row.M >= problem.M), None)
@@ -46,7 +46,7 @@ def find_row(table: Table, problem: Problem, scheme: Scheme, arch: str) -> Row |
 
 def read_table(path: Path) -> Table:
     """Read a table. Raises UsageError that names file and line of what is wrong."""
-    table: dict[tuple[str, Scheme, Problem], tuple[Row, ...]] = {}
+    table: dict[tuple[str, Scheme, Problem], tuple[DispatchRow, ...]] = {}
     try:
         content = read_content(path, _WAY_OUT)
     except FileNotFoundError:
@@ -60,7 +60,7 @@ def read_table(path: Path) -> Table:
         known = table.get(key, ())
         if any(row.M == problem.M for row in known):
             raise UsageError(f"{path} line {line}: {problem} appears twice; keep one of its lines")
-        row = Row(problem.M, fields["libtype"], config)
+        row = DispatchRow(problem.M, fields["libtype"], config)
         table[key] = tuple(sorted((*known, row), key=lambda one: one.M))
     return table
 

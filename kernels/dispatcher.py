@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class DispatchChoice:
     """The provider that runs, its configuration, and the reason, where there is one to give."""
 
     provider: AnyProvider
@@ -52,7 +52,7 @@ class Dispatcher(Provider[SchemeT, InputsT]):
     def rule(self, problem: Problem, scheme: SchemeT, device: Device) -> tuple[AnyProvider, str]:
         """Decide, with a reason, where the table has no row."""
 
-    def choose(self, problem: Problem, scheme: SchemeT, device: Device) -> Choice:
+    def choose(self, problem: Problem, scheme: SchemeT, device: Device) -> DispatchChoice:
         """Decide by the table, else by the rule. Raises RooflensError when no provider takes the problem."""
         stock, config = self.kernels[-1], None
         table = _read(self._table) if self._table else _shipped(self.tables / f"dispatch_{device.arch}.csv")
@@ -67,7 +67,7 @@ class Dispatcher(Provider[SchemeT, InputsT]):
             provider, why, config = stock, support.reason, None
         if not (support := provider.supports(problem, scheme, device)).ok:
             raise RooflensError(f"no kernel takes {problem}: {why}; {stock.name}: {support.reason}")
-        return Choice(provider, config or next(iter(provider.candidates(problem, scheme, device)), {}), why)
+        return DispatchChoice(provider, config or next(iter(provider.candidates(problem, scheme, device)), {}), why)
 
     def _named(self, name: str) -> AnyProvider:
         for provider in self.kernels:

@@ -17,8 +17,7 @@ from ..shapes.errors import UsageError
 from . import formatting as fmt
 from .model import Report, Section, explained
 from .presets import OF_A_RUN, OF_TWO_VERSIONS, SIDE_BY_SIDE, Preset, of_a_run, of_two_versions
-from .sections.architectures.subject import Architectures
-from .sections.architectures.subject import Sweep as Sweep
+from .sections.architectures.subject import Architectures, SweepInfo
 from .sections.comparison.open_points import arithmetic_means
 from .sections.trends.changes import changes
 from .sections.trends.index import headline, index, remarks
@@ -120,7 +119,7 @@ def build_comparison(result: Result, preset: str = COMPARED, arithmetic: bool = 
 
 
 def build_architectures(
-    sweep: Sweep,
+    sweep: SweepInfo,
     views: Sequence[tuple[str, View]],
     *,
     missing: Mapping[str, str] | None = None,

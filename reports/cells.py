@@ -10,7 +10,7 @@ from ..analysis.crossover.curve import CrossoverStatus
 from ..analysis.roofline.bounds import Bound
 from ..analysis.roofline.ceilings import Ceilings
 from . import formatting as fmt
-from .model import Cell, Tone
+from .model import TableCell, Tone
 from .view import Row
 
 NOT_TO_BE_USED = "faster than the device allows, so no ratio with this time is to be used"
@@ -21,13 +21,13 @@ def is_impossible(row: Row) -> bool:
     return bool(row["bound_class"] == Bound.IMPOSSIBLE)
 
 
-def time_cell(row: Row | None, tone: Tone = Tone.PLAIN, note: str = "") -> Cell:
+def time_cell(row: Row | None, tone: Tone = Tone.PLAIN, note: str = "") -> TableCell:
     """Show the time of a cell; one that cannot be has a footnote with its suspects."""
     if row is None or not fmt.known(row["time_s"]):
-        return Cell("", tone=Tone.MISSING)
+        return TableCell("", tone=Tone.MISSING)
     if is_impossible(row):
         tone, note = Tone.FAILED, "; ".join(filter(None, (f"{NOT_TO_BE_USED}: {row['bound_note']}", note)))
-    return Cell(time_text(row), float(row["time_s"]), note=note, tone=tone)
+    return TableCell(time_text(row), float(row["time_s"]), note=note, tone=tone)
 
 
 def time_text(row: Row) -> str:
@@ -35,16 +35,18 @@ def time_text(row: Row) -> str:
     return fmt.time(row["time_s"], row["time_low_s"], row["time_high_s"])
 
 
-def rate_cell(row: Row | None, unit: str, limits: Ceilings | None = None) -> Cell:
+def rate_cell(row: Row | None, unit: str, limits: Ceilings | None = None) -> TableCell:
     """Show FLOP/s in the unit of the column; empty for an operation without FLOPs.
 
     A rate above the published peak of its type, as far as `limits` know it, has a footnote.
     """
     if row is None or not fmt.known(row["flops_per_s"]):
-        return Cell("")
+        return TableCell("")
     note = over_peak(row, limits) if limits else ""
     tone = Tone.FAILED if note else Tone.PLAIN
-    return Cell(fmt.flops_in(unit, *_per_time(row, "flops_per_s")), float(row["flops_per_s"]), note=note, tone=tone)
+    return TableCell(
+        fmt.flops_in(unit, *_per_time(row, "flops_per_s")), float(row["flops_per_s"]), note=note, tone=tone
+    )
 
 
 def over_peak(row: Row, limits: Ceilings) -> str:
@@ -66,9 +68,9 @@ def rate_text(row: Row) -> str:
     return fmt.flops(*_per_time(row, "flops_per_s")) if fmt.known(row["flops_per_s"]) else ""
 
 
-def traffic_cell(row: Row) -> Cell:
+def traffic_cell(row: Row) -> TableCell:
     """Show compulsory bytes over time, in GB/s."""
-    return Cell(fmt.gigabytes(*_per_time(row, "bandwidth_bytes_per_s")), float(row["bandwidth_bytes_per_s"]))
+    return TableCell(fmt.gigabytes(*_per_time(row, "bandwidth_bytes_per_s")), float(row["bandwidth_bytes_per_s"]))
 
 
 def traffic_text(row: Row) -> str:
@@ -83,22 +85,22 @@ def _per_time(row: Row, name: str) -> tuple[float, float, float]:
     return value, value * time / high, value * time / low
 
 
-def ratio_cell(row: Row | None, common: str) -> Cell:
+def ratio_cell(row: Row | None, common: str) -> TableCell:
     """Show the ratio of one cell: a tie, an undecided, a decided one, or why there is none.
 
     Its note becomes a footnote where it is not the one that all cells have in `common`.
     """
     if row is None:
-        return Cell("", tone=Tone.MISSING)
+        return TableCell("", tone=Tone.MISSING)
     value = float(row["ratio"])
     if math.isnan(value):
         reason = str(row["reason"])
-        return Cell(_word(reason), note=reason, tone=Tone.FAILED)
+        return TableCell(_word(reason), note=reason, tone=Tone.FAILED)
     level = math.log2(value)
     note = "" if row["note"] == common else str(row["note"])
     if row["verdict"] != "undecided":
-        return Cell(fmt.ratio(value, row["ratio_low"], row["ratio_high"]), value, level, note)
-    return Cell(_undecided(row), value, level, note, Tone.UNDECIDED)
+        return TableCell(fmt.ratio(value, row["ratio_low"], row["ratio_high"]), value, level, note)
+    return TableCell(_undecided(row), value, level, note, Tone.UNDECIDED)
 
 
 def _undecided(row: Row) -> str:
@@ -113,31 +115,31 @@ def _word(reason: str) -> str:
     return word if word and " " not in word else "no ratio"
 
 
-def mean_cell(row: Row | None) -> Cell:
+def mean_cell(row: Row | None) -> TableCell:
     """Show a geometric mean as its cells are shown; nothing where no cell has a ratio."""
     if row is None or math.isnan(row["ratio"]):
-        return Cell("")
+        return TableCell("")
     value, excluded = float(row["ratio"]), int(row["excluded"])
-    note = f"leaves out {fmt.plural(excluded, 'cell')} in which a side has no time" if excluded else ""
+    note = f"excludes {fmt.plural(excluded, 'cell')} in which a side has no time" if excluded else ""
     if row["ratio_low"] > 1 or row["ratio_high"] < 1:
         text = fmt.ratio(value, row["ratio_low"], row["ratio_high"])
-        return Cell(text, value, math.log2(value), note=note)
-    return Cell(_undecided(row), value, math.log2(value), note, Tone.UNDECIDED)
+        return TableCell(text, value, math.log2(value), note=note)
+    return TableCell(_undecided(row), value, math.log2(value), note, Tone.UNDECIDED)
 
 
-def position_cell(row: Row) -> Cell:
+def position_cell(row: Row) -> TableCell:
     """Show where the crossover of one shape lies."""
     status = CrossoverStatus(row["status"])
     note = "; ".join(row["warnings"])
     if status.is_beyond:
-        return Cell(fmt.beyond(row["M_max"]), math.inf, note=note)
+        return TableCell(fmt.beyond(row["M_max"]), math.inf, note=note)
     if status is CrossoverStatus.NEVER:
-        return Cell(fmt.before(row["M_min"]), 0.0, note=note)
+        return TableCell(fmt.before(row["M_min"]), 0.0, note=note)
     if status is CrossoverStatus.ONE_M:
-        return Cell("needs two M", note=note, tone=Tone.FAILED)
+        return TableCell("needs two M", note=note, tone=Tone.FAILED)
     if fmt.known(row["crossover_M"]):
-        return Cell(fmt.crossover(row["crossover_M"]), float(row["crossover_M"]), note=note)
-    return Cell("none", note=note)
+        return TableCell(fmt.crossover(row["crossover_M"]), float(row["crossover_M"]), note=note)
+    return TableCell("none", note=note)
 
 
 def median_text(median: MedianCrossover) -> str:

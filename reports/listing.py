@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from .model import Align, Cell, Column, Layout, Table
+from .model import Align, Column, Layout, Table, TableCell
 from .render.layout import is_numeric
 
 
@@ -26,5 +26,5 @@ def listing(
         Column(name, align=Align.RIGHT if is_numeric(texts) else Align.LEFT)
         for name, texts in zip(names, cells, strict=True)
     )
-    lines = tuple(tuple(map(Cell, row)) for row in body)
+    lines = tuple(tuple(map(TableCell, row)) for row in body)
     return Table("listing", title, columns, lines, layout=Layout(tuple(once), tuple(long), tuple(heading)))

@@ -24,7 +24,7 @@ class Align(StrEnum):
 
 
 class Scale(StrEnum):
-    """How `Cell.level` of a column becomes colour."""
+    """How `TableCell.level` of a column becomes colour."""
 
     NONE = ""
     DIVERGING = "diverging"
@@ -46,7 +46,7 @@ class Tone(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """One table cell: shown `text`, raw `value` in base units, colour `level` (see Scale) and a footnote text.
 
     `link` is the path of a file that the text leads to, relative to the report. `curve` is a trend that a page draws in
@@ -83,14 +83,14 @@ def number_columns(*headers: str) -> tuple[Column, ...]:
     return tuple(map(Column, headers))
 
 
-def texts(*values: object) -> tuple[Cell, ...]:
+def texts(*values: object) -> tuple[TableCell, ...]:
     """Cells that show `values` and have no number behind them."""
-    return tuple(Cell(str(value)) for value in values)
+    return tuple(TableCell(str(value)) for value in values)
 
 
-def integer(value: int) -> Cell:
+def integer(value: int) -> TableCell:
     """A count, or a size."""
-    return Cell(str(value), int(value))
+    return TableCell(str(value), int(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Table:
     id: str
     title: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     reading: str = ""
     stub: int = 1
     detail: bool = False
@@ -170,7 +170,7 @@ class HowToRead:
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class CodeBlock:
     """Commands or lines to copy; `digest`: they are the short form of the report, for a commit message."""
 
     text: str
@@ -207,7 +207,7 @@ class KeyNumbers:
     items: tuple[KeyNumber, ...]
 
 
-Block: TypeAlias = Text | Bullets | Remarks | HowToRead | Code | Table | Figure | KeyNumbers
+Block: TypeAlias = Text | Bullets | Remarks | HowToRead | CodeBlock | Table | Figure | KeyNumbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from .files.csv_file import csv_text
 from .problem import Op, Pass, Problem
 from .scheme import DType
 from .schemes import parse_scheme
-from .tuned import Choice, Key
+from .tuned import Key, TunedConfiguration
 
 HEADER = (
     *("gfx", "cu_num", "M", "N", "K", "q_dtype_w", "libtype", "kernelId"),
@@ -44,9 +44,9 @@ def refuse_ambiguous(dtypes: Iterable[str], caches: Iterable[str]) -> None:
             )
 
 
-def fastest(choices: Mapping[Key, Choice]) -> dict[Key, Choice]:
+def fastest(choices: Mapping[Key, TunedConfiguration]) -> dict[Key, TunedConfiguration]:
     """Return the choice of the fastest provider of each problem and scheme, in the order of the table."""
-    best: dict[Key, tuple[Key, Choice]] = {}
+    best: dict[Key, tuple[Key, TunedConfiguration]] = {}
     for key, choice in choices.items():
         problem = key._replace(provider="")
         if problem not in best or choice.time_s < best[problem][1].time_s:
@@ -54,7 +54,7 @@ def fastest(choices: Mapping[Key, Choice]) -> dict[Key, Choice]:
     return dict(best.values())
 
 
-def tuned_csv(choices: Mapping[Key, Choice]) -> str:
+def tuned_csv(choices: Mapping[Key, TunedConfiguration]) -> str:
     """Write the `fastest` provider of each problem and scheme.
 
     Raises UsageError when the table holds more than one activation type or cache state.
@@ -66,7 +66,7 @@ def tuned_csv(choices: Mapping[Key, Choice]) -> str:
     return csv_text(header, (_row(key, choice, batched) for key, choice in best.items()))
 
 
-def _row(key: Key, choice: Choice, batched: bool) -> list[str]:
+def _row(key: Key, choice: TunedConfiguration, batched: bool) -> list[str]:
     problem = Problem(key.M, key.N, key.K, key.B, Op(key.op), Pass(key.pass_), key.E, key.top_k)
     scheme = parse_scheme(key.scheme, DType(key.dtype))
     options = " ".join(f"{name}={value}" for name, value in sorted(choice.config.items()))

@@ -67,7 +67,7 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TunedConfiguration:
     """The configuration that most searches chose: the winner of `agreed` of `searches`.
 
     `time_s` is the mean of its medians in all of them (NaN of a held one), `candidate` its position in the provider's
@@ -89,7 +89,7 @@ class TunedTable:
     """What `load` read from `path`."""
 
     path: Path
-    choices: Mapping[Key, Choice]
+    choices: Mapping[Key, TunedConfiguration]
 
     def lookup(
         self, device: Device, problem: Problem, scheme: Scheme, provider: str, cache: Cache
@@ -135,7 +135,7 @@ class _Row(NamedTuple):
     error_ratio: float | None
 
 
-def _choose(rows: Sequence[_Row]) -> Choice | None:
+def _choose(rows: Sequence[_Row]) -> TunedConfiguration | None:
     """Take a vote among the searches of one cell; None when none of them has a winner."""
     rows = [row for row in rows if row.source == rows[-1].source]
     votes = Counter(row.config for row in rows if row.winner)
@@ -147,7 +147,7 @@ def _choose(rows: Sequence[_Row]) -> Choice | None:
     means = {config: math.fsum(values) / len(values) for config, values in times.items()}
     chosen = min(votes, key=lambda config: (-votes[config], means[config]))
     last = [row for row in rows if row.config == chosen][-1]
-    return Choice(
+    return TunedConfiguration(
         config=json.loads(chosen),
         time_s=means[chosen],
         candidate=last.candidate,

@@ -134,6 +134,17 @@ def test_a_circle_is_seen():
     assert circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
 
 
+def test_no_two_classes_share_a_name():
+    """Who searches for a class finds one. Names with an underscore are a module's own."""
+    places: dict[str, list[str]] = {}
+    for path in (path for folder in ARROWS for path in modules(folder)):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
+    assert places["Cell"] == ["harness/plan/plan.py"]
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 PACKAGES = sorted(
     path for path in {path.parent for folder in ARROWS for path in modules(folder)} if path.parent != ROOT
 )

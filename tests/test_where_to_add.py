@@ -147,7 +147,7 @@ class AddedTelemetry(HostTelemetry):
 """
 
 IMPORTER = """
-from .entries import Entry, Imported, frame_of
+from .entries import ImportedCase, Imported, frame_of
 
 SOURCE = "added"
 
@@ -156,7 +156,7 @@ def matches(table):
 
 def read(table, columns):
     entries = [
-        Entry(place=f"line {n}", reading=one, provider="mine", M=n)
+        ImportedCase(place=f"line {n}", reading=one, provider="mine", M=n)
         for n, one in enumerate(table.readings("added_ms", "0.001"), 1)
     ]
     return Imported(SOURCE, frame_of(entries, table.where), {}, "", ())
@@ -289,7 +289,7 @@ ADDITIONS = {
             "shapes/run_folder/columns.py": (
                 '"one row per finished (cell, round): the commit record, written after its samples",\n    (\n',
                 "",
-                'Column("added_s", Kind.FLOAT, "an added column", "s"),\n',
+                'ColumnSchema("added_s", ColumnType.FLOAT, "an added column", "s"),\n',
             )
         },
     ),
@@ -340,7 +340,7 @@ ADDITIONS = {
             "analysis/imports/read.py": (
                 "FORMATS = (\n",
                 "from . import added\n",
-                "Format(added.SOURCE, added.matches, added.read),\n",
+                "ImportFormat(added.SOURCE, added.matches, added.read),\n",
             )
         },
     ),
@@ -420,7 +420,7 @@ ADDITIONS = {
             "reports/render/formats.py": (
                 "FORMATS = {\n",
                 "",
-                '"added": Format("added", "Write what was added here."),\n',
+                '"added": OutputFormat("added", "Write what was added here."),\n',
             )
         },
     ),

@@ -13,7 +13,7 @@ from ...shapes.errors import UsageError, unknown_name
 from .evidence.context import available, build_case
 from .evidence.finding import Finding
 from .reading.annotated_table import Sheet
-from .reading.assumptions import Setting
+from .reading.assumptions import Assumptions
 from .reading.column import Override
 from .reading.document import Document, Paragraph
 from .reading.roles import understand
@@ -39,7 +39,7 @@ class Audit:
 
 def audit(
     documents: Sequence[Document],
-    setting: Setting,
+    setting: Assumptions,
     overrides: Sequence[Override] = (),
     claims: Sequence[str] = (),
 ) -> Audit:

@@ -40,7 +40,7 @@ def refusal(timings: Timings) -> str:
     """Why the cases cannot be told apart in such a table, "" when they can."""
     for what, values in (("operations", timings.cases["op"]), ("passes", timings.cases["pass"])):
         if values.nunique() > 1:
-            return f"a CSV of that shape cannot tell the {what} {', '.join(values.unique())} apart"
+            return f"a CSV of that shape does not distinguish the {what} {', '.join(values.unique())}"
     return ""
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...shapes.errors import UsageError, quote
 from ...shapes.files.json_file import parse_object
-from .policy import Leaf, LeafStatus, Measured, Node, Policy, Rule, ShapeTable, Split
+from .policy import Leaf, LeafStatus, MeasuredRule, Node, Policy, Rule, ShapeTable, Split
 from .provenance import Provenance
 from .timings import FEATURES, SETTING, SHAPE, Setting, Shape
 
@@ -47,10 +47,10 @@ def parse_policy(content: bytes, where: str) -> Policy:
     if found.get("version") != VERSION:
         raise UsageError(f"{where}: version {quote(found.get('version'))}, and {VERSION} is known: emit it again")
     try:
-        rules: dict[Setting, Measured] = {}
+        rules: dict[Setting, MeasuredRule] = {}
         for one in found["rules"]:
             op, pass_, dtype, scheme = (str(one[name]) for name in SETTING)
-            rules[op, pass_, dtype, scheme] = Measured(int(one["largest_M"]), _rule(one["rule"]))
+            rules[op, pass_, dtype, scheme] = MeasuredRule(int(one["largest_M"]), _rule(one["rule"]))
         return Policy(str(found["policy"]), str(found["arch"]), str(found["incumbent"]), rules)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(f"{where}: a rule is broken ({type(error).__name__}: {error}): emit it again") from None

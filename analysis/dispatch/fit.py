@@ -6,7 +6,7 @@ import numpy as np
 
 from ..statistics.arrays import Flags, Ints
 from .evidence import MARGIN, Evidence, weigh_evidence
-from .policy import Leaf, LeafStatus, Measured, Node, Policy, Rule, ShapeTable
+from .policy import Leaf, LeafStatus, MeasuredRule, Node, Policy, Rule, ShapeTable
 from .timings import SHAPE, Setting, Shape, Timings, positions
 from .tree import THRESHOLD, TreeShape, grow
 
@@ -45,7 +45,7 @@ def fit(timings: Timings, arch: str, options: Options = Options(), with_rows: bo
     largest = {setting: int(timings.cases["M"].to_numpy()[cases].max()) for setting, cases in settings.items()}
 
     def policy(name: str, rules: dict[Setting, Rule]) -> Policy:
-        measured = {setting: Measured(largest[setting], rule) for setting, rule in rules.items()}
+        measured = {setting: MeasuredRule(largest[setting], rule) for setting, rule in rules.items()}
         return Policy(name, arch, timings.incumbent, measured)
 
     def per_setting(shape: TreeShape) -> dict[Setting, Node]:

@@ -76,7 +76,7 @@ Rule: TypeAlias = Leaf | Split | ShapeTable
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRule:
     """The rule of one setting, and the largest M that it was found with."""
 
     largest_M: int
@@ -90,7 +90,7 @@ class Policy:
     name: str
     arch: str
     incumbent: str
-    rules: Mapping[Setting, Measured]
+    rules: Mapping[Setting, MeasuredRule]
 
     def choose(
         self,

@@ -13,7 +13,7 @@ import pandas as pd
 from ...shapes.errors import UsageError
 from ...shapes.files.json_file import read_object
 from ...shapes.files.stored_file import read_stored
-from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Table
+from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, TableSchema
 from ...shapes.run_folder.manifest import MANIFEST, Manifest, StoredDevice, StoredProvider, checked
 from ...shapes.run_folder.retries import Retry, retries
 from ...shapes.verdict import Verdict
@@ -189,7 +189,7 @@ def load_run(folder: Path) -> RunData:
     return RunData(folder, manifest, cells, samples, ceilings, telemetry, canary, tuning, digests, retried=again)
 
 
-def table_content(folder: Path, table: Table) -> bytes | None:
+def table_content(folder: Path, table: TableSchema) -> bytes | None:
     """Return a table of a run folder as CSV, unpacked where it is compressed; None when it is not there.
 
     Raises UsageError for one that cannot be read.

@@ -16,7 +16,7 @@ import pandas as pd
 from ...shapes.errors import UsageError, quote, unknown_name
 from ...shapes.files import csv_file
 from ...shapes.files.json_file import parse_value
-from ...shapes.run_folder.columns import CEILINGS, CELLS, SAMPLES, Column, Kind, Table
+from ...shapes.run_folder.columns import CEILINGS, CELLS, SAMPLES, ColumnSchema, ColumnType, TableSchema
 from ...shapes.verdict import Verdict
 
 _WORDS = {
@@ -44,7 +44,7 @@ _FAULTS = (ValueError, TypeError, KeyError, OverflowError, pd.errors.ParserError
 """What pandas raises on content that does not fit."""
 
 
-def parse_table(content: bytes, table: Table, where: str) -> pd.DataFrame:
+def parse_table(content: bytes, table: TableSchema, where: str) -> pd.DataFrame:
     """Return the rows of `content` (a CSV file) with the columns of `table`, in order; row i is record i of the file.
 
     Text and JSON columns are str, "" where empty; required integers int64, optional ones Int64; floats NaN where empty;
@@ -67,7 +67,7 @@ def parse_table(content: bytes, table: Table, where: str) -> pd.DataFrame:
     return frame.assign(**absent)[list(table.names)]
 
 
-def empty_table(table: Table) -> pd.DataFrame:
+def empty_table(table: TableSchema) -> pd.DataFrame:
     """Return no rows, with the columns and dtypes that `parse_table` gives them."""
     index = pd.RangeIndex(0)
     return pd.DataFrame({column.name: _unknown(column, index) for column in table.columns})
@@ -81,7 +81,7 @@ def line_of(content: bytes, record: int) -> int:
     return next(lines)
 
 
-def _header(content: bytes, table: Table, where: str) -> list[str]:
+def _header(content: bytes, table: TableSchema, where: str) -> list[str]:
     if not content:
         raise UsageError(f"{where} is empty: not even its header was written; measure the run again")
     header = next((fields for _, fields in _records(content, where)), [])
@@ -99,8 +99,10 @@ def _header(content: bytes, table: Table, where: str) -> list[str]:
     return header
 
 
-def _read(content: bytes, table: Table, header: list[str]) -> pd.DataFrame:
-    typed = {column.name: _dtype(column) for column in table.columns if column.kind in (Kind.INT, Kind.FLOAT)}
+def _read(content: bytes, table: TableSchema, header: list[str]) -> pd.DataFrame:
+    typed = {
+        column.name: _dtype(column) for column in table.columns if column.kind in (ColumnType.INT, ColumnType.FLOAT)
+    }
     frame = pd.read_csv(
         io.BytesIO(content),
         names=header,
@@ -114,26 +116,26 @@ def _read(content: bytes, table: Table, header: list[str]) -> pd.DataFrame:
         engine="c",
     )
     for name in header:
-        if table[name].kind is Kind.BOOL:
+        if table[name].kind is ColumnType.BOOL:
             frame[name] = _booleans(frame[name])
-        elif table[name].kind is Kind.TEXT and b"'" in content:
+        elif table[name].kind is ColumnType.TEXT and b"'" in content:
             texts = {text: csv_file.from_text(text) for text in frame[name].unique()}
             frame[name] = frame[name].map(texts).astype("str")
     return frame
 
 
-def _unknown(column: Column, index: pd.Index) -> "pd.Series[Any]":
-    if column.kind in (Kind.TEXT, Kind.JSON):
+def _unknown(column: ColumnSchema, index: pd.Index) -> "pd.Series[Any]":
+    if column.kind in (ColumnType.TEXT, ColumnType.JSON):
         return pd.Series("", index=index, dtype="str")
-    if column.kind is Kind.BOOL:
+    if column.kind is ColumnType.BOOL:
         return pd.Series(pd.NA, index=index, dtype="boolean")
     if _dtype(column) == "int64":  # of an empty table, or known to have been the same for all
         return pd.Series(column.absent or 0, index=index, dtype="int64")
-    return pd.Series(pd.NA if column.kind is Kind.INT else np.nan, index=index, dtype=_dtype(column))
+    return pd.Series(pd.NA if column.kind is ColumnType.INT else np.nan, index=index, dtype=_dtype(column))
 
 
-def _dtype(column: Column) -> str:
-    if column.kind is Kind.FLOAT:
+def _dtype(column: ColumnSchema) -> str:
+    if column.kind is ColumnType.FLOAT:
         return "float64"
     return "int64" if column.required else "Int64"
 
@@ -150,9 +152,9 @@ def _has_ragged_rows(content: bytes, fields: int, where: str) -> bool:
     return any(len(row) != fields for _, row in _records(content, where))
 
 
-def _is_faulty(frame: pd.DataFrame, table: Table, column: Column) -> bool:
+def _is_faulty(frame: pd.DataFrame, table: TableSchema, column: ColumnSchema) -> bool:
     values = frame[column.name]
-    if column.kind in (Kind.TEXT, Kind.JSON):
+    if column.kind in (ColumnType.TEXT, ColumnType.JSON):
         distinct = pd.unique(values)
         return any(_fault(str(value), table, column) for value in distinct)
     if column.required and bool(values.isna().any()):
@@ -172,7 +174,7 @@ def _records(content: bytes, where: str) -> Iterator[tuple[int, list[str]]]:
     return csv_file.records(lines, where, way_out=_WAY_OUT)
 
 
-def _first_fault(content: bytes, table: Table, header: list[str], where: str, otherwise: str) -> UsageError:
+def _first_fault(content: bytes, table: TableSchema, header: list[str], where: str, otherwise: str) -> UsageError:
     for line, fields in _records(content, where):
         if line == 1:
             continue
@@ -188,7 +190,7 @@ def _first_fault(content: bytes, table: Table, header: list[str], where: str, ot
     return UsageError(f"{where}: {otherwise}; restore the file from a copy")
 
 
-def _fault(text: str, table: Table, column: Column, counts: bool = True) -> str:
+def _fault(text: str, table: TableSchema, column: ColumnSchema, counts: bool = True) -> str:
     """Say what is wrong with one field, "" when nothing is; `counts`: it is not of a discarded sample."""
     if text == "":
         return "is empty, but must not be" if column.required else ""
@@ -197,13 +199,13 @@ def _fault(text: str, table: Table, column: Column, counts: bool = True) -> str:
     words = _WORDS.get((table.name, column.name), ())
     if words and text not in words:
         return f"unknown word {quote(text)} (known: {', '.join(words)})"
-    if column.kind is Kind.INT and not (re.fullmatch(r"[+-]?[0-9]{1,19}", text) and abs(int(text)) < 1 << 63):
+    if column.kind is ColumnType.INT and not (re.fullmatch(r"[+-]?[0-9]{1,19}", text) and abs(int(text)) < 1 << 63):
         return f"{quote(text)} is not a whole number"
-    if column.kind is Kind.FLOAT and not _is_number(text):
+    if column.kind is ColumnType.FLOAT and not _is_number(text):
         return f"{quote(text)} is not a number"
-    if column.kind is Kind.BOOL and text not in ("true", "false"):
+    if column.kind is ColumnType.BOOL and text not in ("true", "false"):
         return f"{quote(text)} is neither true nor false"
-    if column.kind is Kind.JSON and (fault := _json_fault(text, column)):
+    if column.kind is ColumnType.JSON and (fault := _json_fault(text, column)):
         return f"{quote(text)} {fault}"
     if column.name in _POSITIVE and counts and not LEAST <= float(text) <= MOST:
         what = "not positive and finite" if not 0 < float(text) < math.inf else "too small or too large to be measured"
@@ -218,7 +220,7 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _json_fault(text: str, column: Column) -> str:
+def _json_fault(text: str, column: ColumnSchema) -> str:
     try:
         value = parse_value(text)
     except ValueError:

@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping
 from ...shapes.errors import UsageError
 from ...shapes.problem import Problem
 from ...shapes.verdict import Verdict
-from .entries import Entry, Imported, frame_of
-from .table import Table
+from .entries import Imported, ImportedCase, frame_of
+from .table import ImportedTable
 
 SOURCE = "AIConfigurator table"
 
@@ -37,12 +37,12 @@ MATH_DTYPES = {
 """`gemm_dtype` -> type that the matrix units multiply in: `wo` are weights only, `sq` is SmoothQuant."""
 
 
-def matches(table: Table) -> bool:
+def matches(table: ImportedTable) -> bool:
     """Tell by the header; also true for their tables of other operations, which `read` refuses."""
     return all(name in table for name in ("framework", "version", "device", "op_name", "kernel_source", "latency"))
 
 
-def require_gemms(table: Table) -> None:
+def require_gemms(table: ImportedTable) -> None:
     """Raise UsageError for a table of another operation: attention, MoE, communication."""
     if missing := [name for name in COLUMNS if name not in table]:
         raise UsageError(
@@ -51,7 +51,7 @@ def require_gemms(table: Table) -> None:
         )
 
 
-def of_sizes(table: Table, sizes: Collection[tuple[int, ...]]) -> Table | None:
+def of_sizes(table: ImportedTable, sizes: Collection[tuple[int, ...]]) -> ImportedTable | None:
     """Return the rows of some (M, N, K), None where there are none: a table has some hundred thousand others."""
     require_gemms(table)
     wanted = {tuple(map(str, size)) for size in sizes}
@@ -60,10 +60,10 @@ def of_sizes(table: Table, sizes: Collection[tuple[int, ...]]) -> Table | None:
     if not kept:
         return None
     rows, lines = tuple(table.rows[at] for at in kept), tuple(table.lines[at] for at in kept)
-    return Table(table.where, table.header, rows, lines)
+    return ImportedTable(table.where, table.header, rows, lines)
 
 
-def read(table: Table, columns: Mapping[str, str]) -> Imported:
+def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     """One case per row: of its rows, which some tables repeat, the last; of its kernels the fastest."""
     require_gemms(table)
     readings = table.readings("latency", "0.001")
@@ -75,7 +75,7 @@ def read(table: Table, columns: Mapping[str, str]) -> Imported:
     for row in sorted(fastest.values()):
         M, N, K = (table.size(row, name) for name in "mnk")
         entries.append(
-            Entry.of(
+            ImportedCase.of(
                 Problem(M, N, K),
                 place=f"line {table.lines[row]}",
                 reading=readings[row],

@@ -10,21 +10,21 @@ from collections.abc import Mapping
 
 from ...shapes.errors import UsageError, quote
 from ...shapes.problem import Op
-from .entries import Entry, Imported, frame_of
-from .table import Table
+from .entries import Imported, ImportedCase, frame_of
+from .table import ImportedTable
 
 SOURCE = "aiter MoE benchmark"
 
 CHOICES = ("kernel_latency_us", "total_latency_us")
 
 
-def matches(table: Table) -> bool:
+def matches(table: ImportedTable) -> bool:
     """Tell by the header."""
     profiled = all(name in table for name in CHOICES)
     return "tbps" in table and (profiled or ("layer" in table and "latency_us" in table))
 
 
-def read(table: Table, columns: Mapping[str, str]) -> Imported:
+def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     """One case per row; `columns` may choose between total and kernel latency as time_us."""
     name = columns.get("time_us", "" if CHOICES[0] in table else "latency_us")
     if not name:
@@ -36,7 +36,7 @@ def read(table: Table, columns: Mapping[str, str]) -> Imported:
         raise UsageError(f"{table.where} line 1: there is no column {quote(name)}; choose one of {', '.join(CHOICES)}")
     tokens = table.header[0]  # named after what the sweep varies, batch as shipped
     entries = [
-        Entry(
+        ImportedCase(
             place=f"line {table.lines[row]}",
             reading=reading,
             provider=f"aiter {name.removesuffix('_us')}",
@@ -52,7 +52,7 @@ def read(table: Table, columns: Mapping[str, str]) -> Imported:
     return Imported(SOURCE, frame_of(entries, table.where), {name: str(table.rounding(name))}, "", notes)
 
 
-def _flops(table: Table, row: int) -> float:
+def _flops(table: ImportedTable, row: int) -> float:
     """FLOPs of one repetition; the profiler's count is over all of them."""
     text = table.text(row, "flops", "nan")
     try:

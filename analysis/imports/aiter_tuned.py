@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from ...shapes.errors import UsageError
 from ...shapes.problem import Op, Problem
-from .entries import UNKNOWN, Entry, Imported, frame_of, useful_flops
-from .table import Reading, Table
+from .entries import UNKNOWN, Imported, ImportedCase, frame_of, useful_flops
+from .table import ImportedTable, TimeCell
 
 SOURCE = "aiter tuned table"
 
@@ -29,14 +29,14 @@ TOLERATED = 0.05
 """errRatio, the share of elements outside rtol = atol = 1e-2, that the tuner of blockscale GEMMs accepts."""
 
 
-def matches(table: Table) -> bool:
+def matches(table: ImportedTable) -> bool:
     """Tell by the header."""
     tuned = any(name in table for name in ("cu_num", "gfx", "libtype", "kernelName", "splitK"))
     gemm = _sizes(table) is not None
     return tuned and (gemm or _is_moe(table))
 
 
-def read(table: Table, columns: Mapping[str, str]) -> Imported:
+def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     """One case per row; rows with `us` 0 or inf were not timed."""
     if "us" not in table:
         raise UsageError(
@@ -54,7 +54,7 @@ def read(table: Table, columns: Mapping[str, str]) -> Imported:
     return Imported(SOURCE, frame_of(entries, table.where), {"us": str(table.rounding("us"))}, device, tuple(notes))
 
 
-def _gemm(table: Table, row: int, reading: Reading, several: bool) -> Entry:
+def _gemm(table: ImportedTable, row: int, reading: TimeCell, several: bool) -> ImportedCase:
     names = _sizes(table)
     assert names is not None
     batch, *sizes = names
@@ -70,7 +70,7 @@ def _gemm(table: Table, row: int, reading: Reading, several: bool) -> Entry:
     return _entry(table, row, reading, several, problem, "gemm", useful_flops(problem))
 
 
-def _moe(table: Table, row: int, reading: Reading, several: bool) -> Entry:
+def _moe(table: ImportedTable, row: int, reading: TimeCell, several: bool) -> ImportedCase:
     """N is inter_dim and K model_dim; FLOPs are those of both stages, gate and up counted when there are both."""
     tokens, hidden, inner = (table.size(row, name) for name in ("token", "model_dim", "inter_dim"))
     top_k = table.size(row, "topk")
@@ -83,10 +83,10 @@ def _moe(table: Table, row: int, reading: Reading, several: bool) -> Entry:
 
 
 def _entry(
-    table: Table, row: int, reading: Reading, several: bool, problem: Problem, layer: str, flops: float
-) -> Entry:
+    table: ImportedTable, row: int, reading: TimeCell, several: bool, problem: Problem, layer: str, flops: float
+) -> ImportedCase:
     device = _device(table, row)
-    return Entry.of(
+    return ImportedCase.of(
         problem,
         place=f"line {table.lines[row]}",
         reading=reading,
@@ -102,11 +102,11 @@ def _entry(
     )
 
 
-def _said(table: Table, row: int, names: tuple[str, ...]) -> list[str]:
+def _said(table: ImportedTable, row: int, names: tuple[str, ...]) -> list[str]:
     return [f"{name}={text.removeprefix('torch.')}" for name in names if (text := table.text(row, name))]
 
 
-def _sizes(table: Table) -> tuple[str, ...] | None:
+def _sizes(table: ImportedTable) -> tuple[str, ...] | None:
     """Names of the columns of B, M, N and K, which some tables write in lower case."""
     for names in (("B", "M", "N", "K"), ("b", "m", "n", "k")):
         if all(name in table for name in names[1:]):
@@ -114,16 +114,16 @@ def _sizes(table: Table) -> tuple[str, ...] | None:
     return None
 
 
-def _is_moe(table: Table) -> bool:
+def _is_moe(table: ImportedTable) -> bool:
     return all(name in table for name in ("token", "model_dim", "inter_dim", "expert", "topk"))
 
 
-def _device(table: Table, row: int) -> str:
+def _device(table: ImportedTable, row: int) -> str:
     units = table.text(row, "cu_num")
     return " ".join(filter(None, (table.text(row, "gfx"), f"{units} CU" if units else "")))
 
 
-def _error(table: Table, row: int) -> float:
+def _error(table: ImportedTable, row: int) -> float:
     """Largest errRatio of a row, as a share; some tables write percent."""
     worst = 0.0
     for name in ("errRatio", "err_ratio", "err1", "err2"):

@@ -4,7 +4,7 @@ A number printed as 1.39 stands for anything from 1.385 to 1.395. What is comput
 interval; a printed result outside of it was computed from something else, or is wrong.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
@@ -13,13 +13,13 @@ SLACK = 1e-9
 """Relative: for the rounding of this arithmetic itself, and ends that are exactly half a step away."""
 
 
-class Span(NamedTuple):
+class ValueRange(NamedTuple):
     """Everything from `low` to `high`."""
 
     low: float
     high: float
 
-    def meets(self, other: "Span") -> bool:
+    def meets(self, other: "ValueRange") -> bool:
         """Return whether the two overlap."""
         slack = SLACK * max(1.0, *(abs(end) for end in (*self, *other)))
         return self.low <= other.high + slack and other.low <= self.high + slack
@@ -36,7 +36,7 @@ class Claim:
     where: str
     what: str
     printed: str
-    allowed: Span
+    allowed: ValueRange
     because: str
 
     @property
@@ -56,61 +56,33 @@ def contradictions(claims: Iterable[Claim]) -> list[str]:
     return [str(claim) for claim in claims if not claim.holds]
 
 
-def span(text: str) -> Span:
+def span(text: str) -> ValueRange:
     """Numbers that are printed as `text`: half a step of its last digit on both sides."""
     number = Decimal(text)
     half = Decimal(5).scaleb(int(number.as_tuple().exponent) - 1)
-    return Span(float(number - half), float(number + half))
+    return ValueRange(float(number - half), float(number + half))
 
 
-def counted(text: str) -> Span:
-    """A count is what it is."""
-    return Span(float(text), float(text))
-
-
-def rate_of(flops: float, time: Span, unit_s: float) -> Span:
+def rate_of(flops: float, time: ValueRange, unit_s: float) -> ValueRange:
     """TFLOPS of `flops` done in a time of so many units."""
-    return Span(flops / (time.high * unit_s) / 1e12, flops / (max(time.low, 1e-300) * unit_s) / 1e12)
+    return ValueRange(flops / (time.high * unit_s) / 1e12, flops / (max(time.low, 1e-300) * unit_s) / 1e12)
 
 
-def plus(*spans: Span) -> Span:
-    """Sum."""
-    return Span(sum(one.low for one in spans), sum(one.high for one in spans))
-
-
-def gain(base: Span, head: Span) -> Span:
+def gain(base: ValueRange, head: ValueRange) -> ValueRange:
     """By how much `head` exceeds `base`, in percent: of rates."""
-    return Span(100 * (head.low / base.high - 1), 100 * (head.high / base.low - 1))
+    return ValueRange(100 * (head.low / base.high - 1), 100 * (head.high / base.low - 1))
 
 
-def reduction(base: Span, head: Span) -> Span:
+def reduction(base: ValueRange, head: ValueRange) -> ValueRange:
     """By how much a time fell from `base` to `head`, in percent."""
-    return Span(100 * (1 - head.high / base.low), 100 * (1 - head.low / base.high))
+    return ValueRange(100 * (1 - head.high / base.low), 100 * (1 - head.low / base.high))
 
 
-def gain_of_reduction(percent: Span) -> Span:
+def gain_of_reduction(percent: ValueRange) -> ValueRange:
     """Gain of a rate whose time is reduced by `percent`: -1 % of time are +1.01 % of rate, and 50 % are 100 %."""
-    return Span(*(100 * (1 / (1 - end / 100) - 1) for end in percent))
+    return ValueRange(*(100 * (1 / (1 - end / 100) - 1) for end in percent))
 
 
-def tally(values: Sequence[str], step: float, cases: int) -> Span:
-    """How many of `cases` changes can be at `step` or beyond (a negative step: below), if `values` are among them.
-
-    At least those that certainly are, at most all but those that certainly are not.
-    """
-    sign = -1.0 if step < 0 else 1.0
-    ends = [sorted(sign * end for end in span(value)) for value in values]
-    certain = sum(low >= abs(step) - SLACK for low, _ in ends)
-    excluded = sum(high < abs(step) - SLACK for _, high in ends)
-    return Span(float(certain), float(cases - excluded))
-
-
-def enlarged(count: str, cases: int, more: int) -> Span:
+def enlarged(count: str, cases: int, more: int) -> ValueRange:
     """What a count over `cases` can be over so many `more`."""
-    return Span(float(count), min(float(count) + more, float(cases + more)))
-
-
-def from_rounded(base: str, head: str, printed: str) -> bool:
-    """Return whether a printed reduction in percent is, to its last digit, that of the printed times taken as exact."""
-    exact = 100 * (1 - Decimal(head) / Decimal(base))
-    return round(exact, max(0, -int(Decimal(printed).as_tuple().exponent))) == Decimal(printed)
+    return ValueRange(float(count), min(float(count) + more, float(cases + more)))

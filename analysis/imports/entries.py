@@ -11,18 +11,18 @@ from ...shapes.errors import UsageError
 from ...shapes.problem import SIZES, Op, Pass, Problem
 from ...shapes.verdict import Verdict
 from ..frames.coordinates import CASE, DETAILS
-from .table import Reading
+from .table import TimeCell
 
 UNKNOWN = "unknown"
 """What a source does not say; the same on both sides, so that rows of one tool align."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ImportedCase:
     """One case of a file, with the place it comes from; sizes as in `shapes.problem`, flops NaN where unknown."""
 
     place: str
-    reading: Reading
+    reading: TimeCell
     provider: str
     model: str = "any"
     layer: str = "gemm"
@@ -48,11 +48,11 @@ class Entry:
         problem: Problem,
         *,
         place: str,
-        reading: Reading,
+        reading: TimeCell,
         provider: str,
         flops: float | None = None,
         **stated: Any,
-    ) -> "Entry":
+    ) -> "ImportedCase":
         """Make the entry of a problem: operation, pass and sizes are its own, and so are the FLOPs unless given.
 
         `stated` holds the other fields of the source.
@@ -89,7 +89,7 @@ class Imported:
     notes: tuple[str, ...] = ()
 
 
-def frame_of(entries: Sequence[Entry], where: str) -> pd.DataFrame:
+def frame_of(entries: Sequence[ImportedCase], where: str) -> pd.DataFrame:
     """Put entries into the frame of `Imported`. Raises UsageError when two of them are one case."""
     seen: dict[tuple[object, ...], str] = {}
     for entry in entries:
@@ -116,11 +116,11 @@ def useful_flops(problem: Problem) -> float:
     return float(problem.flops) or math.nan
 
 
-def failed(reading: Reading, verdict: Verdict, reason: str) -> Reading:
+def failed(reading: TimeCell, verdict: Verdict, reason: str) -> TimeCell:
     """Turn a reading into a failure: its time is of a computation that does not count."""
-    return Reading(verdict, reason, math.nan, reading.resolution_s)
+    return TimeCell(verdict, reason, math.nan, reading.resolution_s)
 
 
-def _value(entry: Entry, name: str) -> object:
+def _value(entry: ImportedCase, name: str) -> object:
     value = getattr(entry, "pass_" if name == "pass" else name)
     return str(value) if isinstance(value, str) else value

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from ...shapes.errors import UsageError, quote
 from ...shapes.problem import Problem
-from .entries import UNKNOWN, Entry
-from .table import Reading
+from .entries import UNKNOWN, ImportedCase
+from .table import TimeCell
 
 COLD, BATCH = "GPU Time", "Batch GPU"
 """Names of the mean over isolated launches, and of that over launches without a gap."""
@@ -22,8 +22,8 @@ _PROVIDERS = ("provider", "implementation", "backend")
 
 
 def entry(
-    benchmark: str, axes: Mapping[str, str], reading: Reading, timing: str, where: str, place: str, note: str = ""
-) -> Entry:
+    benchmark: str, axes: Mapping[str, str], reading: TimeCell, timing: str, where: str, place: str, note: str = ""
+) -> ImportedCase:
     """Build the entry of one state.
 
     Axes M, N, K, B and batch are sizes; dtype, scheme, model and layer themselves; provider is added to the name of
@@ -50,7 +50,7 @@ def entry(
         problem = Problem(M, N, K, B)
     except UsageError as error:
         raise UsageError(f"{where} {place}: {error}") from None
-    return Entry.of(
+    return ImportedCase.of(
         problem,
         place=place,
         reading=reading,

@@ -12,19 +12,19 @@ from ...shapes.errors import UsageError
 from ...shapes.verdict import Verdict
 from .entries import Imported, frame_of
 from .nvbench_axes import BATCH, COLD, entry, noise_note
-from .table import Reading, Table
+from .table import ImportedTable, TimeCell
 
 SOURCE = "nvbench CSV"
 
 _FIRST = ("Benchmark", "Device", "Device Name")
 
 
-def matches(table: Table) -> bool:
+def matches(table: ImportedTable) -> bool:
     """Tell by the header."""
     return table.header[: len(_FIRST)] == _FIRST and "Skipped" in table
 
 
-def read(table: Table, columns: Mapping[str, str]) -> Imported:
+def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     """One case per state: its GPU time over isolated launches, or over batched ones where there are no others."""
     timing = next((name for name in (COLD, BATCH) if f"{name} (sec)" in table), None)
     if timing is None:
@@ -45,7 +45,7 @@ def read(table: Table, columns: Mapping[str, str]) -> Imported:
             entry(
                 table.text(row, "Benchmark"),
                 axes,
-                Reading(Verdict.UNSUPPORTED, "skipped by the benchmark") if skipped else reading,
+                TimeCell(Verdict.UNSUPPORTED, "skipped by the benchmark") if skipped else reading,
                 timing,
                 table.where,
                 f"line {table.lines[row]}",
@@ -56,7 +56,7 @@ def read(table: Table, columns: Mapping[str, str]) -> Imported:
     return Imported(SOURCE, frame_of(entries, table.where), rounding, ", ".join(filter(None, devices)), ())
 
 
-def _noise_of(table: Table, position: int) -> int | None:
+def _noise_of(table: ImportedTable, position: int) -> int | None:
     """Column of the noise of the times in column `position`: the next one, as another is that of the CPU."""
     following = position + 1
     return following if following < len(table.header) and table.header[following] == "Noise" else None

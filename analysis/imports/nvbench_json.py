@@ -11,9 +11,9 @@ from typing import Any
 from ...shapes.errors import UsageError, quote
 from ...shapes.files.json_file import parse_object
 from ...shapes.verdict import Verdict
-from .entries import Entry, Imported, frame_of
+from .entries import Imported, ImportedCase, frame_of
 from .nvbench_axes import BATCH, COLD, entry, noise_note
-from .table import Reading
+from .table import TimeCell
 
 SOURCE = "nvbench JSON"
 
@@ -48,13 +48,13 @@ def _states(root: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
             yield benchmark["name"], f"benchmarks[{number}].states[{index}]", state
 
 
-def _entry(benchmark: str, state: dict[str, Any], where: str, place: str, several: bool) -> Entry:
+def _entry(benchmark: str, state: dict[str, Any], where: str, place: str, several: bool) -> ImportedCase:
     axes = {axis["name"]: str(axis["value"]) for axis in state["axis_values"] or ()}
     if several:
         axes["Device"] = str(state["device"])
     if state.get("is_skipped"):
         reason = str(state.get("skip_reason") or "skipped by the benchmark")
-        return entry(benchmark, axes, Reading(Verdict.UNSUPPORTED, reason), COLD, where, place)
+        return entry(benchmark, axes, TimeCell(Verdict.UNSUPPORTED, reason), COLD, where, place)
     values = {summary["tag"]: _value(summary) for summary in state["summaries"] or ()}
     timing = next((name for name, (tag, _) in TAGS.items() if values.get(tag)), None)
     if timing is None:
@@ -62,7 +62,7 @@ def _entry(benchmark: str, state: dict[str, Any], where: str, place: str, severa
     tag, noise = TAGS[timing]
     time = _seconds(values[tag], where, place, tag)
     note = noise_note(values.get(noise, ""))
-    return entry(benchmark, axes, Reading(Verdict.PASSED, "", time), timing, where, place, note)
+    return entry(benchmark, axes, TimeCell(Verdict.PASSED, "", time), timing, where, place, note)
 
 
 def _value(summary: dict[str, Any]) -> str:

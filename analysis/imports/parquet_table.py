@@ -3,7 +3,7 @@
 import io
 
 from ...shapes.errors import RooflensError, UsageError, shorten
-from .table import Table
+from .table import ImportedTable
 
 MAGIC = b"PAR1"
 """Bytes that a parquet file begins with."""
@@ -24,7 +24,7 @@ def refuse_pointer(content: bytes, where: str) -> None:
         raise UsageError(f"{where} is a pointer of Git LFS and not the table: fetch it with git lfs pull")
 
 
-def parse_parquet(content: bytes, where: str) -> Table:
+def parse_parquet(content: bytes, where: str) -> ImportedTable:
     """Read a parquet file, numbers with all digits. Raises UsageError for one that is damaged, empty or too long.
 
     Raises RooflensError where pyarrow is not installed.
@@ -48,4 +48,4 @@ def parse_parquet(content: bytes, where: str) -> Table:
         raise UsageError(f"{where}: damaged parquet ({shorten(str(error))}); fetch it again") from None
     if not rows:
         raise UsageError(f"{where} has a header and no rows; give the table of a benchmark that ran")
-    return Table(where, tuple(found.column_names), tuple(zip(*columns, strict=True)), tuple(range(1, rows + 1)))
+    return ImportedTable(where, tuple(found.column_names), tuple(zip(*columns, strict=True)), tuple(range(1, rows + 1)))

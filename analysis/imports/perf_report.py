@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from ...shapes.errors import UsageError, shorten
 from ...shapes.problem import Problem
-from .entries import Entry, Imported, frame_of
-from .table import Reading, Table
+from .entries import Imported, ImportedCase, frame_of
+from .table import ImportedTable, TimeCell
 from .units import SECONDS, is_time, unit_of
 
 SOURCE = "Triton perf_report"
@@ -25,7 +25,7 @@ _METRICS = ("Time_(ms)", "ms")
 """Lines that are named after the metric, not after an implementation."""
 
 
-def matches(table: Table) -> bool:
+def matches(table: ImportedTable) -> bool:
     """Tell by the header: x names of GEMMs, then only columns that are named `LINE (YLABEL)`.
 
     `Latency (ms)` is the name of a column of anybody's table; `triton (ms)` and `Time_(ms) (Time (ms))` are not.
@@ -36,7 +36,7 @@ def matches(table: Table) -> bool:
     return "M" in plain and ours and not any(_LINE.fullmatch(name) for name in plain)
 
 
-def read(table: Table, columns: Mapping[str, str]) -> Imported:
+def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     """One case per row and line."""
     lines = {name: match for name in table.header if (match := _LINE.fullmatch(name))}
     timed = {
@@ -59,13 +59,13 @@ def read(table: Table, columns: Mapping[str, str]) -> Imported:
     return Imported(SOURCE, frame_of(entries, table.where), rounding, "", tuple(notes))
 
 
-def _entry(table: Table, row: int, reading: Reading, line: str) -> Entry:
+def _entry(table: ImportedTable, row: int, reading: TimeCell, line: str) -> ImportedCase:
     plain = [name for name in table.header if not _LINE.fullmatch(name)]
     place = f"line {table.lines[row]}"
     if "hidden_dim" in table:
         known = ("M", "batch", "model_name")
         stated = " ".join(f"{name}={table.text(row, name)}" for name in plain if name not in known)
-        return Entry(
+        return ImportedCase(
             place=place,
             reading=reading,
             provider="triton",
@@ -81,7 +81,7 @@ def _entry(table: Table, row: int, reading: Reading, line: str) -> Entry:
     except UsageError as error:
         table.fail(row, "M", str(error))
     whole = "N" in sizes and "K" in sizes
-    return Entry.of(
+    return ImportedCase.of(
         problem,
         place=place,
         reading=reading,

@@ -12,8 +12,8 @@ from ...shapes.errors import UsageError, quote
 from ...shapes.problem import Op, Pass, Problem
 from ...shapes.verdict import Verdict
 from .consistency import Claim, contradictions, rate_of, span
-from .entries import UNKNOWN, Entry, Imported, failed, frame_of
-from .table import Reading, Table, read_number
+from .entries import UNKNOWN, Imported, ImportedCase, failed, frame_of
+from .table import ImportedTable, TimeCell, read_number
 
 SOURCE = "Primus-Turbo benchmark"
 
@@ -22,14 +22,14 @@ PASSES = {Pass.FWD: "Forward", Pass.BWD: "Backward"}
 PROVIDER = "primus_turbo"
 
 
-def matches(table: Table) -> bool:
+def matches(table: ImportedTable) -> bool:
     """Tell by the header."""
     return all(name in table for name in ("TestID", "Case", "M", "N", "K")) and any(
         f"{word} Time (ms)" in table for word in PASSES.values()
     )
 
 
-def read(table: Table, columns: Mapping[str, str]) -> Imported:
+def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     """Forward and backward of a row become the passes `fwd` and `bwd` of one case."""
     passes = {pass_: word for pass_, word in PASSES.items() if f"{word} Time (ms)" in table}
     times = {pass_: table.readings(f"{word} Time (ms)", "0.001") for pass_, word in passes.items()}
@@ -40,7 +40,7 @@ def read(table: Table, columns: Mapping[str, str]) -> Imported:
             problem = _problem(table, row, groups, pass_)
             reading = _checked(table, row, times[pass_][row])
             entries.append(
-                Entry.of(
+                ImportedCase.of(
                     problem,
                     place=f"line {table.lines[row]}",
                     reading=reading,
@@ -62,7 +62,7 @@ def read(table: Table, columns: Mapping[str, str]) -> Imported:
     return Imported(SOURCE, frame_of(entries, table.where), rounding, ", ".join(filter(None, devices)), notes)
 
 
-def _problem(table: Table, row: int, groups: int, pass_: Pass) -> Problem:
+def _problem(table: ImportedTable, row: int, groups: int, pass_: Pass) -> Problem:
     M, N, K = (table.size(row, name) for name in ("M", "N", "K"))
     try:
         return Problem(M * groups, N, K, op=Op.GROUPED_GEMM if groups > 1 else Op.GEMM, pass_=pass_, E=groups)
@@ -70,7 +70,7 @@ def _problem(table: Table, row: int, groups: int, pass_: Pass) -> Problem:
         table.fail(row, "M", str(error))
 
 
-def _checked(table: Table, row: int, reading: Reading) -> Reading:
+def _checked(table: ImportedTable, row: int, reading: TimeCell) -> TimeCell:
     check = table.text(row, "Check", "PASS").upper()
     if check == "FAIL":
         return failed(reading, Verdict.INCORRECT, "Check FAIL in the file")
@@ -81,7 +81,7 @@ def _checked(table: Table, row: int, reading: Reading) -> Reading:
     return reading
 
 
-def _rate_claim(table: Table, row: int, word: str, problem: Problem) -> Claim:
+def _rate_claim(table: ImportedTable, row: int, word: str, problem: Problem) -> Claim:
     time = table.text(row, f"{word} Time (ms)")
     return Claim(
         where=f"line {table.lines[row]}",
@@ -92,7 +92,7 @@ def _rate_claim(table: Table, row: int, word: str, problem: Problem) -> Claim:
     )
 
 
-def _notes(table: Table, times: Mapping[Pass, list[Reading]]) -> list[str]:
+def _notes(table: ImportedTable, times: Mapping[Pass, list[TimeCell]]) -> list[str]:
     """First what is so in this file, then what the script always does."""
     checks = [table.text(row, "Check").upper() for row in range(len(table))]
     notes = []

@@ -9,27 +9,27 @@ from ...shapes.files.file_text import read_content
 from . import aiconfigurator, aiter_moe, aiter_tuned, nvbench_csv, nvbench_json, perf_report, primus, tidy, tritonbench
 from .entries import Imported
 from .parquet_table import MAGIC, parse_parquet, refuse_pointer
-from .table import Table, parse
+from .table import ImportedTable, parse
 
 
-class Format(NamedTuple):
+class ImportFormat(NamedTuple):
     """A source: its name, how it is recognised, how it is read, and the keys of a column map that it understands."""
 
     name: str
-    matches: Callable[[Table], bool]
-    read: Callable[[Table, Mapping[str, str]], Imported]
+    matches: Callable[[ImportedTable], bool]
+    read: Callable[[ImportedTable, Mapping[str, str]], Imported]
     keys: frozenset[str] = frozenset()
 
 
 FORMATS = (
-    Format(nvbench_csv.SOURCE, nvbench_csv.matches, nvbench_csv.read),
-    Format(aiconfigurator.SOURCE, aiconfigurator.matches, aiconfigurator.read),
-    Format(primus.SOURCE, primus.matches, primus.read),
-    Format(aiter_moe.SOURCE, aiter_moe.matches, aiter_moe.read, frozenset({"time_us"})),
-    Format(aiter_tuned.SOURCE, aiter_tuned.matches, aiter_tuned.read),
-    Format(tritonbench.SOURCE, tritonbench.matches, tritonbench.read),
-    Format(perf_report.SOURCE, perf_report.matches, perf_report.read),
-    Format(tidy.SOURCE, tidy.matches, tidy.read, frozenset(tidy.KEYS)),
+    ImportFormat(nvbench_csv.SOURCE, nvbench_csv.matches, nvbench_csv.read),
+    ImportFormat(aiconfigurator.SOURCE, aiconfigurator.matches, aiconfigurator.read),
+    ImportFormat(primus.SOURCE, primus.matches, primus.read),
+    ImportFormat(aiter_moe.SOURCE, aiter_moe.matches, aiter_moe.read, frozenset({"time_us"})),
+    ImportFormat(aiter_tuned.SOURCE, aiter_tuned.matches, aiter_tuned.read),
+    ImportFormat(tritonbench.SOURCE, tritonbench.matches, tritonbench.read),
+    ImportFormat(perf_report.SOURCE, perf_report.matches, perf_report.read),
+    ImportFormat(tidy.SOURCE, tidy.matches, tidy.read, frozenset(tidy.KEYS)),
 )
 """In the order in which they are tried: the more particular headers first."""
 
@@ -54,7 +54,7 @@ def read(path: Path, columns: Mapping[str, str] | None = None, at: str = "") -> 
     return detect(table, columns or {}).read(table, columns or {})
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> ImportedTable:
     """Read the texts of a CSV or parquet file. Raises UsageError like `read`."""
     return table_of(_content(path, str(path)), str(path))
 
@@ -66,13 +66,13 @@ def _content(path: Path, where: str) -> bytes:
         raise UsageError(f"cannot read {where}: {error.strerror}") from None
 
 
-def table_of(content: bytes, where: str) -> Table:
+def table_of(content: bytes, where: str) -> ImportedTable:
     """Read the texts of a CSV or a parquet file."""
     refuse_pointer(content, where)
     return parse_parquet(content, where) if content.startswith(MAGIC) else parse(content, where)
 
 
-def detect(table: Table, columns: Mapping[str, str]) -> Format:
+def detect(table: ImportedTable, columns: Mapping[str, str]) -> ImportFormat:
     """Find the format of a table. Raises UsageError that lists what is known and how to map columns."""
     for format_ in FORMATS:
         if format_.matches(table) and set(columns) <= format_.keys:

@@ -16,7 +16,7 @@ PROOF = 3
 """Zeros that must be missing before the other explanation is dropped: one in a thousand by chance."""
 
 
-class Kind(StrEnum):
+class RoundingKind(StrEnum):
     """How numbers were rounded."""
 
     DECIMALS = "decimals"
@@ -28,19 +28,19 @@ class Kind(StrEnum):
 class Rounding:
     """`places` decimals or significant digits; 0 when the numbers are not rounded."""
 
-    kind: Kind
+    kind: RoundingKind
     places: int = 0
 
     def step(self, text: str) -> float:
         """Distance of two neighbouring numbers at the one that is printed as `text`, in its unit; 0: not rounded."""
-        if self.kind is Kind.NONE:
+        if self.kind is RoundingKind.NONE:
             return 0.0
-        if self.kind is Kind.DECIMALS:
+        if self.kind is RoundingKind.DECIMALS:
             return float(Decimal(1).scaleb(-self.places))
         return float(Decimal(1).scaleb(Decimal(text).adjusted() - self.places + 1))
 
     def __str__(self) -> str:
-        return str(self.kind) if self.kind is Kind.NONE else f"{self.places} {self.kind}"
+        return str(self.kind) if self.kind is RoundingKind.NONE else f"{self.places} {self.kind}"
 
 
 def detect(texts: Sequence[str]) -> Rounding:
@@ -55,7 +55,7 @@ def detect(texts: Sequence[str]) -> Rounding:
     numbers = [Decimal(text) for text in texts]
     numbers = [number for number in numbers if number.is_finite() and number]
     if not numbers:
-        return Rounding(Kind.NONE)
+        return Rounding(RoundingKind.NONE)
     decimals = [_decimals(number) for number in numbers]
     digits = [number.adjusted() + places + 1 for number, places in zip(numbers, decimals, strict=True)]
     most_decimals, most_digits = max(decimals), max(digits)
@@ -64,8 +64,8 @@ def detect(texts: Sequence[str]) -> Rounding:
     keeps_zeros = any("." in text and text.rstrip().endswith("0") for text in texts)
     proven = without_digits + PROOF <= without_decimals or (keeps_zeros and not without_digits and without_decimals)
     if most_digits >= FULL_DIGITS:
-        return Rounding(Kind.NONE)
-    return Rounding(Kind.DIGITS, most_digits) if proven else Rounding(Kind.DECIMALS, most_decimals)
+        return Rounding(RoundingKind.NONE)
+    return Rounding(RoundingKind.DIGITS, most_digits) if proven else Rounding(RoundingKind.DECIMALS, most_decimals)
 
 
 def _decimals(number: Decimal) -> int:

@@ -33,7 +33,7 @@ MOST_EXPONENT = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TimeCell:
     """What a cell says about a time: seconds and the step it was rounded to, or why there is none."""
 
     verdict: Verdict
@@ -43,7 +43,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ImportedTable:
     """Header and rows of a file as texts; `lines[i]` is the line, counted from 1, at which row i starts."""
 
     where: str
@@ -79,7 +79,7 @@ class Table:
             self.fail(row, name, f"{quote(text)} is not a positive whole number")
         return int(text.split(".")[0])
 
-    def readings(self, name: str, unit_s: str, free_text: bool = False) -> list[Reading]:
+    def readings(self, name: str, unit_s: str, free_text: bool = False) -> list[TimeCell]:
         """Times in column `name`, of `unit_s` seconds each ("0.001": exact), with the rounding of the whole column.
 
         `free_text`: anything that is not a number is the message of an error; otherwise only the words of `FAILURES`.
@@ -97,22 +97,22 @@ class Table:
         """Raise UsageError that names the place."""
         raise UsageError(f"{self.where} line {self.lines[row]}, column {shorten(name)}: {message}")
 
-    def _reading(self, row: int, name: str, cell: str, unit_s: str, rounding: Rounding, free_text: bool) -> Reading:
+    def _reading(self, row: int, name: str, cell: str, unit_s: str, rounding: Rounding, free_text: bool) -> TimeCell:
         number = read_number(cell)
         if number is None:
             known = FAILURES.get(cell.lower().lstrip("+-"))
             if known is None and not free_text:
                 self.fail(row, name, f"{quote(cell)} is not a time; correct it, or empty it where nothing was timed")
-            return Reading(*known) if known else Reading(Verdict.RUNTIME_ERROR, " ".join(cell.split()))
+            return TimeCell(*known) if known else TimeCell(Verdict.RUNTIME_ERROR, " ".join(cell.split()))
         if number < 0:
             self.fail(row, name, f"{cell} is negative: no time; delete the line, or measure again")
         step = rounding.step(cell) if number else 0.0
         if not number:
-            return Reading(Verdict.UNSUPPORTED, f"time is {cell} in the file: not timed, or less than half a step")
-        return Reading(Verdict.PASSED, "", float(number * Decimal(unit_s)), step * float(unit_s))
+            return TimeCell(Verdict.UNSUPPORTED, f"time is {cell} in the file: not timed, or less than half a step")
+        return TimeCell(Verdict.PASSED, "", float(number * Decimal(unit_s)), step * float(unit_s))
 
 
-def parse(content: bytes, where: str) -> Table:
+def parse(content: bytes, where: str) -> ImportedTable:
     """Split a CSV file; the delimiter is a semicolon or a tab where its header has one, else a comma."""
     text = decoded(content, where, "give a CSV")
     first = text.split("\n", 1)[0]
@@ -132,7 +132,7 @@ def parse(content: bytes, where: str) -> Table:
             )
     if len(records) == 1:
         raise UsageError(f"{where} has a header and no rows; give the CSV of a benchmark that ran")
-    return Table(
+    return ImportedTable(
         where, header, tuple(tuple(fields) for _, fields in records[1:]), tuple(line for line, _ in records[1:])
     )
 

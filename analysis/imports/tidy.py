@@ -12,8 +12,8 @@ from decimal import Decimal
 from ...shapes.errors import UsageError, quote, unknown_name
 from ...shapes.problem import SIZES, Op, Pass, Problem
 from ...shapes.verdict import Verdict
-from .entries import UNKNOWN, Entry, Imported, failed, frame_of, useful_flops
-from .table import FAILURES, Reading, Table
+from .entries import UNKNOWN, Imported, ImportedCase, failed, frame_of, useful_flops
+from .table import FAILURES, ImportedTable, TimeCell
 from .units import SECONDS, is_time, unit_of
 
 SOURCE = "table"
@@ -32,13 +32,13 @@ _WORDS = {
 }
 
 
-def matches(table: Table) -> bool:
+def matches(table: ImportedTable) -> bool:
     """A table is tidy when it names M, N and K; whether its time is clear is found out by reading."""
     names = {name.lower() for name in table.header}
     return {"m", "n", "k"} <= names
 
 
-def read(table: Table, columns: Mapping[str, str]) -> Imported:
+def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     """One case per row. Raises UsageError that shows how to map a time that is missing, ambiguous or without unit."""
     for key, name in columns.items():
         if key not in KEYS:
@@ -53,13 +53,13 @@ def read(table: Table, columns: Mapping[str, str]) -> Imported:
     return Imported(SOURCE, frame_of(entries, table.where), {timed: rounding}, "", notes)
 
 
-def _found(table: Table) -> dict[str, str]:
+def _found(table: ImportedTable) -> dict[str, str]:
     """Columns that have the name of a key, whatever their case."""
     keys = {key.lower(): key for key in (*SIZES, *TEXTS, "verdict")}
     return {keys[name.lower()]: name for name in reversed(table.header) if name.lower() in keys}
 
 
-def _times(table: Table, names: dict[str, str]) -> tuple[list[Reading], str, str]:
+def _times(table: ImportedTable, names: dict[str, str]) -> tuple[list[TimeCell], str, str]:
     """Readings of all rows, how they were rounded, and the column."""
     given = [key for key in names if key in TIMES or key == "tflops"]
     if len(given) > 1:
@@ -74,7 +74,7 @@ def _times(table: Table, names: dict[str, str]) -> tuple[list[Reading], str, str
     return table.readings(name, SECONDS[unit]), str(table.rounding(name)), name
 
 
-def _only_time(table: Table) -> tuple[str, str]:
+def _only_time(table: ImportedTable) -> tuple[str, str]:
     times = [name for name in table.header if is_time(name)]
     if len(times) == 1 and (unit := unit_of(times[0])):
         return times[0], unit
@@ -94,7 +94,7 @@ def _only_time(table: Table) -> tuple[str, str]:
     )
 
 
-def _from_rates(table: Table, name: str, names: dict[str, str]) -> list[Reading]:
+def _from_rates(table: ImportedTable, name: str, names: dict[str, str]) -> list[TimeCell]:
     """Times from rates in TFLOPS of the useful FLOPs; a step of the rate is a step of the time."""
     found = []
     for row, rate in enumerate(table.readings(name, "1")):
@@ -105,11 +105,11 @@ def _from_rates(table: Table, name: str, names: dict[str, str]) -> list[Reading]
         if math.isnan(flops):
             table.fail(row, name, "a quantization has no FLOPs to turn a rate into a time")
         time = float(Decimal(flops) / (Decimal(table.text(row, name)) * 10**12))
-        found.append(Reading(Verdict.PASSED, "", time, time * rate.resolution_s / rate.time_s))
+        found.append(TimeCell(Verdict.PASSED, "", time, time * rate.resolution_s / rate.time_s))
     return found
 
 
-def _problem(table: Table, row: int, names: dict[str, str]) -> Problem:
+def _problem(table: ImportedTable, row: int, names: dict[str, str]) -> Problem:
     sizes = {key: table.size(row, names[key]) for key in SIZES if key in names}
     words: dict[str, str] = {}
     for key, known, neutral in (("op", tuple(Op), Op.GEMM), ("pass", tuple(Pass), Pass.FWD)):
@@ -123,7 +123,7 @@ def _problem(table: Table, row: int, names: dict[str, str]) -> Problem:
         table.fail(row, names.get("M", table.header[0]), str(error))
 
 
-def _entry(table: Table, row: int, reading: Reading, names: dict[str, str]) -> Entry:
+def _entry(table: ImportedTable, row: int, reading: TimeCell, names: dict[str, str]) -> ImportedCase:
     problem = _problem(table, row, names)
     if "verdict" in names and (word := table.text(row, names["verdict"])):
         verdict = _WORDS.get(word.lower())
@@ -136,7 +136,7 @@ def _entry(table: Table, row: int, reading: Reading, names: dict[str, str]) -> E
     )
     texts |= {key: text for key in texts if key in names and (text := table.text(row, names[key]))}
     whole = all(name in names for name in ("M", "N", "K"))
-    return Entry.of(
+    return ImportedCase.of(
         problem,
         place=f"line {table.lines[row]}",
         reading=reading,

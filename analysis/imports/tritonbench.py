@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from ...shapes.errors import UsageError
 from ...shapes.problem import Op, Problem
 from ...shapes.verdict import Verdict
-from .entries import Entry, Imported, frame_of
-from .table import Reading, Table
+from .entries import Imported, ImportedCase, frame_of
+from .table import ImportedTable, TimeCell
 
 SOURCE = "tritonbench"
 
@@ -21,13 +21,13 @@ SUFFIX = "-latency"
 _SIZES = {"m": "M", "n": "N", "k": "K", "b": "B", "batch": "B", "g": "E", "group_size": "E"}
 
 
-def matches(table: Table) -> bool:
+def matches(table: ImportedTable) -> bool:
     """Tell by the header: metrics that tritonbench has, after a hyphen."""
     metrics = ("-latency", "-tflops", "-gbps", "-speedup", "-accuracy")
     return any(name.endswith(metrics) for name in table.header[1:])
 
 
-def read(table: Table, columns: Mapping[str, str]) -> Imported:
+def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     """One case per x value and provider."""
     timed = [name for name in table.header[1:] if name.endswith(SUFFIX)]
     if not timed:
@@ -46,22 +46,22 @@ def read(table: Table, columns: Mapping[str, str]) -> Imported:
     return Imported(SOURCE, frame_of(entries, table.where), rounding, "", ())
 
 
-def _with_message(table: Table, row: int, reading: Reading, first: str) -> Reading:
+def _with_message(table: ImportedTable, row: int, reading: TimeCell, first: str) -> TimeCell:
     """A provider that failed says why in its first metric, which need not be the latency."""
     if reading.verdict is Verdict.PASSED or first.endswith(SUFFIX):
         return reading
     message = table.text(row, first)
-    return Reading(Verdict.RUNTIME_ERROR, message) if message else reading
+    return TimeCell(Verdict.RUNTIME_ERROR, message) if message else reading
 
 
-def _entry(table: Table, row: int, label: str, provider: str, reading: Reading) -> Entry:
+def _entry(table: ImportedTable, row: int, label: str, provider: str, reading: TimeCell) -> ImportedCase:
     value = table.text(row, label)
     names = re.findall(r"\w+", label)
     values = re.findall(r"[^\s,()]+", value)
     known = [_SIZES.get(name.lower(), "") for name in names]
     place = f"line {table.lines[row]}"
     if not {"M", "N", "K"} <= set(known) or len(values) != len(names) or not all(map(str.isdigit, values)):
-        return Entry(place=place, reading=reading, provider=provider, layer=f"{label}={value}")
+        return ImportedCase(place=place, reading=reading, provider=provider, layer=f"{label}={value}")
     sizes = {size: int(text) for size, text in zip(known, values, strict=True) if size}
     rest = " ".join(f"{name}={text}" for name, text, size in zip(names, values, known, strict=True) if not size)
     op = Op.GROUPED_GEMM if sizes.get("E", 1) > 1 else Op.GEMM
@@ -69,7 +69,7 @@ def _entry(table: Table, row: int, label: str, provider: str, reading: Reading) 
         problem = Problem(sizes["M"], sizes["N"], sizes["K"], sizes.get("B", 1), op, E=sizes.get("E", 1))
     except UsageError as error:
         table.fail(row, label, str(error))
-    return Entry.of(
+    return ImportedCase.of(
         problem,
         place=place,
         reading=reading,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from ...shapes.run_folder.columns import GEOMETRY, Kind
+from ...shapes.run_folder.columns import GEOMETRY, ColumnType
 from ...shapes.run_folder.disturbance import worst
 from ...shapes.verdict import Verdict
 from ..crossover.refine import is_added
@@ -145,7 +145,7 @@ def _facts(cells: pd.DataFrame) -> pd.DataFrame:
         **{name: (name, "max") for name in ("copies", "launches_per_sample", "candidates", "tuning_s")},
         **{name: (name, "last") for name in _GEOMETRY},
     )
-    numeric = [column.name for column in GEOMETRY if column.kind is not Kind.TEXT]
+    numeric = [column.name for column in GEOMETRY if column.kind is not ColumnType.TEXT]
     stored_whole = ["moved_bytes", "copies", "launches_per_sample", "candidates", *numeric]
     numbers[stored_whole] = numbers[stored_whole].astype("float64")
     return identity.join(facts).join(numbers)

@@ -290,4 +290,4 @@ def why_no_drift(frame: pd.DataFrame) -> str:
     per_cell = frame[[*CELL, *SEARCH]].drop_duplicates().groupby(list(CELL)).size()
     if (per_cell > 1).any():
         return "no cell has a winner in two searches"
-    return "no cell was searched twice: --searches 2 tells how far a choice can be relied on"
+    return "no cell was searched twice: --searches 2 shows how reliable a choice is"

@@ -13,8 +13,8 @@ import click
 from ...kernels import registry
 from ...kernels.aot import Build
 from ...kernels.isa.account import account
-from ...kernels.isa.compile_all import Cache, compile_all
-from ...kernels.isa.scan import Asked, Entry, compiles, scan, specialization
+from ...kernels.isa.compile_all import BuildCache, compile_all
+from ...kernels.isa.scan import Asked, ScanRow, compiles, scan, specialization
 from ...shapes.errors import Interrupted, UsageError
 from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Pass
@@ -50,7 +50,7 @@ def compile_suite(options: Options, arches: Sequence[str], passes: tuple[Pass, .
             progress.finished(entry, build, cached)
 
         try:
-            compile_all(tasks, Cache(kept), done, jobs, timeout_s, options["files"])
+            compile_all(tasks, BuildCache(kept), done, jobs, timeout_s, options["files"])
         except KeyboardInterrupt:
             raise Interrupted(
                 f"interrupted; finished compiles are kept in {kept}: give the same command again"
@@ -84,7 +84,7 @@ def _asked(options: Options, passes: tuple[Pass, ...]) -> list[Asked]:
     return [Asked(providers[name], problem, scheme) for name, problem, scheme in asked]
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _row(entry: ScanRow) -> dict[str, Any]:
     problem, scheme = entry.asked.problem, entry.asked.scheme
     return {
         "arch": entry.arch,
@@ -102,7 +102,7 @@ def _row(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _built(entry: Entry, build: Build) -> dict[str, Any]:
+def _built(entry: ScanRow, build: Build) -> dict[str, Any]:
     assert entry.request is not None
     row: dict[str, Any] = {"verdict": build.verdict.value, "reason": build.reason, "triton": build.triton}
     row |= {"kernel": entry.request.kernel.partition(":")[2], "part": entry.request.part}
@@ -112,7 +112,7 @@ def _built(entry: Entry, build: Build) -> dict[str, Any]:
     return row
 
 
-def _write_assembly(folder: Path, entry: Entry, build: Build, code: str) -> None:
+def _write_assembly(folder: Path, entry: ScanRow, build: Build, code: str) -> None:
     texts = (
         {"amdgcn": build.assembly}
         if architecture(entry.arch).is_amd
@@ -136,7 +136,7 @@ class CompileProgress(CountedProgress):
         self._last_line = time.monotonic()
         self._failures: set[tuple[str, str]] = set()
 
-    def finished(self, entry: Entry, build: Build, cached: bool) -> None:
+    def finished(self, entry: ScanRow, build: Build, cached: bool) -> None:
         """Count one build."""
         self._cached += cached
         what = f"{entry.arch} {entry.asked.provider.name} {entry.asked.problem}"

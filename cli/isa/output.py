@@ -14,7 +14,7 @@ from ...analysis.isa.diff import PLACE, Difference, summarize_changes
 from ...reports import formatting as fmt
 from ...reports.listing import listing
 from ...reports.model import Block, Bullets, Remarks, Section, Table, Text
-from ...shapes.run_folder.columns import Kind
+from ...shapes.run_folder.columns import ColumnType
 from ...shapes.run_folder.columns_isa import ISA
 from ...shapes.verdict import Verdict
 
@@ -265,5 +265,5 @@ def as_record(
 
 def _record(row: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
     """Turn the JSON columns of a row into values, so that they are not quoted twice."""
-    stored = [column.name for column in ISA.columns if column.kind is Kind.JSON]
+    stored = [column.name for column in ISA.columns if column.kind is ColumnType.JSON]
     return {**row} | {name: json.loads(row[name]) for name in stored if row.get(name)}

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from ...shapes.run_folder.columns import Table
+from ...shapes.run_folder.columns import TableSchema
 from ...shapes.run_folder.columns_computed import COMPUTED
 from ...shapes.run_folder.manifest import COMPARISON, MANIFEST, SWEEP, ComparisonState, Manifest, SweepManifest
 from ...shapes.run_folder.record import documented
 
 
-def columns_page(tables: Sequence[Table]) -> str:
+def columns_page(tables: Sequence[TableSchema]) -> str:
     """Render one markdown table per stored table and JSON file; pure, so that a test can compare it with the page."""
     parts = [
         "# Columns of a run\n",
@@ -32,7 +32,7 @@ def columns_page(tables: Sequence[Table]) -> str:
     return "\n".join(parts)
 
 
-def _described(table: Table) -> str:
+def _described(table: TableSchema) -> str:
     lines = ["| column | kind | unit | better | description |", "|---|---|---|---|---|"]
     for column in table.columns:
         name = f"`{column.name}`" + (" \\*" if column.required else "")

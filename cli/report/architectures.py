@@ -73,8 +73,9 @@ def _unfinished(sweep: StoredSweep, architecture: str) -> str:
 
 
 def _build(sweep: StoredSweep, views: dict[str, "View"], links: dict[str, str]) -> "Report":
-    from ...reports.build import Sweep, build_architectures
+    from ...reports.build import build_architectures
+    from ...reports.sections.architectures.subject import SweepInfo
 
     missing = {name: why for name in sweep.architectures if (why := _unfinished(sweep, name))}
-    about = Sweep(sweep.id, sweep.suite, sweep.created_at, str(sweep.folder))
+    about = SweepInfo(sweep.id, sweep.suite, sweep.created_at, str(sweep.folder))
     return build_architectures(about, list(views.items()), missing=missing, links=links)

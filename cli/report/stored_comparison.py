@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ...analysis.isa.diff import Difference
-    from ...shapes.run_folder.columns import Table
+    from ...shapes.run_folder.columns import TableSchema
 
 OWN_CHOICE = OWN
 """Arm of --tune: head with the configurations that searches of its own chose."""
@@ -106,7 +106,7 @@ def _hash(content: bytes | None) -> str:
     return "" if content is None else hashlib.sha256(content).hexdigest()[:16]
 
 
-def _rows(folder: Path, table: "Table") -> "pd.DataFrame":
+def _rows(folder: Path, table: "TableSchema") -> "pd.DataFrame":
     """Rows of a table that a folder may lack."""
     content = table_content(folder, table)
     return empty_table(table) if content is None else parse_table(content, table, str(folder / table.file))

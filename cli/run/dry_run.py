@@ -23,7 +23,7 @@ from .run_request import RunRequest, llc_bytes
 from .selection import own_providers, refuse_another
 
 if TYPE_CHECKING:
-    from ...harness.plan.cost import Cost
+    from ...harness.plan.cost import SweepCost
     from ...harness.plan.plan import Cell
 
 
@@ -88,7 +88,7 @@ def _forecast(request: RunRequest, share: float) -> Iterator[str]:
 
 
 def _within(
-    request: RunRequest, budget: TimeBudget, found: "Cost", share: float, unable: Collection[str]
+    request: RunRequest, budget: TimeBudget, found: "SweepCost", share: float, unable: Collection[str]
 ) -> Iterator[str]:
     """Say what a time budget suffices for, when `share` of the rounds is to do, without providers `unable`."""
     rounds = request.suite.protocol.rounds

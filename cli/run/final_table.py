@@ -21,7 +21,7 @@ from ..shared.tables import bold, terminal_width
 from ..shared.terminal import style
 
 if TYPE_CHECKING:
-    from ...reports.model import Cell
+    from ...reports.model import TableCell
     from ...reports.view import Slice, View
 
 MOST_LINES = 10
@@ -48,12 +48,12 @@ BLACK, WHITE, GREYS = 16, 231, 232
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ProviderRow:
     """Geometric means of one provider over the shapes of one slice, by M; its crossover, "" without one."""
 
     part: str
     provider: str
-    means: dict[int, "Cell"]
+    means: dict[int, "TableCell"]
     crossover: str
 
 
@@ -79,7 +79,7 @@ def print_final_table(view: "View", best: bool = False) -> None:
         click.echo("\n".join(wrap(text, width)))
 
 
-def lines_of(view: "View") -> list[Line]:
+def lines_of(view: "View") -> list[ProviderRow]:
     """Return a line per slice and provider that has a ratio, in the order of the report."""
     from ...reports.cells import mean_cell, median_text
 
@@ -96,7 +96,7 @@ def lines_of(view: "View") -> list[Line]:
             means = {int(row["M"]): mean_cell(row) for row in rows if not math.isnan(row["ratio"])}
             key = (provider, part.pass_, part.dtype, part.scheme, part.cache)
             if means:
-                lines.append(Line(_title(view, part), provider, means, medians.get(key, "")))
+                lines.append(ProviderRow(_title(view, part), provider, means, medians.get(key, "")))
     return lines
 
 
@@ -104,7 +104,7 @@ def _title(view: "View", part: "Slice") -> str:
     return part.title if len(view.slices) > 1 else ""
 
 
-def _chosen(lines: Sequence[Line], challengers: Sequence[str]) -> list[Line]:
+def _chosen(lines: Sequence[ProviderRow], challengers: Sequence[str]) -> list[ProviderRow]:
     """Keep what fits: all providers, else the challengers, else the first of them, of the first slices at least."""
     own = [line for line in lines if line.provider in challengers] or list(lines)
     first = [line for line in own if line.provider == own[0].provider]
@@ -114,13 +114,13 @@ def _chosen(lines: Sequence[Line], challengers: Sequence[str]) -> list[Line]:
     return first[:MOST_LINES]
 
 
-def _headings(lines: Sequence[Line]) -> int:
+def _headings(lines: Sequence[ProviderRow]) -> int:
     """Lines that name a slice: none where one provider is shown, whose lines are named by their slice."""
     several = len({line.provider for line in lines}) > 1
     return len({line.part for line in lines} - {""}) if several else 0
 
 
-def _laid_out(view: "View", lines: Sequence[Line], width: int, fancy: bool) -> Iterator[str]:
+def _laid_out(view: "View", lines: Sequence[ProviderRow], width: int, fancy: bool) -> Iterator[str]:
     shapes = len(view.shapes)
     headed = _headings(lines) > 0
     by_part = not headed and any(line.part for line in lines)
@@ -144,7 +144,7 @@ def _laid_out(view: "View", lines: Sequence[Line], width: int, fancy: bool) -> I
 class _Grid:
     """Columns of the table at one width: every M, or as many as there is room for."""
 
-    def __init__(self, lines: Sequence[Line], name: int, width: int, fancy: bool) -> None:
+    def __init__(self, lines: Sequence[ProviderRow], name: int, width: int, fancy: bool) -> None:
         self._name, self._fancy = name, fancy
         self.sizes = sorted({m for line in lines for m in line.means})
         self._widths = {m: 1 + max(len(str(m)), *(len(_text(line.means.get(m))) for line in lines)) for m in self.sizes}
@@ -163,7 +163,7 @@ class _Grid:
         sizes = "".join(f"{m:>{self._widths[m]}}" for m in self.shown_sizes)
         return f"{'M':<{self._name}}{blocks}{sizes}" + (f"  {CROSSOVER}" if self._tail else "")
 
-    def row(self, line: Line, label: str) -> str:
+    def row(self, line: ProviderRow, label: str) -> str:
         """Write one line: its label, its course over every M, its numbers and its crossover."""
         course = f"  {_course(line, self.sizes)}" if self._blocks else ""
         cells = "".join(_coloured(line.means.get(m), self._widths[m], self._fancy) for m in self.shown_sizes)
@@ -184,11 +184,11 @@ def _short(name: str) -> str:
     return name if cell_len(name) <= LONGEST_NAME else f"{set_cell_size(name, LONGEST_NAME - 1).rstrip()}…"
 
 
-def _text(cell: "Cell | None") -> str:
+def _text(cell: "TableCell | None") -> str:
     return cell.text.removesuffix("×") if cell is not None else ""
 
 
-def _course(line: Line, sizes: Sequence[int]) -> str:
+def _course(line: ProviderRow, sizes: Sequence[int]) -> str:
     """Draw the means over M as blocks, a blank where there is none."""
     drawn = []
     for m in sizes:
@@ -201,7 +201,7 @@ def _course(line: Line, sizes: Sequence[int]) -> str:
     return "".join(drawn)
 
 
-def _coloured(cell: "Cell | None", width: int, fancy: bool) -> str:
+def _coloured(cell: "TableCell | None", width: int, fancy: bool) -> str:
     """Write a number on the step of the scale of the page's grids, on a terminal that has 256 colours."""
     from ...reports.figures import colours
 

@@ -34,7 +34,7 @@ LOG = "compare.log"
 ORIGIN = "origin.json"
 
 
-class Observer(Interface):
+class CompareObserver(Interface):
     """Receives the progress of a comparison."""
 
     def started(self, finished: int) -> None:
@@ -57,7 +57,7 @@ class CompareRunner:
         self,
         folder: Path,
         what: CompareSpec,
-        observer: Observer,
+        observer: CompareObserver,
         scratch: Path | None = None,
         retry: Collection[str] = (),
     ) -> None:

@@ -12,7 +12,7 @@ from ..plan.plan import Cell
 from ..storage.store import RunStore
 from ..storage.tables import reported
 from ..storage.worker_log import take
-from ..sweep.observer import Observer
+from ..sweep.observer import SweepObserver
 from ..sweep.session import OutOfTimeError, Session
 from ..telemetry.clock import CLOCK
 from .device_registry import earlier_workers
@@ -37,9 +37,9 @@ class SweepWorkerSpec(WorkerSpec):
 
 
 class _Recorder:
-    """Observer that passes everything on, and keeps the remarks for the next archive."""
+    """`SweepObserver` that passes everything on, and keeps the remarks for the next archive."""
 
-    def __init__(self, observer: Observer, keep: Callable[[str], object]) -> None:
+    def __init__(self, observer: SweepObserver, keep: Callable[[str], object]) -> None:
         self.started, self.doing, self.finished = observer.started, observer.doing, observer.finished
         self.grown, self._observer, self._keep = observer.grown, observer, keep
 

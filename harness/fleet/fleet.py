@@ -37,7 +37,7 @@ STOP_S = 20.0
 """Time to wait for workers that were asked to stop."""
 
 
-class Observer(JobObserver, Protocol):
+class FleetObserver(JobObserver, Protocol):
     """Receives the progress of a fleet."""
 
     def looked(self, underway: int, workers: Mapping[str, int], left_s: float | None, what: str) -> None:
@@ -73,7 +73,7 @@ class Fleet:
         self,
         queues: Sequence[ArchQueue],
         cluster: Cluster,
-        observer: Observer,
+        observer: FleetObserver,
         should_stop: Callable[[], bool] = lambda: False,
         deadline: float | None = None,
         patience_s: float = PATIENCE_S,

@@ -20,7 +20,7 @@ from typing import Any
 
 from ...shapes.errors import UsageError
 from ...shapes.files.csv_file import csv_text
-from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, TABLES, Table
+from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, TABLES, TableSchema
 from ...shapes.run_folder.manifest import EVENTS, MANIFEST, SHARDS, WORKER_LOG, Manifest, StoredFleet
 from ...shapes.run_folder.retries import Retry
 from ...shapes.verdict import Verdict
@@ -300,7 +300,7 @@ class ResultStore:
                 _append(self.folder / WORKER_LOG, f"--- {host}, {content.key}\n".encode() + log)
                 trim(self.folder / WORKER_LOG)
 
-    def _numbered(self, content: StoredShard, table: Table, where: Path) -> bytes:
+    def _numbered(self, content: StoredShard, table: TableSchema, where: Path) -> bytes:
         """Return the rows of a table with worker processes numbered for the run."""
         at, rows = table.names.index("process"), []
         for line, row in _rows(content.files, table, where):
@@ -323,7 +323,7 @@ class ResultStore:
         replace(self.folder / CEILINGS.file, csv_text(CEILINGS.names, rows))
 
 
-def _rows(files: Mapping[str, bytes], table: Table, where: Path) -> Iterator[tuple[int, list[str]]]:
+def _rows(files: Mapping[str, bytes], table: TableSchema, where: Path) -> Iterator[tuple[int, list[str]]]:
     return parsed(io.BytesIO(files.get(table.file, b"")), where / table.file, table)
 
 

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from .setting import Setting, Write, attribute
+from .setting import ProcessSetting, Write, attribute
 
 
-def process_settings() -> tuple[Setting, ...]:
+def process_settings() -> tuple[ProcessSetting, ...]:
     """Return the settings in the order in which they are written back."""
     return (*_of_python(), *_of_the_process())
 
@@ -37,27 +37,27 @@ def _set_clocks(value: Mapping[str, Any]) -> None:
         setattr(time, name, function)
 
 
-def _of_python() -> tuple[Setting, ...]:
+def _of_python() -> tuple[ProcessSetting, ...]:
     return (
         # All providers are timed by them.
-        Setting("module time", lambda: {name: getattr(time, name) for name in _CLOCKS}, _set_clocks, paces=True),
-        Setting("sys.settrace", sys.gettrace, sys.settrace),
-        Setting("sys.setprofile", sys.getprofile, sys.setprofile),
-        Setting("threading.settrace", threading.gettrace, threading.settrace),
-        Setting("threading.setprofile", threading.getprofile, threading.setprofile),
+        ProcessSetting("module time", lambda: {name: getattr(time, name) for name in _CLOCKS}, _set_clocks, paces=True),
+        ProcessSetting("sys.settrace", sys.gettrace, sys.settrace),
+        ProcessSetting("sys.setprofile", sys.getprofile, sys.setprofile),
+        ProcessSetting("threading.settrace", threading.gettrace, threading.settrace),
+        ProcessSetting("threading.setprofile", threading.getprofile, threading.setprofile),
         attribute(threading, "excepthook"),
-        Setting("sys.setswitchinterval", sys.getswitchinterval, sys.setswitchinterval),
-        Setting("sys.setrecursionlimit", sys.getrecursionlimit, sys.setrecursionlimit),
-        Setting("garbage collector", gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
-        Setting("gc.set_threshold", gc.get_threshold, lambda value: gc.set_threshold(*value)),
-        Setting("gc.set_debug", gc.get_debug, gc.set_debug),
-        Setting("gc.callbacks", lambda: [*gc.callbacks], _filling(gc.callbacks)),
-        Setting("gc.freeze", lambda: gc.get_freeze_count() > 0, lambda on: gc.freeze() if on else gc.unfreeze()),
-        Setting("warnings.filters", lambda: [*warnings.filters], _set_warnings_filters),
+        ProcessSetting("sys.setswitchinterval", sys.getswitchinterval, sys.setswitchinterval),
+        ProcessSetting("sys.setrecursionlimit", sys.getrecursionlimit, sys.setrecursionlimit),
+        ProcessSetting("garbage collector", gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
+        ProcessSetting("gc.set_threshold", gc.get_threshold, lambda value: gc.set_threshold(*value)),
+        ProcessSetting("gc.set_debug", gc.get_debug, gc.set_debug),
+        ProcessSetting("gc.callbacks", lambda: [*gc.callbacks], _filling(gc.callbacks)),
+        ProcessSetting("gc.freeze", lambda: gc.get_freeze_count() > 0, lambda on: gc.freeze() if on else gc.unfreeze()),
+        ProcessSetting("warnings.filters", lambda: [*warnings.filters], _set_warnings_filters),
         attribute(sys, "stdout"),
         attribute(sys, "stderr"),
-        Setting("random state of Python", random.getstate, random.setstate, is_consumed=True),
-        Setting("random state of numpy", _numpy_random, _set_numpy_random, is_consumed=True),
+        ProcessSetting("random state of Python", random.getstate, random.setstate, is_consumed=True),
+        ProcessSetting("random state of numpy", _numpy_random, _set_numpy_random, is_consumed=True),
     )
 
 
@@ -85,20 +85,20 @@ def _set_numpy_random(value: Any) -> None:
         sys.modules["numpy"].random.set_state(value)
 
 
-def _of_the_process() -> tuple[Setting, ...]:
+def _of_the_process() -> tuple[ProcessSetting, ...]:
     return (
         *(
             _descriptor(number, name)
             for number, name in enumerate(("standard input", "standard output", "standard error"))
         ),
         _closed_streams(),  # after the descriptors that they write to
-        Setting("the environment", lambda: dict(os.environ), _set_environment),
-        Setting("the working directory", os.getcwd, os.chdir),
-        Setting("umask", _umask, os.umask),
-        Setting("signal handlers", _handlers, _set_handlers),
-        Setting("blocked signals", _blocked, lambda value: signal.pthread_sigmask(signal.SIG_SETMASK, value)),
-        Setting("alarms", _armed, lambda value: [signal.setitimer(timer, 0) for timer in _ALARMS - value]),
-        Setting(
+        ProcessSetting("the environment", lambda: dict(os.environ), _set_environment),
+        ProcessSetting("the working directory", os.getcwd, os.chdir),
+        ProcessSetting("umask", _umask, os.umask),
+        ProcessSetting("signal handlers", _handlers, _set_handlers),
+        ProcessSetting("blocked signals", _blocked, lambda value: signal.pthread_sigmask(signal.SIG_SETMASK, value)),
+        ProcessSetting("alarms", _armed, lambda value: [signal.setitimer(timer, 0) for timer in _ALARMS - value]),
+        ProcessSetting(
             "faulthandler",
             faulthandler.is_enabled,
             lambda on: faulthandler.enable() if on else faulthandler.disable(),
@@ -108,7 +108,7 @@ def _of_the_process() -> tuple[Setting, ...]:
     )
 
 
-def _descriptor(number: int, name: str) -> Setting:
+def _descriptor(number: int, name: str) -> ProcessSetting:
     """What one of the first descriptors refers to; a duplicate of it is kept for that."""
     try:
         kept = os.dup(number)
@@ -128,10 +128,10 @@ def _descriptor(number: int, name: str) -> Setting:
         else:
             os.dup2(kept, number)
 
-    return Setting(name, read, write)
+    return ProcessSetting(name, read, write)
 
 
-def _closed_streams() -> Setting:
+def _closed_streams() -> ProcessSetting:
     """Which of Python's own output streams are closed.
 
     Other code may hold a reference to one (a handler of `logging`, for example), so that it is reopened, not replaced.
@@ -150,7 +150,7 @@ def _closed_streams() -> Setting:
             encoding, errors = encodings[name]
             io.TextIOWrapper.__init__(streams[name], io.BufferedWriter(raw), encoding, errors, line_buffering=True)
 
-    return Setting("closed streams", read, write)
+    return ProcessSetting("closed streams", read, write)
 
 
 def _set_environment(value: dict[str, str]) -> None:
@@ -202,12 +202,12 @@ _LIMITS = {getattr(resource, name): name for name in sorted(dir(resource), rever
 """Names of the resource limits; of two names, the first."""
 
 
-def _limit(name: str, which: int) -> Setting:
+def _limit(name: str, which: int) -> ProcessSetting:
     """One resource limit, (soft, hard); a hard one that was lowered needs a privilege to be raised."""
-    return Setting(name, lambda: resource.getrlimit(which), lambda value: resource.setrlimit(which, value))
+    return ProcessSetting(name, lambda: resource.getrlimit(which), lambda value: resource.setrlimit(which, value))
 
 
-def _of_threads() -> tuple[Setting, ...]:
+def _of_threads() -> tuple[ProcessSetting, ...]:
     """What Linux knows of every thread by itself, with the threads that torch has started."""
     if not sys.platform.startswith("linux"):
         return ()
@@ -242,7 +242,7 @@ class _Threads:
         return repr(next((value for value in self.of.values() if value != main), main))
 
 
-def _of_each_thread(name: str, get: Callable[[int], Any], put: Callable[[int, Any], object]) -> Setting:
+def _of_each_thread(name: str, get: Callable[[int], Any], put: Callable[[int, Any], object]) -> ProcessSetting:
     """Make a setting of a value that every thread has of its own.
 
     A thread that is new has inherited it from the main thread, if both have the same now. Any other value is its own
@@ -274,4 +274,4 @@ def _of_each_thread(name: str, get: Callable[[int], Any], put: Callable[[int, An
                 with suppress(ProcessLookupError):
                     put(thread, value)
 
-    return Setting(name, read, write, paces=True, same=same)
+    return ProcessSetting(name, read, write, paces=True, same=same)

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from .descendants import birth, children, descendants, end, name, unattended
 from .faults import IncorrectError, LeftBehindError, ProviderError, describe, mark_lost
 from .process_settings import process_settings
-from .setting import Setting
+from .setting import ProcessSetting
 from .torch_settings import torch_settings
 
 WINDOW_S = 0.02
@@ -27,7 +27,7 @@ Guarded = Callable[[], AbstractContextManager[object]]
 """Makes a context for the code of one provider: `Guard.around`."""
 
 
-def settings() -> tuple[Setting, ...]:
+def settings() -> tuple[ProcessSetting, ...]:
     """Return all settings that are restored, in the order in which they are written back."""
     return (*torch_settings(), *process_settings())
 

@@ -13,7 +13,7 @@ _LONGEST = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ProcessSetting:
     """One setting: `write` brings back what `read` has returned, and is None where nothing can bring it back.
 
     `paces`: it decides how many cores a launch gets, or how soon, so that times taken with another value compare with
@@ -55,7 +55,7 @@ class Setting:
         return f"{self.name} at {found!r} instead of {saved!r}"
 
 
-def attribute(module: Any, name: str) -> Setting:
+def attribute(module: Any, name: str) -> ProcessSetting:
     """Make a setting of an attribute, named as its module is."""
     where = getattr(module, "__name__", None) or f"{type(module).__module__}.matmul"
-    return Setting(f"{where}.{name}", lambda: getattr(module, name), lambda value: setattr(module, name, value))
+    return ProcessSetting(f"{where}.{name}", lambda: getattr(module, name), lambda value: setattr(module, name, value))

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from .setting import Read, Setting, Write, attribute
+from .setting import ProcessSetting, Read, Write, attribute
 
 
-def torch_settings() -> tuple[Setting, ...]:
+def torch_settings() -> tuple[ProcessSetting, ...]:
     """Return the settings in the order in which they are written back.
 
     Modes come first: one that was left would intercept the writing of the others.
@@ -17,7 +17,7 @@ def torch_settings() -> tuple[Setting, ...]:
     return (*_modes(), *_of_torch(), *_of_cuda())
 
 
-def _modes() -> tuple[Setting, ...]:
+def _modes() -> tuple[ProcessSetting, ...]:
     context = getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None)  # of `set_default_device`, which pushes a mode
 
     def default_device() -> Any:
@@ -33,19 +33,19 @@ def _modes() -> tuple[Setting, ...]:
             torch._C._get_function_stack_at(place - 1).__exit__(None, None, None)
 
     return (
-        Setting("torch dispatch modes", torch._C._len_torch_dispatch_stack, leave_dispatch_modes),
-        Setting("default device", default_device, torch.set_default_device),
-        Setting("torch function modes", torch._C._len_torch_function_stack, leave_function_modes),
+        ProcessSetting("torch dispatch modes", torch._C._len_torch_dispatch_stack, leave_dispatch_modes),
+        ProcessSetting("default device", default_device, torch.set_default_device),
+        ProcessSetting("torch function modes", torch._C._len_torch_function_stack, leave_function_modes),
         # An object of the provider's ends it, whenever that is freed.
-        Setting("inference mode", torch.is_inference_mode_enabled, None),
-        Setting("autograd profiler", torch._C._autograd._profiler_enabled, None),
-        Setting("grad mode", torch.is_grad_enabled, torch._C._set_grad_enabled),
+        ProcessSetting("inference mode", torch.is_inference_mode_enabled, None),
+        ProcessSetting("autograd profiler", torch._C._autograd._profiler_enabled, None),
+        ProcessSetting("grad mode", torch.is_grad_enabled, torch._C._set_grad_enabled),
         *(_autocast(kind) for kind in ("cpu", "cuda")),
-        Setting("autocast cache", torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
+        ProcessSetting("autocast cache", torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
     )
 
 
-def _autocast(kind: str) -> Setting:
+def _autocast(kind: str) -> ProcessSetting:
     def read() -> tuple[bool, torch.dtype]:
         return torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
 
@@ -54,38 +54,40 @@ def _autocast(kind: str) -> Setting:
         torch.set_autocast_dtype(kind, value[1])
         torch.clear_autocast_cache()
 
-    return Setting(f"autocast of {kind}", read, write)
+    return ProcessSetting(f"autocast of {kind}", read, write)
 
 
-def _of_torch() -> tuple[Setting, ...]:
+def _of_torch() -> tuple[ProcessSetting, ...]:
     backends = torch.backends
 
     def deterministic() -> tuple[bool, bool]:
         return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
 
     return (
-        Setting("torch.num_threads", torch.get_num_threads, torch.set_num_threads, paces=True),
-        Setting("torch.num_interop_threads", torch.get_num_interop_threads, None),  # set once in a process
-        Setting("default dtype", torch.get_default_dtype, torch.set_default_dtype),
-        Setting(
+        ProcessSetting("torch.num_threads", torch.get_num_threads, torch.set_num_threads, paces=True),
+        ProcessSetting("torch.num_interop_threads", torch.get_num_interop_threads, None),  # set once in a process
+        ProcessSetting("default dtype", torch.get_default_dtype, torch.set_default_dtype),
+        ProcessSetting(
             "deterministic algorithms",
             deterministic,
             lambda value: torch.use_deterministic_algorithms(value[0], warn_only=value[1]),
         ),
         attribute(torch.utils.deterministic, "fill_uninitialized_memory"),
-        Setting("fp32 precision", _fp32_precision, _set_fp32_precision),
+        ProcessSetting("fp32 precision", _fp32_precision, _set_fp32_precision),
         # Threads that torch has started meanwhile inherited it.
-        Setting("flush_denormal", lambda: _LEAST_NORMAL / 2 == 0.0, None),
-        Setting(
+        ProcessSetting("flush_denormal", lambda: _LEAST_NORMAL / 2 == 0.0, None),
+        ProcessSetting(
             "oneDNN (torch.backends.mkldnn.enabled)",
             torch._C._get_mkldnn_enabled,
             torch._C._set_mkldnn_enabled,
         ),
         *(attribute(backends.cudnn, name) for name in ("enabled", "benchmark", "deterministic")),
         *(attribute(backends.cuda.matmul, name) for name in _REDUCED if hasattr(backends.cuda.matmul, name)),
-        Setting("preferred BLAS library", backends.cuda.preferred_blas_library, backends.cuda.preferred_blas_library),
+        ProcessSetting(
+            "preferred BLAS library", backends.cuda.preferred_blas_library, backends.cuda.preferred_blas_library
+        ),
         attribute(backends.quantized, "engine"),
-        Setting("random state of torch", torch.get_rng_state, torch.set_rng_state, is_consumed=True),
+        ProcessSetting("random state of torch", torch.get_rng_state, torch.set_rng_state, is_consumed=True),
     )
 
 
@@ -129,16 +131,16 @@ def _precisions() -> tuple[tuple[str, str], ...]:
     return _PRECISIONS if hasattr(torch._C, "_get_fp32_precision_getter") else ()
 
 
-def _of_cuda() -> tuple[Setting, ...]:
+def _of_cuda() -> tuple[ProcessSetting, ...]:
     """Of the current device, where CUDA or HIP is in use: asking would start it elsewhere."""
     cuda = torch.cuda
 
-    def used(name: str, read: Read, write: Write, **more: Any) -> Setting:
+    def used(name: str, read: Read, write: Write, **more: Any) -> ProcessSetting:
         def write_where_used(value: Any) -> None:
             if value is not None:
                 write(value)
 
-        return Setting(name, lambda: read() if cuda.is_initialized() else None, write_where_used, **more)
+        return ProcessSetting(name, lambda: read() if cuda.is_initialized() else None, write_where_used, **more)
 
     return (
         used("current GPU", cuda.current_device, cuda.set_device),

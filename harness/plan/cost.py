@@ -39,7 +39,7 @@ CEILINGS_CACHES = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class SweepCost:
     """Seconds of a sweep: to start and for the ceilings, to prepare, and to sample at least and at most.
 
     `flush_s` is the part of the least that goes into flushes.
@@ -65,7 +65,7 @@ def cost(
     device: Device,
     runs_here: Callable[[str], bool],
     calibrations: int,
-) -> Cost:
+) -> SweepCost:
     """Estimate all `protocol.rounds` of the cells of providers that run here."""
     rates = _GPU if device.is_gpu else _CPU
     prepare_s = least_s = most_s = flush_s = 0.0
@@ -94,7 +94,7 @@ def cost(
             most_s += protocol.rounds * (rates.unit_s + (launches + most) * launch_s + flushes[1] * evict_s)
             flush_s += protocol.rounds * flushes[0] * evict_s
     ceilings_s = rates.ceilings_s + CEILINGS_CACHES * device.llc_bytes / rates.bytes_per_s
-    return Cost(rates.start_s, calibrations * ceilings_s, prepare_s, least_s, most_s, flush_s)
+    return SweepCost(rates.start_s, calibrations * ceilings_s, prepare_s, least_s, most_s, flush_s)
 
 
 def _sample(cell: Cell, protocol: Protocol, device: Device, rates: _Rates) -> tuple[int, float, float]:

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.files.csv_file import write_rows
-from ...shapes.run_folder.columns import CEILINGS, TABLES, Table
+from ...shapes.run_folder.columns import CEILINGS, TABLES, TableSchema
 from ...shapes.run_folder.manifest import EVENTS, MANIFEST, VERSION, Manifest, MergedShard, StoredDevice
 from .manifest import common, joined_texts, union
 from .merge_conflicts import obstacles
@@ -161,7 +161,7 @@ def _write(folder: Path, shards: Sequence[Shard], manifest: Manifest) -> None:
         file.write(manifest.to_text())
 
 
-def _all_rows(shards: Sequence[Shard], table: Table) -> Iterator[list[str]]:
+def _all_rows(shards: Sequence[Shard], table: TableSchema) -> Iterator[list[str]]:
     """Yield the rows of one shard after another, without those of unfinished units, the processes counted on."""
     names = table.names
     unit = [names.index(name) for name in ("cell_id", "round")] if {"cell_id", "round"} <= set(names) else []

@@ -10,7 +10,7 @@ from pathlib import Path
 from ...shapes.errors import UsageError
 from ...shapes.files import csv_file
 from ...shapes.files.csv_file import csv_text
-from ...shapes.run_folder.columns import CANARY, CELLS, Table
+from ...shapes.run_folder.columns import CANARY, CELLS, TableSchema
 from ...shapes.verdict import Verdict
 from .tables import replace, rows_of
 
@@ -18,7 +18,7 @@ Unit = tuple[str, int]
 """(cell_id, round)."""
 
 
-def cut_torn_line(path: Path, table: Table) -> None:
+def cut_torn_line(path: Path, table: TableSchema) -> None:
     """Cut off a last line without line break; raise UsageError when the columns are not those of `table`."""
     if not path.exists() or path.stat().st_size == 0:
         path.write_text(csv_text(table.names, []), encoding="utf-8")

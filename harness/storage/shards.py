@@ -11,7 +11,7 @@ from ...shapes.errors import UsageError, quote
 from ...shapes.files import csv_file
 from ...shapes.files.json_file import parse_object
 from ...shapes.files.stored_file import open_regular, read_stored
-from ...shapes.run_folder.columns import CEILINGS, CELLS, SAMPLES, TABLES, Table
+from ...shapes.run_folder.columns import CEILINGS, CELLS, SAMPLES, TABLES, TableSchema
 from ...shapes.run_folder.manifest import MANIFEST, Manifest, checked
 from ..plan.plan import MODEL_FIELDS
 from .lock import reading
@@ -73,7 +73,7 @@ def in_order(shards: Sequence[Shard]) -> tuple[Shard, ...]:
     return tuple(sorted(shards, key=lambda one: (one.manifest.made_at, one.folder.name, str(one.folder))))
 
 
-def rows(folder: Path, table: Table) -> Iterator[tuple[int, list[str]]]:
+def rows(folder: Path, table: TableSchema) -> Iterator[tuple[int, list[str]]]:
     """Yield the whole rows of one table with their line numbers; a last line without a line break is skipped.
 
     Raises UsageError where the file is not of this schema. A table that may be absent has no rows then.
@@ -91,7 +91,7 @@ def rows(folder: Path, table: Table) -> Iterator[tuple[int, list[str]]]:
         yield from parsed(file, path, table)
 
 
-def parsed(lines: Iterable[bytes], path: Path, table: Table) -> Iterator[tuple[int, list[str]]]:
+def parsed(lines: Iterable[bytes], path: Path, table: TableSchema) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a table that lies in memory or in a file, as `rows` does; `path` is for messages."""
     for line, row in csv_file.records((raw for raw in lines if raw.endswith(b"\n")), path):
         if line == 1 and tuple(row) != table.names:

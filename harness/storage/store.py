@@ -14,7 +14,7 @@ from typing import Any
 
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.files.csv_file import csv_text
-from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Table
+from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, TableSchema
 from ...shapes.run_folder.manifest import EVENTS, MANIFEST, Manifest, read_manifest
 from ...shapes.run_folder.retries import Retry
 from ..plan.plan import MODEL_FIELDS
@@ -135,13 +135,13 @@ class RunStore:
             merged = [fields(CEILINGS, row) for row in better_of(stored, rows)]
             replace(path, csv_text(CEILINGS.names, merged))
 
-    def append(self, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
+    def append(self, table: TableSchema, rows: Iterable[Mapping[str, Any]]) -> None:
         """Append rows to a table that is not committed unit by unit, in one piece."""
         with reported(self.folder):
             self._begin(table)
             append(self.folder / table.file, csv_text(None, (fields(table, row) for row in rows)))
 
-    def rows(self, table: Table) -> list[dict[str, str]]:
+    def rows(self, table: TableSchema) -> list[dict[str, str]]:
         """Return what a table holds, as text; one that was never begun holds nothing."""
         path = self.folder / table.file
         return [row for _, row in rows_of(path)] if table not in WHEN_NEEDED or path.exists() else []
@@ -178,7 +178,7 @@ class RunStore:
             for file in written:
                 os.fsync(file.fileno())
 
-    def _begin(self, table: Table) -> None:
+    def _begin(self, table: TableSchema) -> None:
         """Create a table that not every run has, with its header as a whole."""
         path = self.folder / table.file
         if table in WHEN_NEEDED and not path.exists():

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from ...shapes.errors import RooflensError
 from ...shapes.files import csv_file
-from ...shapes.run_folder.columns import Kind, Table
+from ...shapes.run_folder.columns import ColumnType, TableSchema
 
 LONGEST_TEXT = 1 << 16
 """Characters of a text that are stored; Python's csv module reads fields of twice as many."""
@@ -32,7 +32,7 @@ def disk_error(folder: Path, error: OSError) -> RooflensError:
     )
 
 
-def fields(table: Table, row: Mapping[str, Any]) -> list[str]:
+def fields(table: TableSchema, row: Mapping[str, Any]) -> list[str]:
     """Return a row as the texts of its fields, in the order of `table`; raise ValueError for a column it lacks.
 
     A line break inside a text becomes a space, or a torn line would look whole.
@@ -42,14 +42,14 @@ def fields(table: Table, row: Mapping[str, Any]) -> list[str]:
     return [_text(column.kind, row.get(column.name)) for column in table.columns]
 
 
-def _text(kind: Kind, value: Any) -> str:
+def _text(kind: ColumnType, value: Any) -> str:
     if value is None or value == "" or value != value:  # NaN is unknown
         return ""
-    if kind is Kind.JSON:
+    if kind is ColumnType.JSON:
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
-    if kind is Kind.BOOL:
+    if kind is ColumnType.BOOL:
         return "true" if value else "false"
-    if kind is Kind.FLOAT:
+    if kind is ColumnType.FLOAT:
         return repr(float(value))
     text = str(value).replace("\r", " ").replace("\n", " ")
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."

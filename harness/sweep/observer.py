@@ -6,7 +6,7 @@ from ...shapes.verdict import Verdict
 from ..plan.plan import Cell
 
 
-class Observer(Protocol):
+class SweepObserver(Protocol):
     """Receives the progress of a sweep. A unit is one round of one cell."""
 
     def started(self, total_units: int, finished_units: int) -> None:
@@ -25,7 +25,7 @@ class Observer(Protocol):
         """Report an event worth a line: a restart, a rejected ceiling."""
 
 
-class JobObserver(Observer, Protocol):
+class JobObserver(SweepObserver, Protocol):
     """Receives the progress of jobs as well, whose units may be rounds of a whole version."""
 
     def received(self, units: int) -> None:

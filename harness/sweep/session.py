@@ -44,7 +44,7 @@ from ..worker.messages import (
     Work,
 )
 from .fault_attribution import FaultAttribution, limit_s, timed_out, what
-from .observer import Observer
+from .observer import SweepObserver
 from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError, started_again
 
 CALIBRATION_TIMEOUT_S = 300.0
@@ -67,7 +67,7 @@ class Session:
     """
 
     setup: Setup
-    observer: Observer
+    observer: SweepObserver
     should_stop: Callable[[], bool] = lambda: False
     deadline: float | None = None
     log: Path | None = None

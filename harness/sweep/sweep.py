@@ -11,7 +11,7 @@ from ...shapes.verdict import Verdict
 from ..plan.plan import Cell, Task, tasks
 from ..storage.store import RunStore
 from ..worker.messages import Setup
-from .observer import Observer
+from .observer import SweepObserver
 from .session import OutOfTimeError, Session
 from .time_budget import LEAST_ROUNDS, TaskCost, TimeBudget
 
@@ -36,7 +36,7 @@ class Sweep:
     store: RunStore
     cells: tuple[Cell, ...]
     setup: Setup
-    observer: Observer
+    observer: SweepObserver
     calibrate: bool = True
     should_stop: Callable[[], bool] = lambda: False
     deadline: float | None = None

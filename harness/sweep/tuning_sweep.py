@@ -20,7 +20,7 @@ from ..storage.tuning_table import SearchUnit, recover, tuning_columns
 from ..worker.messages import Begin, SearchResult, Setup, Stored, UnitResult, Work
 from ..worker.search import nothing_to_search
 from .fault_attribution import FaultAttribution
-from .observer import Observer
+from .observer import SweepObserver
 from .session import OutOfTimeError, Session
 
 
@@ -34,7 +34,7 @@ class TuningSweep:
     store: RunStore
     cells: tuple[Cell, ...]
     setup: Setup
-    observer: Observer
+    observer: SweepObserver
     searches: int
     should_stop: Callable[[], bool] = lambda: False
     deadline: float | None = None

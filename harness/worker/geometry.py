@@ -5,7 +5,7 @@ from typing import Any
 
 from ...kernels.geometry import Binary, Geometry
 from ...kernels.provider import Launch
-from ...shapes.run_folder.columns import GEOMETRY, Kind
+from ...shapes.run_folder.columns import GEOMETRY, ColumnType
 from ..isolation.faults import ProviderError
 
 _SCHEDULED = ("schedule_clocks", "memory_waits", "pipe_clocks", "pipe")
@@ -36,13 +36,13 @@ def geometry_columns(launch: Launch) -> dict[str, Any]:
     return {column.name: _value(column.name, column.kind, stated[column.name]) for column in GEOMETRY}
 
 
-def _value(name: str, kind: Kind, value: Any) -> int | float | str | None:
+def _value(name: str, kind: ColumnType, value: Any) -> int | float | str | None:
     """Return a figure as it can be stored."""
     if value is None:
         return None
-    if kind is Kind.TEXT:
+    if kind is ColumnType.TEXT:
         return str(value)
-    whole = kind is Kind.INT
+    whole = kind is ColumnType.INT
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)

@@ -10,7 +10,7 @@ from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Problem
 from ...shapes.schemes.a16w8 import A16W8
 from ..geometry import Tiling, padded
-from ..jit.call import Call, launch_calls
+from ..jit.call import KernelCall, launch_calls
 from ..jit.provider import TritonProvider
 from ..needs import NOT_ON_CPU
 from ..provider import Config, Launch, Role, Support
@@ -27,7 +27,7 @@ _OPTIONS = ("num_warps", "num_stages", "waves_per_eu", "matrix_instr_nonkdim")
 
 def gemm_call(
     inputs: A16W8Inputs, w: torch.Tensor, scale: torch.Tensor, y: torch.Tensor, config: Config, transposed: bool
-) -> Call:
+) -> KernelCall:
     """Call the GEMM on `w` and `scale` in the native layout, or with their last two axes `transposed`."""
     problem, scheme = inputs.problem, inputs.scheme
     rows, columns, depth = (config[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
@@ -55,7 +55,7 @@ def gemm_call(
     # weights are converted unless activations are rounded to FP8
     tiling = Tiling(rows, columns, programs * padded(problem.K, depth), depth, decodes=not scheme.prequant)
     options = {name: config[name] for name in _OPTIONS if name in config}
-    return Call(a16w8_kernel, (programs, 1, 1), arguments, constants, options, tiling)
+    return KernelCall(a16w8_kernel, (programs, 1, 1), arguments, constants, options, tiling)
 
 
 def _programs(problem: Problem, rows: int, columns: int) -> int:
@@ -89,7 +89,7 @@ class _Gemm(TritonProvider[A16W8, A16W8Inputs]):
         """Rows of the per-architecture table for this M."""
         return [tile.as_json() for tile in self._tiles(problem, scheme, device)]
 
-    def calls(self, inputs: A16W8Inputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[Call]:
+    def calls(self, inputs: A16W8Inputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[KernelCall]:
         """The GEMM, on a copy of the weights in the layout of the kernel."""
         w, scale = (_transposed(inputs.q), _transposed(inputs.scale)) if self.transposed else inputs.weights
         return [gemm_call(inputs, w, scale, outputs[0], config, self.transposed)]

@@ -12,7 +12,7 @@ from ...shapes.problem import Problem
 from ...shapes.schemes.fourbit import FourBit
 from ...shapes.schemes.w4a16 import W4A16
 from ..geometry import Tiling, padded
-from ..jit.call import Call
+from ..jit.call import KernelCall
 from ..jit.launch import INTERPRETED
 from ..jit.provider import TritonProvider
 from ..jit.tiled_gemm import tiled_gemm_call
@@ -60,7 +60,7 @@ class _Fused(_Tiled):
 
     kernel: ClassVar[Any]
 
-    def calls(self, inputs: FourBitInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[Call]:
+    def calls(self, inputs: FourBitInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[KernelCall]:
         """The kernel alone."""
         return [fused_call(self.kernel, inputs, outputs[0], config, target_isa(inputs.device))]
 
@@ -110,7 +110,7 @@ def scale_operands(inputs: FourBitInputs) -> dict[str, torch.Tensor | None]:
     return {"absmax": inputs.absmax, "q": None, "nested_code": None, "nested_offset": None}
 
 
-def fused_call(kernel: Any, inputs: FourBitInputs, output: torch.Tensor, config: Config, isa: str) -> Call:
+def fused_call(kernel: Any, inputs: FourBitInputs, output: torch.Tensor, config: Config, isa: str) -> KernelCall:
     """Call one of the four fused kernels; its grid is (tiles of the output, parts of K).
 
     `isa` as in `triton.decode.byte_permute`. Scratch of a divided K is allocated here: fp32 [SPLIT_K, M, N] and one
@@ -157,7 +157,7 @@ def fused_call(kernel: Any, inputs: FourBitInputs, output: torch.Tensor, config:
         matrix=kernel is mma_4bit_kernel,
         decodes=True,
     )
-    return Call(kernel, (tiles, split, 1), arguments, constants, compiler_options(config), tiling)
+    return KernelCall(kernel, (tiles, split, 1), arguments, constants, compiler_options(config), tiling)
 
 
 class _Simt(_Fused):
@@ -186,7 +186,7 @@ class _StockTriton(_Tiled):
     name = "stock_triton"
     role = Role.REFERENCE
 
-    def calls(self, inputs: FourBitInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[Call]:
+    def calls(self, inputs: FourBitInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[KernelCall]:
         """The kernel, on weights that are dequantized here."""
         return [tiled_gemm_call(inputs.x, inputs.dequantized(), inputs.bias, outputs[0], config)]
 

@@ -66,7 +66,7 @@ class BlasBf16(DenseBlas[Scheme, TrainInputs]):
         return decoded_bytes(problem) - (2 * problem.N * problem.K if problem.pass_ is Pass.STEP else 0)
 
 
-class DequantBlas(BlasBf16):
+class DequantBlasFp8(BlasBf16):
     """FP8 without FP8 matrix units: quantize (unless prequantized), decode to bf16, multiply in bf16; all are timed.
 
     Config: `kernels` is "triton" (quantizers and decoders in Triton; the default where the GPU has FP8) or "torch". W
@@ -212,4 +212,4 @@ def _triton_quantizers(
 
 BLAS_BF16 = BlasBf16()
 BLAS_ROCBLAS, BLAS_HIPBLASLT = through_libraries(BlasBf16, "blas_{}_fp8")
-DEQUANT_BLAS = DequantBlas()
+DEQUANT_BLAS = DequantBlasFp8()

@@ -167,7 +167,7 @@ class TrainInputs(Inputs):
             result.neg_()
 
 
-class QuantInputs(QuantizerInputs):
+class QuantInputsFp8(QuantizerInputs):
     """X[M,K] in bf16, to be quantized."""
 
     __slots__ = ()
@@ -224,7 +224,7 @@ def make_weight(problem: Problem, scheme: Scheme, device: Device, seed: int) -> 
 
 def make_inputs(
     problem: Problem, scheme: Scheme, device: Device, seed: int, weight: torch.Tensor | Quantized | None = None
-) -> TrainInputs | QuantInputs:
+) -> TrainInputs | QuantInputsFp8:
     """Make the operands of one problem. `weight` reuses what `make_weight` returned for the same shape and seed."""
     inputs = _empty(problem, scheme, device, seed, device.torch_name)
     if isinstance(inputs, TrainInputs) and problem.pass_ in READS_W:
@@ -237,7 +237,7 @@ def make_inputs(
     return inputs
 
 
-def placeholders(problem: Problem, scheme: Scheme, device: Device) -> TrainInputs | QuantInputs:
+def placeholders(problem: Problem, scheme: Scheme, device: Device) -> TrainInputs | QuantInputsFp8:
     """Operands without memory."""
     inputs = _empty(problem, scheme, device, 0, "meta")
     if isinstance(inputs, TrainInputs) and problem.pass_ in READS_W:
@@ -245,11 +245,11 @@ def placeholders(problem: Problem, scheme: Scheme, device: Device) -> TrainInput
     return inputs
 
 
-def _empty(problem: Problem, scheme: Scheme, device: Device, seed: int, place: str) -> TrainInputs | QuantInputs:
+def _empty(problem: Problem, scheme: Scheme, device: Device, seed: int, place: str) -> TrainInputs | QuantInputsFp8:
     """Allocate the activations."""
     if isinstance(scheme, Fp8Quant):
         x = torch.empty(problem.M, problem.K, dtype=torch.bfloat16, device=place)
-        return QuantInputs(problem, scheme, device, seed, x)
+        return QuantInputsFp8(problem, scheme, device, seed, x)
     assert isinstance(scheme, Fp8Train)
     inputs = TrainInputs(problem, scheme, device, seed, {}, {})
     for source, shape in _activation_shapes(problem).items():

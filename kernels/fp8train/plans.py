@@ -28,11 +28,11 @@ import torch
 
 from ...shapes.problem import Pass
 from ...shapes.schemes.fp8train import BLOCK, COMPUTES, cd, operands
-from ..jit.call import Call, compile_calls
+from ..jit.call import KernelCall, compile_calls
 from ..saved import Saved
 from .inputs import ORIGINS, TrainInputs
 from .quantize import Quantized, scale_shape
-from .triton_calls import Operand, quantize_call, shared_call, specialised_call, transpose_call, weight_call
+from .triton_calls import ScaledOperand, quantize_call, shared_call, specialised_call, transpose_call, weight_call
 from .triton_configs import quant_configs
 
 FACTORS = {Pass.FWD: ("x_row", "w"), Pass.DGRAD: ("dy_row", "w"), Pass.WGRAD: ("x_col", "dy_col")}
@@ -58,8 +58,8 @@ SPECIALISED_QUANT: dict[Pass, tuple[tuple[str, ...], ...]] = {
 class Plan:
     """Calls of a launch in order, and those whose results it finds ready, with the tensors that these depend on."""
 
-    timed: list[Call] = field(default_factory=list)
-    saved: list[Call] = field(default_factory=list)
+    timed: list[KernelCall] = field(default_factory=list)
+    saved: list[KernelCall] = field(default_factory=list)
     saved_from: list[torch.Tensor] = field(default_factory=list)
 
 
@@ -124,20 +124,20 @@ class Forms:
                 self._plan.saved.append(self._quantizer((name,)))
                 self._plan.saved_from += self._inputs.sources(name)
 
-    def side(self, name: str, product: Pass) -> Operand:
+    def side(self, name: str, product: Pass) -> ScaledOperand:
         """Return an operand with the strides of its scales, its data in the layout that the product's kernel wants."""
         q = self._operands[name]
         if name == "w":
             blocks = q.scale.stride(0)
             if product is Pass.FWD:
-                return Operand(q.data, q.scale, blocks, 1)
-            return Operand(self._along_depth("w") if self._k_major else q.data, q.scale, 1, blocks)
+                return ScaledOperand(q.data, q.scale, blocks, 1)
+            return ScaledOperand(self._along_depth("w") if self._k_major else q.data, q.scale, 1, blocks)
         if q.kind == "col":
             data = self._along_depth(name) if self._k_major else q.data
-            return Operand(data, q.scale, 1, q.scale.shape[1])
+            return ScaledOperand(data, q.scale, 1, q.scale.shape[1])
         if self._scales_first:
-            return Operand(q.data, q.scale, 1, q.scale.shape[1])
-        return Operand(q.data, q.scale, q.scale.shape[1], 1)
+            return ScaledOperand(q.data, q.scale, 1, q.scale.shape[1])
+        return ScaledOperand(q.data, q.scale, q.scale.shape[1], 1)
 
     def padded_scale(self, product: Pass) -> torch.Tensor:
         """Scales of W [blocks of lines, blocks of the dimension that `product` contracts], rows filled up with zeros.
@@ -151,7 +151,7 @@ class Forms:
             self._padded[product][:, : source.shape[1]].copy_(source)
         return self._padded[product]
 
-    def _quantizer(self, names: tuple[str, ...]) -> Call:
+    def _quantizer(self, names: tuple[str, ...]) -> KernelCall:
         source, _ = ORIGINS[names[0]]
         x, device = self._inputs.dense[source], self._inputs.device
         if source == "w":
@@ -165,7 +165,7 @@ class Forms:
         config = quant_configs(kind, device, *x.shape)[0]
         return quantize_call(x, row, col, config, k_major=self._k_major, scales_first=self._scales_first)
 
-    def _weight_quantizer(self, w: torch.Tensor) -> Call:
+    def _weight_quantizer(self, w: torch.Tensor) -> KernelCall:
         rows, columns = w.shape
         lines, blocks = scale_shape("weight", rows, columns)
         scale = self._rows_of_scales(lines, blocks)
@@ -204,12 +204,12 @@ class Forms:
         return self._turned[name]
 
 
-def transposed_scale(plan: Plan, side: Operand, *, depth_last: bool = False) -> Operand:
+def transposed_scale(plan: Plan, side: ScaledOperand, *, depth_last: bool = False) -> ScaledOperand:
     """Plan the transposition of an operand's scales to [depth, lines], or to [lines, depth]; return it with them."""
     rows, columns = side.scale.shape
     scale = _empty(side.scale, (columns, rows))
     plan.timed.append(transpose_call(side.scale, scale))
-    return Operand(side.data, scale, rows, 1) if depth_last else Operand(side.data, scale, 1, rows)
+    return ScaledOperand(side.data, scale, rows, 1) if depth_last else ScaledOperand(side.data, scale, 1, rows)
 
 
 def _empty(like: torch.Tensor, shape: tuple[int, int], dtype: torch.dtype | None = None) -> torch.Tensor:

@@ -8,11 +8,11 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import Fp8Quant
-from ..jit.call import Call
+from ..jit.call import KernelCall
 from ..jit.provider import TritonProvider
 from ..needs import fp8_missing
 from ..provider import Config, Launch, Provider, Support
-from .inputs import QuantInputs
+from .inputs import QuantInputsFp8
 from .quantize import Quantized, quantize_into
 from .triton_calls import quantize_call, weight_call
 from .triton_configs import QUANT, quant_configs
@@ -22,7 +22,7 @@ _MOST_LINE = 1 << 23
 """Elements of a row: 128 rows of a tile are reached by 32-bit offsets."""
 
 
-class TritonQuant(TritonProvider[Scheme, QuantInputs]):
+class TritonQuant(TritonProvider[Scheme, QuantInputsFp8]):
     """The family's Triton quantizers; "rowcol" reads X once and writes both forms."""
 
     family = "fp8train"
@@ -47,7 +47,7 @@ class TritonQuant(TritonProvider[Scheme, QuantInputs]):
         assert isinstance(scheme, Fp8Quant)
         return quant_configs(scheme.kind, device, problem.M, problem.K)
 
-    def calls(self, inputs: QuantInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[Call]:
+    def calls(self, inputs: QuantInputsFp8, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[KernelCall]:
         """One kernel."""
         results = {q.kind: q for q in _results(inputs, outputs)}
         if inputs.scheme.kind == "weight":
@@ -55,7 +55,7 @@ class TritonQuant(TritonProvider[Scheme, QuantInputs]):
         return [quantize_call(inputs.x, results.get("row"), results.get("col"), dict(config))]
 
 
-class TorchQuant(Provider[Scheme, QuantInputs]):
+class TorchQuant(Provider[Scheme, QuantInputsFp8]):
     """The plain torch quantizer, operation by operation: what a framework does without a kernel for it."""
 
     family = "fp8train"
@@ -65,7 +65,7 @@ class TorchQuant(Provider[Scheme, QuantInputs]):
         """Everywhere."""
         return Support.yes() if isinstance(scheme, Fp8Quant) else Support.no(_NO_QUANTIZER)
 
-    def prepare(self, inputs: QuantInputs, config: Config | None = None) -> Launch:
+    def prepare(self, inputs: QuantInputsFp8, config: Config | None = None) -> Launch:
         """Allocate the outputs; torch allocates what is in between."""
         outputs = inputs.empty_outputs()
         results = _results(inputs, outputs)
@@ -77,7 +77,7 @@ class TorchQuant(Provider[Scheme, QuantInputs]):
         return Launch(run, outputs, {} if inputs.device.is_gpu else {"threads": torch.get_num_threads()})
 
 
-def _results(inputs: QuantInputs, outputs: tuple[torch.Tensor, ...]) -> list[Quantized]:
+def _results(inputs: QuantInputsFp8, outputs: tuple[torch.Tensor, ...]) -> list[Quantized]:
     """Outputs in pairs of data and scale."""
     return [Quantized(outputs[2 * i], outputs[2 * i + 1], kind) for i, kind in enumerate(inputs.forms)]
 

@@ -20,7 +20,7 @@ from ..provider import Config, Launch, Provider, Role, Support
 from .blas import NO_GEMM
 from .inputs import TrainInputs, placeholders
 from .plans import FACTORS, SPECIALISED_QUANT, Forms, Plan, prepare_saved, transposed_scale
-from .triton_calls import Operand
+from .triton_calls import ScaledOperand
 
 _OLDEST_CUDA = (12, 9)
 _SCALE_PAD = 4
@@ -91,7 +91,7 @@ class TorchScaledMm(Provider[Scheme, TrainInputs]):
         return plan, [tensor for _, *sides in pairs for side in sides for tensor in (side.data, side.scale)]
 
 
-def _plan(inputs: TrainInputs) -> tuple[Plan, list[tuple[Pass, Operand, Operand]]]:
+def _plan(inputs: TrainInputs) -> tuple[Plan, list[tuple[Pass, ScaledOperand, ScaledOperand]]]:
     """Quantizers and transpositions of one launch, and each product with its operands."""
     plan = Plan()
     forms = Forms(inputs, plan, k_major=True, scales_first=True, scale_pad=_SCALE_PAD)
@@ -99,7 +99,7 @@ def _plan(inputs: TrainInputs) -> tuple[Plan, list[tuple[Pass, Operand, Operand]
     return plan, [(product, *_sides(forms, plan, product)) for product in COMPUTES[inputs.problem.pass_]]
 
 
-def _sides(forms: Forms, plan: Plan, product: Pass) -> tuple[Operand, Operand]:
+def _sides(forms: Forms, plan: Plan, product: Pass) -> tuple[ScaledOperand, ScaledOperand]:
     """Operands of a product; the scales of W are [blocks of lines, blocks of depth, filled up]."""
     first, second = FACTORS[product]
     if product is Pass.WGRAD:
@@ -108,10 +108,10 @@ def _sides(forms: Forms, plan: Plan, product: Pass) -> tuple[Operand, Operand]:
     if a.scale_line != 1:  # given row by row
         a = transposed_scale(plan, a)
     scale = forms.padded_scale(product)
-    return a, Operand(forms.side(second, product).data, scale, scale.stride(0), 1)
+    return a, ScaledOperand(forms.side(second, product).data, scale, scale.stride(0), 1)
 
 
-def _product(product: Pass, a: Operand, b: Operand) -> Callable[[], torch.Tensor]:
+def _product(product: Pass, a: ScaledOperand, b: ScaledOperand) -> Callable[[], torch.Tensor]:
     """Return a call of scaled_mm that computes a[R,D] b[C,D]^T into a new tensor."""
     from torch.nn.functional import ScalingType, scaled_mm
 

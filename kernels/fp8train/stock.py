@@ -16,7 +16,7 @@ from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import COMPUTES, Fp8Train, cd
 from ..aot import Request
 from ..geometry import Tiling, padded
-from ..jit.call import Call, compile_calls, requests
+from ..jit.call import KernelCall, compile_calls, requests
 from ..needs import NOT_ON_CPU
 from ..provider import Config, Launch, Support
 from ..saved import Saved
@@ -54,7 +54,7 @@ def stock_gemm_kernel(
     store_tile(c, acc, r0, c0, R, C, BM, BN, False)
 
 
-class StockTriton(BlasBf16):
+class StockTritonFp8(BlasBf16):
     """The plain tiled GEMM in bf16 beside the library's, on the same decoded operands."""
 
     name = "stock_triton_fp8"
@@ -100,7 +100,7 @@ class StockTriton(BlasBf16):
 
 def stock_calls(
     problem: Problem, operands: dict[str, torch.Tensor], outputs: tuple[torch.Tensor, ...], config: dict[str, int]
-) -> list[Call]:
+) -> list[KernelCall]:
     """Calls for the products of a pass on decoded operands, row-major as their FP8 forms."""
     m, n, k = problem.M, problem.N, problem.K
     options = dict(config)
@@ -126,8 +126,8 @@ def stock_calls(
         programs = cd(sizes["R"], constants["BM"]) * cd(sizes["C"], constants["BN"])
         rows, columns, depth = constants["BM"], constants["BN"], constants["BK"]
         tiling = Tiling(rows, columns, programs * padded(sizes["D"], depth), depth)
-        calls.append(Call(stock_gemm_kernel, (programs, 1, 1), arguments, constants, options, tiling))
+        calls.append(KernelCall(stock_gemm_kernel, (programs, 1, 1), arguments, constants, options, tiling))
     return calls
 
 
-STOCK_TRITON = StockTriton()
+STOCK_TRITON = StockTritonFp8()

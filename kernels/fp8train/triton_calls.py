@@ -9,7 +9,7 @@ from ...shapes.device import Device
 from ...shapes.problem import Pass
 from ...shapes.schemes.fp8train import BLOCK, cd
 from ..geometry import Tiling, padded
-from ..jit.call import Call
+from ..jit.call import KernelCall
 from ..jit.quantizing import newton
 from .quantize import Quantized
 from .triton.dequantize import dequantize_kernel
@@ -23,7 +23,7 @@ KERNELS = {"nt": nt_gemm_kernel, "nn": nn_gemm_kernel, "tn": tn_gemm_kernel}
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class ScaledOperand:
     """One side of a product.
 
     data   FP8, row-major: [lines, depth], or [depth, lines] where the layout wants that
@@ -37,8 +37,8 @@ class Operand:
 
 
 def specialised_call(
-    product: Pass, a: Operand, b: Operand, out: torch.Tensor, tile: Tile, device: Device, *, k_major: bool
-) -> Call:
+    product: Pass, a: ScaledOperand, b: ScaledOperand, out: torch.Tensor, tile: Tile, device: Device, *, k_major: bool
+) -> KernelCall:
     """Compute one product with the kernel of its layout.
 
     fwd    a X[M,K], b W[N,K], out Y[M,N]
@@ -63,15 +63,17 @@ def specialised_call(
                 raise ValueError(f"WIDE: {rows}x{columns} must be whole tiles, with one scale per 128 columns")
             shape["SCALES_FIRST"] = a.scale_line == 1
             tiling = Tiling(block_m, 2 * block_n, tiles // 2 * padded(depth, block_k), block_k)
-            return Call(nt_wide_kernel, (min(tiles // 2, programs), 1, 1), arguments, shape, options, tiling)
+            return KernelCall(nt_wide_kernel, (min(tiles // 2, programs), 1, 1), arguments, shape, options, tiling)
         shape |= {name: constants[name] for name in ("SCALE_2D_B", "EVEN_R", "EVEN_C")}
-        return Call(nt_persistent_kernel, (min(tiles, programs), 1, 1), arguments, shape, options, tiling)
-    return Call(KERNELS[layout], (tiles, 1, 1), arguments, constants, options, _stored(tiling, turned=layout == "tn"))
+        return KernelCall(nt_persistent_kernel, (min(tiles, programs), 1, 1), arguments, shape, options, tiling)
+    return KernelCall(
+        KERNELS[layout], (tiles, 1, 1), arguments, constants, options, _stored(tiling, turned=layout == "tn")
+    )
 
 
 def shared_call(
-    product: Pass, a: Operand, b: Operand, out: torch.Tensor, tile: Tile, device: Device, *, k_major: bool
-) -> Call:
+    product: Pass, a: ScaledOperand, b: ScaledOperand, out: torch.Tensor, tile: Tile, device: Device, *, k_major: bool
+) -> KernelCall:
     """Compute one product with the kernel that all layouts share; operands as in `specialised_call`."""
     layout, options = layout_of(product, k_major), dict(tile)
     turned = layout == "tn"
@@ -90,7 +92,7 @@ def shared_call(
     programs = cd(rows, constants["BM"]) * cd(columns, constants["BN"])
     tiling = Tiling(constants["BM"], constants["BN"], programs * padded(depth, constants["BK"]), constants["BK"])
     tiling = _stored(tiling, turned=turned)
-    return Call(shared_gemm_kernel, (programs, 1, 1), arguments, constants, options, tiling)
+    return KernelCall(shared_gemm_kernel, (programs, 1, 1), arguments, constants, options, tiling)
 
 
 def _stored(tiling: Tiling, *, turned: bool) -> Tiling:
@@ -98,7 +100,7 @@ def _stored(tiling: Tiling, *, turned: bool) -> Tiling:
     return replace(tiling, tile_M=tiling.tile_N, tile_N=tiling.tile_M) if turned else tiling
 
 
-def _scale_strides(a: Operand, b: Operand) -> dict[str, int]:
+def _scale_strides(a: ScaledOperand, b: ScaledOperand) -> dict[str, int]:
     return {
         "a_scale_r": a.scale_line,
         "a_scale_d": a.scale_depth,
@@ -107,7 +109,7 @@ def _scale_strides(a: Operand, b: Operand) -> dict[str, int]:
     }
 
 
-def _sizes(a: Operand, out: torch.Tensor, *, turned: bool) -> tuple[int, int, int]:
+def _sizes(a: ScaledOperand, out: torch.Tensor, *, turned: bool) -> tuple[int, int, int]:
     """Rows, columns and depth of a product, whose output is stored transposed when `turned`."""
     if turned:
         depth, rows = a.data.shape
@@ -142,7 +144,7 @@ def quantize_call(
     *,
     k_major: bool = False,
     scales_first: bool = False,
-) -> Call:
+) -> KernelCall:
     """Quantize x[R,C] by rows, by columns, or both at once.
 
     row  data [R,C]; scale [R, cd(C,128)], or [cd(C,128), R] when `scales_first`
@@ -176,7 +178,7 @@ def quantize_call(
         "NEWTON": newton(x, options.pop("NEWTON", 0)),
     }
     programs = cd(rows, tile_rows) * cd(columns, tile_columns)
-    return Call(quantize_kernel, (programs, 1, 1), arguments, constants, options)
+    return KernelCall(quantize_kernel, (programs, 1, 1), arguments, constants, options)
 
 
 def weight_call(
@@ -185,7 +187,7 @@ def weight_call(
     transposed: torch.Tensor | None,
     config: dict[str, int],
     turned_scale: torch.Tensor | None = None,
-) -> Call:
+) -> KernelCall:
     """Quantize w[R,C] in blocks of 128 x 128; rows of scales may be longer than there are blocks.
 
     Unless they are None, `transposed` [C,R] gets the same data, `turned_scale` [cd(C,128), cd(R,128)] the same scales.
@@ -211,20 +213,20 @@ def weight_call(
         "NEWTON": newton(w, options.pop("NEWTON", 0)),
     }
     programs = cd(rows, BLOCK) * cd(columns, BLOCK)
-    return Call(quantize_weight_kernel, (programs, 1, 1), arguments, constants, options)
+    return KernelCall(quantize_weight_kernel, (programs, 1, 1), arguments, constants, options)
 
 
-def transpose_call(source: torch.Tensor, target: torch.Tensor) -> Call:
+def transpose_call(source: torch.Tensor, target: torch.Tensor) -> KernelCall:
     """target[C,R] = source[R,C]^T."""
     rows, columns = source.shape
     options = dict(TRANSPOSE)
     constants = {"ROWS": options.pop("ROWS"), "COLUMNS": options.pop("COLUMNS")}
     programs = cd(rows, constants["ROWS"]) * cd(columns, constants["COLUMNS"])
     arguments = {"source": source, "target": target, "R": rows, "C": columns}
-    return Call(transpose_kernel, (programs, 1, 1), arguments, constants, options)
+    return KernelCall(transpose_kernel, (programs, 1, 1), arguments, constants, options)
 
 
-def dequantize_call(q: Quantized, out: torch.Tensor) -> Call:
+def dequantize_call(q: Quantized, out: torch.Tensor) -> KernelCall:
     """out[R,C] = data * scale."""
     rows, columns = q.data.shape
     tile_rows, tile_columns = 32, 128
@@ -236,7 +238,7 @@ def dequantize_call(q: Quantized, out: torch.Tensor) -> Call:
         "GROUP_C": 1 if q.kind == "col" else BLOCK,
     }
     programs = cd(rows, tile_rows) * cd(columns, tile_columns)
-    return Call(dequantize_kernel, (programs, 1, 1), arguments, constants, {"num_warps": 4})
+    return KernelCall(dequantize_kernel, (programs, 1, 1), arguments, constants, {"num_warps": 4})
 
 
 def largest(q: Quantized | None) -> float:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from ...shapes.gpu_architectures import architecture
 from ..aot import Build
 from . import gcn, sass
-from .code import Code, Kind, count
+from .code import Disassembly, OpKind, count
 from .integer_rate import integer_instructions
 from .loops import main_loop
 from .occupancy import occupancy
@@ -59,7 +59,7 @@ def account(build: Build, arch: str, decoded: int | None = None) -> dict[str, An
     return values
 
 
-def decoding(code: Code, arch: str, warps: int, decoded: int) -> Decoding:
+def decoding(code: Disassembly, arch: str, warps: int, decoded: int) -> Decoding:
     """Count the work of decoding, where `decoded` weights are decoded by each iteration of the main loop."""
     body = main_loop(code)
     if not body:
@@ -90,4 +90,4 @@ def _matrix_names(build: Build, arch: str) -> list[str]:
     """Names of the matrix instructions, each once: of AMD's assembly, and of PTX, which says types and shape."""
     if not architecture(arch).is_amd:
         return sorted(set(sass.ptx_matrix_instructions(build.assembly)))
-    return sorted({one.opcode for one in gcn.parse(build.assembly).instructions if one.kind is Kind.MATRIX})
+    return sorted({one.opcode for one in gcn.parse(build.assembly).instructions if one.kind is OpKind.MATRIX})

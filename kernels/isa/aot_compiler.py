@@ -23,7 +23,7 @@ START_S = 300.0
 """Most time that a child may take to import Triton."""
 
 
-class Compiler:
+class AotCompiler:
     """Compiles requests one after the other in a child process, which is replaced when it dies.
 
     cache  folder for Triton's cache; files  of the user, whose providers' kernels are to be found
@@ -35,7 +35,7 @@ class Compiler:
         self._results: IO[bytes] | None = None
         self._messages: IO[bytes] | None = None
 
-    def __enter__(self) -> "Compiler":
+    def __enter__(self) -> "AotCompiler":
         return self
 
     def __exit__(self, *_: object) -> None:

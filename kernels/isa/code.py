@@ -1,6 +1,7 @@
 """Machine code as classified instructions, and how often each class occurs.
 
-`gcn` and `sass` read the two kinds of assembly into a `Code`; what is counted, and under which name, is decided here.
+`gcn` and `sass` read the two kinds of assembly into a `Disassembly`; what is counted, and under which name, is decided
+here.
 """
 
 import hashlib
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class OpKind(StrEnum):
     """What an instruction does, as far as the accounts distinguish it."""
 
     MATRIX = "matrix"
@@ -35,13 +36,13 @@ WIDTHS = ("byte", "short", "dword", "dwordx2", "dwordx4", "bulk")
 
 _LARGEST_BYTES = ((1, "byte"), (2, "short"), (4, "dword"), (12, "dwordx2"))
 
-_WITH_WIDTH = (Kind.LOAD, Kind.STORE)
+_WITH_WIDTH = (OpKind.LOAD, OpKind.STORE)
 
 COUNTS = (
     "instructions",
     *(
         name
-        for kind in Kind
+        for kind in OpKind
         for name in ([f"{kind}_{width}" for width in WIDTHS] if kind in _WITH_WIDTH else [kind.value])
     ),
 )
@@ -59,7 +60,7 @@ class Instruction:
 
     text: str
     opcode: str
-    kind: Kind
+    kind: OpKind
     bytes: int = 0
     target: str = ""
     falls_through: bool = True
@@ -71,7 +72,7 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class Disassembly:
     """Instructions in the order of their addresses, and the index that each label stands before."""
 
     instructions: Sequence[Instruction]

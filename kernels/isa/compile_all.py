@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ...shapes.verdict import Verdict
 from ..aot import Build, Request, find_kernel, fingerprint
-from .aot_compiler import Compiler
+from .aot_compiler import AotCompiler
 
 FORMAT = 1
 """Of the files in the cache; they hold the fields of a Build."""
@@ -26,7 +26,7 @@ Task = tuple[str, Request]
 """An architecture and what to compile for it."""
 
 
-class Cache:
+class BuildCache:
     """Finished builds in a folder, one file each, named by a hash of everything that the result depends on."""
 
     def __init__(self, folder: Path) -> None:
@@ -61,7 +61,7 @@ class Cache:
 
 def compile_all(
     tasks: Sequence[Task],
-    cache: Cache,
+    cache: BuildCache,
     done: Callable[[int, Build, bool], None],
     jobs: int = 1,
     timeout_s: float = 120.0,
@@ -89,7 +89,7 @@ def compile_all(
         return
     finished: queue.SimpleQueue[tuple[str, Build] | BaseException] = queue.SimpleQueue()
     with tempfile.TemporaryDirectory(prefix="rooflens-isa-") as folder:
-        compilers = [Compiler(Path(folder, str(number)), timeout_s, files) for number in range(min(jobs, missing))]
+        compilers = [AotCompiler(Path(folder, str(number)), timeout_s, files) for number in range(min(jobs, missing))]
         threads = [threading.Thread(target=_work, args=(one, pending, finished), daemon=True) for one in compilers]
         try:
             for thread in threads:
@@ -113,7 +113,7 @@ def compile_all(
 
 
 def _work(
-    compiler: Compiler,
+    compiler: AotCompiler,
     pending: "queue.SimpleQueue[tuple[str, Task]]",
     finished: "queue.SimpleQueue[tuple[str, Build] | BaseException]",
 ) -> None:

@@ -26,7 +26,7 @@ SISchedule.td: Write32Bit; what is slower, as 32-bit multiplications, has rates 
 from collections.abc import Iterable
 
 from ...shapes.gpu_architectures import architecture
-from .code import Instruction, Kind
+from .code import Instruction, OpKind
 
 _SHIFTS_AND_LOGIC = frozenset(("SHF", "SHL", "SHR", "LOP", "LOP3"))
 _BITS = frozenset(("PRMT", "SEL", "FSEL", "SGXT", "BMSK"))
@@ -41,4 +41,4 @@ def integer_instructions(instructions: Iterable[Instruction], arch: str) -> int 
     names = _SHIFTS_AND_LOGIC
     if architecture(arch).slow_integers:
         names |= _BITS | _ADDITIONS | _COMPARISONS
-    return sum(one.kind is Kind.VALU and one.opcode.partition(".")[0] in names for one in instructions)
+    return sum(one.kind is OpKind.VALU and one.opcode.partition(".")[0] in names for one in instructions)

@@ -7,13 +7,13 @@ do: compilers place waits for a barrier behind the kernel's end, and jump back f
 
 from collections.abc import Iterator, Sequence
 
-from .code import Code, Instruction, Kind
+from .code import Disassembly, Instruction, OpKind
 
 Indices = frozenset[int]
 """Indices of instructions."""
 
 
-def loops(code: Code) -> list[Indices]:
+def loops(code: Disassembly) -> list[Indices]:
     """Return the instructions of every loop, in the order of their first blocks."""
     starts = _block_starts(code)
     successors = [list(_successors(code, starts, number)) for number in range(len(starts))]
@@ -30,7 +30,7 @@ def loops(code: Code) -> list[Indices]:
     ]
 
 
-def main_loop(code: Code) -> list[Instruction]:
+def main_loop(code: Disassembly) -> list[Instruction]:
     """Return the instructions of the main loop, none where the code has no loop that loads or multiplies.
 
     Of the loops with matrix instructions (without any: of those that load from memory), the innermost ones count, that
@@ -39,7 +39,7 @@ def main_loop(code: Code) -> list[Instruction]:
     per lane, then the longest.
     """
     found = loops(code)
-    for wanted in (Kind.MATRIX, Kind.LOAD):
+    for wanted in (OpKind.MATRIX, OpKind.LOAD):
         working = [body for body in found if any(code.instructions[index].kind is wanted for index in body)]
         innermost = [body for body in working if not any(other < body for other in working)]
         if innermost:
@@ -48,11 +48,11 @@ def main_loop(code: Code) -> list[Instruction]:
 
 
 def _weight(body: list[Instruction]) -> tuple[int, int, int]:
-    matrix = sum(one.kind is Kind.MATRIX for one in body)
-    return matrix, sum(one.bytes for one in body if one.kind is Kind.LOAD), len(body)
+    matrix = sum(one.kind is OpKind.MATRIX for one in body)
+    return matrix, sum(one.bytes for one in body if one.kind is OpKind.LOAD), len(body)
 
 
-def _block_starts(code: Code) -> list[int]:
+def _block_starts(code: Disassembly) -> list[int]:
     """Indices of the first instructions of all blocks, rising; 0 first."""
     size = len(code.instructions)
     targets = {code.labels[one.target] for one in code.instructions if one.target in code.labels}
@@ -60,7 +60,7 @@ def _block_starts(code: Code) -> list[int]:
     return sorted(index for index in {0} | targets | after_jumps if index < size)
 
 
-def _successors(code: Code, starts: Sequence[int], number: int) -> Iterator[int]:
+def _successors(code: Disassembly, starts: Sequence[int], number: int) -> Iterator[int]:
     """Blocks that may run after block `number`."""
     end = starts[number + 1] if number + 1 < len(starts) else len(code.instructions)
     last = code.instructions[end - 1] if end else None

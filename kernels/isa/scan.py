@@ -48,7 +48,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Entry:
+class ScanRow:
     """One row to be: a kernel to compile, or why there is none. `problems` counts those that it stands for.
 
     The problem is the first one that leads here; `default`: the configuration is the provider's default for it.
@@ -69,17 +69,17 @@ def compiles(provider: AnyProvider) -> bool:
     return type(provider).builds is not Provider.builds
 
 
-def scan(asked: Iterable[Asked], arches: Iterable[str], defaults_only: bool = False) -> list[Entry]:
+def scan(asked: Iterable[Asked], arches: Iterable[str], defaults_only: bool = False) -> list[ScanRow]:
     """List what to compile, by architecture, then in the order of `asked`.
 
     A provider's kernel of one configuration that is compiled alike for several problems of a scheme, an operation and a
     pass is one entry. Raises UsageError for an unknown architecture.
     """
     wanted = list(asked)
-    entries: list[Entry] = []
+    entries: list[ScanRow] = []
     for arch in arches:
         device = described_device(arch)
-        known: dict[str, Entry] = {}
+        known: dict[str, ScanRow] = {}
         for one in wanted:
             fresh = list(_entries(one, arch, device, defaults_only))
             for key in dict.fromkeys(key for key, _ in fresh):
@@ -89,7 +89,7 @@ def scan(asked: Iterable[Asked], arches: Iterable[str], defaults_only: bool = Fa
     return entries
 
 
-def _entries(one: Asked, arch: str, device: Any, defaults_only: bool) -> Iterable[tuple[str, Entry]]:
+def _entries(one: Asked, arch: str, device: Any, defaults_only: bool) -> Iterable[tuple[str, ScanRow]]:
     """Yield what one problem leads to on one architecture, with a key that is equal for equal binaries."""
     provider, problem, scheme = one.provider, one.problem, one.scheme
     group = [provider.name, problem.op.value, problem.pass_.value, scheme.name, scheme.dtype.value]
@@ -105,21 +105,21 @@ def _entries(one: Asked, arch: str, device: Any, defaults_only: bool) -> Iterabl
                 yield _key(group, NO_KERNEL), _failed(arch, one, Verdict.UNSUPPORTED, NO_KERNEL)
             for request in requests:
                 key = _key(group, dict(config), request.part, fingerprint(arch, request))
-                yield key, Entry(arch, one, dict(config), number == 0, request)
+                yield key, ScanRow(arch, one, dict(config), number == 0, request)
     except Exception as error:  # a provider of somebody else; it costs its own rows
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         yield _key(group, reason), _failed(arch, one, Verdict.RUNTIME_ERROR, reason)
 
 
-def _failed(arch: str, one: Asked, verdict: Verdict, reason: str) -> Entry:
-    return Entry(arch, one, verdict=verdict, reason=reason)
+def _failed(arch: str, one: Asked, verdict: Verdict, reason: str) -> ScanRow:
+    return ScanRow(arch, one, verdict=verdict, reason=reason)
 
 
 def _key(*parts: Any) -> str:
     return json.dumps(parts, sort_keys=True, default=str)
 
 
-def specialization(entry: Entry) -> dict[str, str]:
+def specialization(entry: ScanRow) -> dict[str, str]:
     """Describe each runtime argument as the compiler sees it: its type, ":16" where it is a multiple of 16, a constant.
 
     ":2GiB" marks AMD's pointers to less than that.

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .code import Code, Instruction, Kind
+from .code import Disassembly, Instruction, OpKind
 from .loops import main_loop
 
 SCHEDULERS = 4
@@ -28,7 +28,7 @@ LATENCIES = (290, 665)
 """Clocks until the L2 cache and memory of an H200 answer (147 and 336 ns at 1.98 GHz): where the schedule is probed."""
 
 
-class Cost(NamedTuple):
+class InstructionCost(NamedTuple):
     """Clocks that an instruction of a warp occupies its pipe for, and until its result is there."""
 
     pipe: str
@@ -36,7 +36,7 @@ class Cost(NamedTuple):
     latency: float
 
 
-class Work(NamedTuple):
+class WarpWork(NamedTuple):
     """Of a stretch of code that the warps of a workgroup run once.
 
     clocks  from the first instruction to the last result, but for waiting for memory
@@ -52,10 +52,10 @@ class Work(NamedTuple):
 class Schedule(NamedTuple):
     """Work outside of the main loop, and of one of its iterations; None without a main loop."""
 
-    setup: Work
-    iteration: Work | None
+    setup: WarpWork
+    iteration: WarpWork | None
 
-    def of_launch(self, iterations: float | None) -> Work | None:
+    def of_launch(self, iterations: float | None) -> WarpWork | None:
         """Work of a workgroup whose main loop runs `iterations` times; None where that is unknown."""
         if self.iteration is None:
             return self.setup
@@ -68,7 +68,7 @@ class Schedule(NamedTuple):
         clocks, waits = (
             once + iterations * each for once, each in zip(self.setup[:2], self.iteration[:2], strict=True)
         )
-        return Work(clocks, waits, pipes)
+        return WarpWork(clocks, waits, pipes)
 
 
 def from_lists(values: Sequence[Any] | None) -> Schedule | None:
@@ -76,35 +76,35 @@ def from_lists(values: Sequence[Any] | None) -> Schedule | None:
     if values is None:
         return None
     setup, iteration = values
-    return Schedule(Work(*setup), Work(*iteration) if iteration else None)
+    return Schedule(WarpWork(*setup), WarpWork(*iteration) if iteration else None)
 
 
 # Clocks of a warp's 32 lanes on one scheduler, compute capability 9.0. Lanes per clock: "CUDA C++ Programming Guide",
 # "Throughput of Native Arithmetic Instructions"; latencies and rates of conversions: benchmarks/instruction_costs.py.
-_FMA, _IMAD = Cost("fp32", 1, 4.3), Cost("fp32", 2, 4.4)
-_INTEGER = Cost("integer", 2, 4.4)
-_HALF = Cost("fp16", 2, 5.3)
-_CONVERSION = Cost("conversion", 8, 17.5)
-_UNIFORM = Cost("uniform", 2, 6)
-_SHUFFLE = Cost("load/store", 1, 24)
+_FMA, _IMAD = InstructionCost("fp32", 1, 4.3), InstructionCost("fp32", 2, 4.4)
+_INTEGER = InstructionCost("integer", 2, 4.4)
+_HALF = InstructionCost("fp16", 2, 5.3)
+_CONVERSION = InstructionCost("conversion", 8, 17.5)
+_UNIFORM = InstructionCost("uniform", 2, 6)
+_SHUFFLE = InstructionCost("load/store", 1, 24)
 _SHARED_LATENCY, _CONSTANT_LATENCY, _BARRIER = 30, 30, 14
 _COSTS = {
     **dict.fromkeys(("FFMA", "FMUL", "FADD"), _FMA),
     "IMAD": _IMAD,
     **dict.fromkeys(("HFMA2", "HMUL2", "HADD2"), _HALF),
     **dict.fromkeys(("F2F", "I2F", "F2I", "MUFU", "FRND"), _CONVERSION),
-    **dict.fromkeys(("LDC", "ULDC", "S2R", "S2UR"), Cost("uniform", 2, _CONSTANT_LATENCY)),
-    "R2UR": Cost("uniform", 2, 12),
+    **dict.fromkeys(("LDC", "ULDC", "S2R", "S2UR"), InstructionCost("uniform", 2, _CONSTANT_LATENCY)),
+    "R2UR": InstructionCost("uniform", 2, 12),
 }
-_MMA = Cost("matrix", 8, 33)
+_MMA = InstructionCost("matrix", 8, 33)
 _MMA_DRAIN = 30
 """Clocks from the last product of a warpgroup instruction to its result."""
 
 _REGISTER = re.compile(r"\b(U?R\d+|U?P\d)\b")
 _TRAILING = re.compile(r"0x([0-9a-f]+)\s*$")
 _WIDTHS = {"64": 2, "128": 4, "256": 8}
-_MEMORY = (Kind.LOAD, Kind.ATOMIC)
-_NO_RESULT = (Kind.STORE, Kind.LDS_STORE, Kind.BRANCH, Kind.SYNC)
+_MEMORY = (OpKind.LOAD, OpKind.ATOMIC)
+_NO_RESULT = (OpKind.STORE, OpKind.LDS_STORE, OpKind.BRANCH, OpKind.SYNC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class _Step:
     """One instruction as the schedule sees it; `shared` pipes serve all schedulers of the multiprocessor."""
 
     name: str
-    cost: Cost
+    cost: InstructionCost
     sources: tuple[str, ...]
     results: tuple[str, ...]
     shared: bool
@@ -120,7 +120,7 @@ class _Step:
     waits_for: int | None
 
 
-def schedule(code: Code, arch: str, warps: int) -> Schedule | None:
+def schedule(code: Disassembly, arch: str, warps: int) -> Schedule | None:
     """Schedule a workgroup of `warps` warps; None for architectures whose instructions' costs are unknown."""
     if arch != "sm90":
         return None
@@ -130,7 +130,7 @@ def schedule(code: Code, arch: str, warps: int) -> Schedule | None:
     return Schedule(_work(setup, warps), _work([_step(one) for one in body], warps, repeats=REPEATS) if body else None)
 
 
-def _work(steps: Sequence[_Step], warps: int, repeats: int = 1) -> Work:
+def _work(steps: Sequence[_Step], warps: int, repeats: int = 1) -> WarpWork:
     """Account for one pass over `steps`; of several, for one of the later half, when what is in flight has settled."""
     per_scheduler = max(1, warps // SCHEDULERS)
     users = min(warps, SCHEDULERS)
@@ -146,7 +146,7 @@ def _work(steps: Sequence[_Step], warps: int, repeats: int = 1) -> Work:
         share = 1.0 if _is_warpgroup(step.name) else per_scheduler * (1.0 if step.shared else users / SCHEDULERS)
         pipes[step.cost.pipe] += _occupied(step, users) * share
     pipes["issue"] = len(steps) * per_scheduler * users / SCHEDULERS
-    return Work(max(0.0, taken[0] - waits * LATENCIES[0]), waits, dict(pipes))
+    return WarpWork(max(0.0, taken[0] - waits * LATENCIES[0]), waits, dict(pipes))
 
 
 def _occupied(step: _Step, users: int) -> float:
@@ -250,7 +250,7 @@ def _step(one: Instruction) -> _Step:
         cost=_cost(one, name, modifiers, width),
         sources=tuple(dict.fromkeys(sources)),
         results=("memory",) if _is_fence(name, modifiers) else tuple(results),
-        shared=one.kind in (*_MEMORY, Kind.STORE, Kind.LDS_LOAD, Kind.LDS_STORE, Kind.SHUFFLE, Kind.SCRATCH),
+        shared=one.kind in (*_MEMORY, OpKind.STORE, OpKind.LDS_LOAD, OpKind.LDS_STORE, OpKind.SHUFFLE, OpKind.SCRATCH),
         answers=one.kind in _MEMORY or _is_fence(name, modifiers),
         waits_for=int(waits[1], 16) if waits else None,
     )
@@ -262,9 +262,9 @@ def _is_fence(name: str, modifiers: Sequence[str]) -> bool:
 
 def _registers(one: Instruction, name: str, modifiers: Sequence[str], width: int) -> int:
     """Registers that an instruction writes from its first operand on."""
-    if one.kind is Kind.MATRIX:
+    if one.kind is OpKind.MATRIX:
         return 4
-    if one.kind in (Kind.LOAD, Kind.LDS_LOAD, Kind.SCRATCH):
+    if one.kind in (OpKind.LOAD, OpKind.LDS_LOAD, OpKind.SCRATCH):
         return width
     return 2 if "WIDE" in modifiers or name == "CS2R" else 1
 
@@ -276,18 +276,18 @@ def _wide(register: str, count: int) -> list[str]:
     return [f"{prefix}{int(register[len(prefix) :]) + offset}" for offset in range(count)]
 
 
-def _cost(one: Instruction, name: str, modifiers: Sequence[str], width: int) -> Cost:
+def _cost(one: Instruction, name: str, modifiers: Sequence[str], width: int) -> InstructionCost:
     if _is_warpgroup(name):  # 64 rows, and 32 bytes of each operand's row: half a clock per column
         clocks = int(modifiers[0].split("x")[1]) / 2
-        return Cost("matrix", clocks, clocks + _MMA_DRAIN)
-    if one.kind is Kind.MATRIX:
+        return InstructionCost("matrix", clocks, clocks + _MMA_DRAIN)
+    if one.kind is OpKind.MATRIX:
         return _MMA
-    if one.kind is Kind.SHUFFLE:
+    if one.kind is OpKind.SHUFFLE:
         return _SHUFFLE
-    if one.kind in (*_MEMORY, Kind.STORE, Kind.LDS_LOAD, Kind.LDS_STORE, Kind.SCRATCH):
-        return Cost("load/store", width, _SHARED_LATENCY)
+    if one.kind in (*_MEMORY, OpKind.STORE, OpKind.LDS_LOAD, OpKind.LDS_STORE, OpKind.SCRATCH):
+        return InstructionCost("load/store", width, _SHARED_LATENCY)
     if known := _COSTS.get(name):
         return known
-    if one.kind in (Kind.BRANCH, Kind.SYNC, Kind.OTHER):
-        return Cost("control", 1, 1)
+    if one.kind in (OpKind.BRANCH, OpKind.SYNC, OpKind.OTHER):
+        return InstructionCost("control", 1, 1)
     return _UNIFORM if name.startswith("U") else _INTEGER

@@ -18,7 +18,7 @@ from .launch import POINTERS, compile_launch
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class KernelCall:
     """One launch of a jit kernel; fields as `compile_launch` takes them.
 
     tiling   what a kernel that multiplies does with the grid
@@ -65,7 +65,7 @@ class CompiledCalls:
     geometry: Geometry | None
 
 
-def compile_calls(calls: Sequence[Call]) -> CompiledCalls:
+def compile_calls(calls: Sequence[KernelCall]) -> CompiledCalls:
     """Compile each call and run it once, in order."""
     launches = [compile_launch(call.kernel, call.grid, call.arguments, call.constants, call.options) for call in calls]
     runs = [launch.run for launch in launches]
@@ -84,7 +84,7 @@ def compile_calls(calls: Sequence[Call]) -> CompiledCalls:
     )
 
 
-def launch_calls(calls: Sequence[Call], outputs: tuple[torch.Tensor, ...], config: Config) -> Launch:
+def launch_calls(calls: Sequence[KernelCall], outputs: tuple[torch.Tensor, ...], config: Config) -> Launch:
     """Return the launch that runs all calls in order."""
     compiled = compile_calls(calls)
     output = outputs if len(outputs) > 1 else outputs[0]
@@ -92,7 +92,7 @@ def launch_calls(calls: Sequence[Call], outputs: tuple[torch.Tensor, ...], confi
     return Launch(compiled.run, output, dict(config), compiled.kernels, artifact=artifact, geometry=geometry)
 
 
-def requests(calls: Iterable[Call]) -> list[Request]:
+def requests(calls: Iterable[KernelCall]) -> list[Request]:
     """Describe the calls, equal ones once."""
     found: list[Request] = []
     for call in calls:
@@ -102,12 +102,12 @@ def requests(calls: Iterable[Call]) -> list[Request]:
     return found
 
 
-def moved_bytes(calls: Iterable[Call]) -> int:
+def moved_bytes(calls: Iterable[KernelCall]) -> int:
     """Bytes that the calls read and write: every operand once per call; a GEMM's repeated reads are left to caches."""
     return sum(tensor.nbytes for call in calls for tensor in call.tensors.values())
 
 
-def touched_bytes(calls: Iterable[Call]) -> int:
+def touched_bytes(calls: Iterable[KernelCall]) -> int:
     """Bytes of distinct memory behind the calls."""
     return sum({id(tensor): tensor.nbytes for call in calls for tensor in call.tensors.values()}.values())
 

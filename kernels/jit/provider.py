@@ -10,14 +10,14 @@ from ...shapes.problem import Problem
 from ..aot import Request
 from ..inputs import placeholders
 from ..provider import Config, InputsT, Launch, Provider, SchemeT
-from .call import Call, launch_calls, requests
+from .call import KernelCall, launch_calls, requests
 
 
 class TritonProvider(Provider[SchemeT, InputsT]):
     """Kernels that `calls` lists, launched on operands or compiled ahead of time for their shapes."""
 
     @abstractmethod
-    def calls(self, inputs: InputsT, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[Call]:
+    def calls(self, inputs: InputsT, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[KernelCall]:
         """Kernel calls of one launch, in order. Intermediates are allocated here, where `inputs` are ("meta", too)."""
 
     def prepare(self, inputs: InputsT, config: Config | None = None) -> Launch:

@@ -9,7 +9,7 @@ import triton.language as tl
 
 from ..geometry import Tiling, padded
 from ..provider import Config
-from .call import Call
+from .call import KernelCall
 from .tiles import compiler_options
 
 GROUP_M = 8
@@ -52,7 +52,7 @@ def tiled_gemm_kernel(
 
 def tiled_gemm_call(
     x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, y: torch.Tensor, config: Config
-) -> Call:
+) -> KernelCall:
     """y[M,N] = x[M,K] w[N,K]^T + bias."""
     (m, k), n = x.shape, w.shape[0]
     tiles = -(-m // config["BLOCK_M"]) * -(-n // config["BLOCK_N"])
@@ -62,4 +62,4 @@ def tiled_gemm_call(
     }  # fmt: skip
     arguments = {"x": x, "w": w, "bias": bias, "y": y, "M": m, "N": n, "K": k}
     tiling = Tiling(config["BLOCK_M"], config["BLOCK_N"], tiles * padded(k, config["BLOCK_K"]), config["BLOCK_K"])
-    return Call(tiled_gemm_kernel, (tiles, 1, 1), arguments, constants, compiler_options(config), tiling)
+    return KernelCall(tiled_gemm_kernel, (tiles, 1, 1), arguments, constants, compiler_options(config), tiling)

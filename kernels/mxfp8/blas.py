@@ -18,7 +18,7 @@ from .quantize import BLOCK, scale_values
 
 if TYPE_CHECKING:
     from ..aot import Request
-    from ..jit.call import Call
+    from ..jit.call import KernelCall
 
 BLOCKS = 128
 """Blocks of 32 per program of the decoding kernel."""
@@ -133,15 +133,15 @@ def prepare_decode(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> 
     return compile_calls([decode_call(q, scales, out)]).run
 
 
-def decode_call(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> "Call":
+def decode_call(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> "KernelCall":
     """Overwrite bf16 `out` with payload `q` times `scales`."""
-    from ..jit.call import Call
+    from ..jit.call import KernelCall
     from .triton.quantize import dequantize_mx_kernel
 
     blocks = scales.numel()
     arguments = {"payload": q.view(torch.uint8), "scales": scales, "out": out, "blocks": blocks}
     constants = {"MASKED": blocks % BLOCKS != 0, "BLOCKS": BLOCKS}
-    return Call(dequantize_mx_kernel, (-(-blocks // BLOCKS), 1, 1), arguments, constants, {"num_warps": 4})
+    return KernelCall(dequantize_mx_kernel, (-(-blocks // BLOCKS), 1, 1), arguments, constants, {"num_warps": 4})
 
 
 def _decode_on_cpu(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> None:

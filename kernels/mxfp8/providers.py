@@ -11,7 +11,7 @@ from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8
 from ..geometry import Tiling, padded
-from ..jit.call import Call
+from ..jit.call import KernelCall
 from ..jit.launch import INTERPRETED
 from ..jit.provider import TritonProvider
 from ..jit.tiles import compiler_options
@@ -71,7 +71,7 @@ class TiledMx(TritonProvider[MxFp8, MxFp8Inputs]):
         check_scales(inputs, config["kernel"])
         return super().prepare(inputs, config)
 
-    def calls(self, inputs: MxFp8Inputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[Call]:
+    def calls(self, inputs: MxFp8Inputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[KernelCall]:
         """The one kernel."""
         return [tile_call(inputs, outputs[0], config)]
 
@@ -126,7 +126,7 @@ def scratch_bytes(problem: Problem, config: Config) -> int:
     return 4 * _output_tiles(problem, config) * split * tile if split > 1 else 0
 
 
-def tile_call(inputs: MxFp8Inputs, output: torch.Tensor, config: Config) -> Call:
+def tile_call(inputs: MxFp8Inputs, output: torch.Tensor, config: Config) -> KernelCall:
     """Call a kernel of `KERNELS`: its grid is (tiles of the output, parts of K). Scratch is allocated here."""
     problem, device, name = inputs.problem, inputs.x.device, config["kernel"]
     rows, columns, depth, split = (config[size] for size in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "SPLIT_K"))
@@ -164,7 +164,7 @@ def tile_call(inputs: MxFp8Inputs, output: torch.Tensor, config: Config) -> Call
         repeated=depth // BLOCK if name == "diagonal" else 1,  # zeros are multiplied for each further block
         decodes=name in _DECODING,
     )
-    return Call(kernel, (programs, split, 1), arguments, constants, compiler_options(config), tiling)
+    return KernelCall(kernel, (programs, split, 1), arguments, constants, compiler_options(config), tiling)
 
 
 def _target_isa(device: Device) -> str:

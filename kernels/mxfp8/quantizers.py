@@ -8,7 +8,7 @@ from ...shapes.device import Device
 from ...shapes.gpu_architectures import Architecture, architecture
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8Quant
-from ..jit.call import Call
+from ..jit.call import KernelCall
 from ..jit.provider import TritonProvider
 from ..needs import NOT_ON_CPU
 from ..provider import Config, Launch, Provider, Support
@@ -33,7 +33,9 @@ class TritonQuantMx(TritonProvider[MxFp8Quant, MxFp8QuantInputs]):
         """Blocks of 32 per program: 128 are 8 KiB of X."""
         return [{"BLOCKS": blocks, "num_warps": 4} for blocks in (128, 64, 256)]
 
-    def calls(self, inputs: MxFp8QuantInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[Call]:
+    def calls(
+        self, inputs: MxFp8QuantInputs, outputs: tuple[torch.Tensor, ...], config: Config
+    ) -> Sequence[KernelCall]:
         """The one kernel."""
         payload, scales = outputs
         blocks = scales.numel()
@@ -45,7 +47,7 @@ class TritonQuantMx(TritonProvider[MxFp8Quant, MxFp8QuantInputs]):
             "BLOCKS": config["BLOCKS"],
         }
         grid = (-(-blocks // config["BLOCKS"]), 1, 1)
-        return [Call(quantize_mx_kernel, grid, arguments, constants, {"num_warps": config["num_warps"]})]
+        return [KernelCall(quantize_mx_kernel, grid, arguments, constants, {"num_warps": config["num_warps"]})]
 
 
 class TorchQuantMx(Provider[MxFp8Quant, MxFp8QuantInputs]):

@@ -14,7 +14,7 @@ from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8
 from ..geometry import Tiling, padded
-from ..jit.call import Call
+from ..jit.call import KernelCall
 from ..jit.provider import TritonProvider
 from ..jit.tiles import compiler_options
 from ..needs import NOT_ON_CPU
@@ -62,7 +62,7 @@ class StockTritonMx(TritonProvider[MxFp8, MxFp8Inputs]):
         """One configuration: the provider stands for the untuned default."""
         return [_config(64, 128, BLOCK_K, 8, 2 if architecture(device.arch).is_amd else 3, device.arch)]
 
-    def calls(self, inputs: MxFp8Inputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[Call]:
+    def calls(self, inputs: MxFp8Inputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[KernelCall]:
         """The one kernel."""
         problem = inputs.problem
         rows, columns, depth = (config[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
@@ -75,7 +75,7 @@ class StockTritonMx(TritonProvider[MxFp8, MxFp8Inputs]):
         decodes = bool(config.get("emulated"))  # into bf16, in registers
         tiling = Tiling(rows, columns, contracted, depth, decodes=decodes)
         constants = {"BM": rows, "BN": columns, "BK": depth}
-        return [Call(scaled_gemm_kernel, grid, arguments, constants, compiler_options(config), tiling)]
+        return [KernelCall(scaled_gemm_kernel, grid, arguments, constants, compiler_options(config), tiling)]
 
     def math_dtype(self, problem: Problem, scheme: MxFp8, device: Device) -> str:
         """bf16 where dot_scaled is emulated."""

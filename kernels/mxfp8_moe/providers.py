@@ -9,7 +9,7 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8_moe import ID_BYTES, MxFp8Moe
 from ..geometry import Tiling, padded
-from ..jit.call import Call
+from ..jit.call import KernelCall
 from ..jit.provider import TritonProvider
 from ..jit.tiles import Tile, compiler_options
 from ..needs import NOT_ON_CPU
@@ -58,7 +58,7 @@ class Fused(TritonProvider[MxFp8Moe, MoeInputs]):
         """Rows of the per-architecture table for this mean of rows per expert; K divided so that the grid fills."""
         return [tile.as_json() for tile in self.tiles(problem, device)]
 
-    def calls(self, inputs: MoeInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[Call]:
+    def calls(self, inputs: MoeInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[KernelCall]:
         """The kernel, on slots that are sorted and padded here."""
         return [moe_call(self.kernel, inputs, _aligned(inputs, config), outputs[0], config, self.wide)]
 
@@ -100,7 +100,7 @@ class Guarded(Grouped):
         return super().supports(problem, scheme, device)
 
 
-class Gemv(Fused):
+class GemvMoe(Fused):
     """Products on the vector units, for few rows per expert."""
 
     name = "gemv_moe"
@@ -129,7 +129,7 @@ class GroupedWithAlign(Grouped):
 
     name = "grouped_with_align_moe"
 
-    def calls(self, inputs: MoeInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[Call]:
+    def calls(self, inputs: MoeInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[KernelCall]:
         """The two kernels of the layout, and the product."""
         aligned = _aligned(inputs, config)
         product = moe_call(self.kernel, inputs, aligned, outputs[0], config, self.wide)
@@ -156,7 +156,7 @@ def moe_call(
     config: Config,
     wide: bool,
     chosen: Traits | None = None,
-) -> Call:
+) -> KernelCall:
     """Call one of the MoE kernels; its grid is (blocks of rows * tiles of columns, parts of K).
 
     aligned  the routing, in blocks of config["BLOCK_M"] rows; it is read at every call
@@ -222,10 +222,10 @@ def moe_call(
     taken, fixed = (
         {name: every[name] for name in kernel.arg_names if name in every} for every in (arguments, constants)
     )
-    return Call(kernel, (tiles, split, 1), taken, fixed, compiler_options(config), tiling, columns * depth)
+    return KernelCall(kernel, (tiles, split, 1), taken, fixed, compiler_options(config), tiling, columns * depth)
 
 
 GROUPED = Grouped()
 GUARDED = Guarded()
-GEMV = Gemv()
+GEMV = GemvMoe()
 GROUPED_WITH_ALIGN = GroupedWithAlign()

@@ -17,7 +17,7 @@ from .triton.stock import stock_moe_kernel
 _BLOCK_M, _BLOCK_N, _BLOCK_K = 64, 128, 128
 
 
-class StockTriton(Fused):
+class StockTritonMoe(Fused):
     """tl.dot_scaled in tiles of 64 x 128 x 128 with 8 warps, rows of X first: what vLLM runs on gfx950."""
 
     name = "stock_triton_moe"
@@ -52,4 +52,4 @@ def _is_emulated(device: Device) -> bool:
     return emulated(device.arch, _BLOCK_M, _BLOCK_N)
 
 
-STOCK_TRITON = StockTriton()
+STOCK_TRITON = StockTritonMoe()

@@ -65,7 +65,7 @@ def dense_products(activations: Tensors, weight: torch.Tensor, ends: tuple[int, 
         torch.mm(dy_columns[first:last].t(), x_columns[first:last], out=gradients[expert])
 
 
-class Blas(DenseBlas[Torchao, Any]):
+class BlasAo(DenseBlas[Torchao, Any]):
     """The products alone: W is dequantized in `prepare`, and X and dY are taken dequantized.
 
     This is what a linear in the scheme's dtype costs, at the values that FP8 has.
@@ -101,7 +101,7 @@ class Blas(DenseBlas[Torchao, Any]):
         return dense_memory_bytes(problem, scheme)
 
 
-class DequantBlas(Blas):
+class DequantBlasAo(BlasAo):
     """Quantize where the scheme casts inside, dequantize, multiply with the vendor's GEMM: all of it timed.
 
     Config `dequantize`: "triton" (GPUs with FP8) or "torch" (the plain quantizer and dequantizer, anywhere).
@@ -159,23 +159,23 @@ def _prepare_torch(inputs: ProductInputs | LinearInputs) -> tuple[Callable[[], N
     return cast, activations, weight
 
 
-class LoopBlas(Blas):
+class LoopBlas(BlasAo):
     """The same, one GEMM per expert."""
 
     name = "loop_bf16_ao"
     op = Op.GROUPED_GEMM
 
 
-class DequantLoop(DequantBlas):
+class DequantLoopAo(DequantBlasAo):
     """The same, one GEMM per expert."""
 
     name = "dequant_loop_ao"
     op = Op.GROUPED_GEMM
 
 
-DEQUANT_BLAS = DequantBlas()
-BLAS = Blas()
-BLAS_ROCBLAS, BLAS_HIPBLASLT = through_libraries(Blas, "blas_{}_ao")
-DEQUANT_LOOP = DequantLoop()
+DEQUANT_BLAS = DequantBlasAo()
+BLAS = BlasAo()
+BLAS_ROCBLAS, BLAS_HIPBLASLT = through_libraries(BlasAo, "blas_{}_ao")
+DEQUANT_LOOP = DequantLoopAo()
 LOOP_BLAS = LoopBlas()
 LOOP_ROCBLAS, LOOP_HIPBLASLT = through_libraries(LoopBlas, "loop_{}_ao")

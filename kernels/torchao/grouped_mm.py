@@ -10,7 +10,7 @@ from ...shapes.problem import Op, Problem
 from ...shapes.scheme import DType
 from ...shapes.schemes.torchao import Torchao
 from ..provider import Config, Launch, Support
-from .blas import Blas, dense_weight
+from .blas import BlasAo, dense_weight
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
 from .support import other_op
@@ -19,7 +19,7 @@ _ALIGNMENT = 8
 """Elements of bf16 in 16 bytes, of which every row must have whole ones."""
 
 
-class GroupedMM(Blas):
+class GroupedMM(BlasAo):
     """`torch.nn.functional.grouped_mm` (`torch._grouped_mm` before it was public) on dequantized bf16 operands.
 
     It allocates its results, so that the launch's output is what the last call returned.

@@ -34,7 +34,7 @@ _EXTREMES_FP16 = (-20, -14), (8, 13)
 """The same in fp16, from subnormals to almost 65504."""
 
 
-class QuantInputs(QuantizerInputs):
+class QuantInputsAo(QuantizerInputs):
     """x[M,K], row-major in the scheme's dtype."""
 
     __slots__ = ()
@@ -109,7 +109,7 @@ def _empty(problem: Problem, scheme: Torchao, device: Device, seed: int, weight:
     """Allocate activations beside a weight."""
     if isinstance(scheme, AoQuant):
         x = torch.empty(problem.M, problem.K, dtype=TORCH_DTYPES[scheme.dtype], device=place)
-        return QuantInputs(problem, scheme, device, seed, x)
+        return QuantInputsAo(problem, scheme, device, seed, x)
     if isinstance(scheme, AoLinear | AoGroupedLinear):
         return LinearInputs.empty(problem, scheme, device, seed, weight)
     assert isinstance(scheme, AoGemm | AoGrouped)

@@ -11,7 +11,7 @@ from ..draw import draw
 from ..fp8 import e4m3
 from ..inputs import Inputs, Tensors, empty_output
 from .groups import group_ends, group_rows, offsets
-from .quantize import Operand, exact_rows, quantize
+from .quantize import QuantizedOperand, exact_rows, quantize
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,5 +132,5 @@ class LinearInputs(Inputs):
             truth[2].neg_()
 
 
-def _cast(x: torch.Tensor, rows: int, dtype: torch.dtype) -> Operand:
+def _cast(x: torch.Tensor, rows: int, dtype: torch.dtype) -> QuantizedOperand:
     return quantize(x, rows, BLOCK if rows == 1 else 1, dtype)

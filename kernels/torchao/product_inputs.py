@@ -10,7 +10,7 @@ from ...shapes.schemes.torchao import BLOCK, AoGemm, AoGrouped, blocks
 from ..draw import draw
 from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output
 from .groups import group_ends, group_rows, offsets
-from .quantize import Operand, exact_rows, quantize
+from .quantize import QuantizedOperand, exact_rows, quantize
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +74,15 @@ class ProductInputs(Inputs):
         """Data and scales of b, and the ends of the groups."""
         return self.b, self.b_scale, self.offs
 
-    def left(self) -> Operand:
+    def left(self) -> QuantizedOperand:
         """a as [M,K]."""
-        return Operand(self.a, self.a_scale.t(), 1, BLOCK)
+        return QuantizedOperand(self.a, self.a_scale.t(), 1, BLOCK)
 
-    def right(self, expert: int) -> Operand:
+    def right(self, expert: int) -> QuantizedOperand:
         """b of one expert as it lies in memory, [N,K]."""
         if self.by_column:
-            return Operand(self.b[expert], self.b_scale[expert].t(), 1, BLOCK)
-        return Operand(self.b[expert], self.b_scale[expert], BLOCK, BLOCK)
+            return QuantizedOperand(self.b[expert], self.b_scale[expert].t(), 1, BLOCK)
+        return QuantizedOperand(self.b[expert], self.b_scale[expert], BLOCK, BLOCK)
 
     def empty_outputs(self) -> Tensors:
         """Y[M,N]."""

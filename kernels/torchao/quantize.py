@@ -18,7 +18,7 @@ _CHUNK_ELEMENTS = 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class QuantizedOperand:
     """FP8 `data` [R,C] with fp32 reciprocal `scale` [cd(R,rows), cd(C,columns)]: value = data * scale of its group."""
 
     data: torch.Tensor
@@ -41,14 +41,14 @@ class Operand:
             out[first:last] = part.data.to(wide).mul_(scale)
         return out
 
-    def part(self, first: int, last: int) -> "Operand":
+    def part(self, first: int, last: int) -> "QuantizedOperand":
         """Rows first to last of the same operand; `first` begins a group."""
         scale = self.scale[first // self.rows : -(-last // self.rows)]
-        return Operand(self.data[first:last], scale, self.rows, self.columns)
+        return QuantizedOperand(self.data[first:last], scale, self.rows, self.columns)
 
-    def transposed(self) -> "Operand":
+    def transposed(self) -> "QuantizedOperand":
         """The same values as [C,R]; a view."""
-        return Operand(self.data.t(), self.scale.t(), self.columns, self.rows)
+        return QuantizedOperand(self.data.t(), self.scale.t(), self.columns, self.rows)
 
 
 def row_chunks(rows: int, columns: int) -> list[tuple[int, int]]:
@@ -57,7 +57,7 @@ def row_chunks(rows: int, columns: int) -> list[tuple[int, int]]:
     return [(first, min(first + step, rows)) for first in range(0, rows, step)]
 
 
-def quantize(x: torch.Tensor, rows: int, columns: int, dtype: torch.dtype) -> Operand:
+def quantize(x: torch.Tensor, rows: int, columns: int, dtype: torch.dtype) -> QuantizedOperand:
     """Quantize x[R,C] in groups of rows x columns; edge groups are what is inside. Row-major data and scales."""
     data = torch.empty(x.shape, dtype=dtype, device=x.device)
     groups = (-(-x.shape[0] // rows), -(-x.shape[1] // columns))
@@ -66,7 +66,7 @@ def quantize(x: torch.Tensor, rows: int, columns: int, dtype: torch.dtype) -> Op
         part, inverse = _quantize_chunk(x[first:last].float(), rows, columns, dtype)
         data[first:last] = part
         scale[first // rows : -(-last // rows)] = inverse
-    return Operand(data, scale, rows, columns)
+    return QuantizedOperand(data, scale, rows, columns)
 
 
 def _quantize_chunk(x: torch.Tensor, rows: int, columns: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
@@ -129,7 +129,7 @@ def _empty(shape: tuple[int, int], columns_first: bool, dtype: torch.dtype, devi
     return torch.empty(shape, dtype=dtype, device=device)
 
 
-def exact_rows(left: Operand, right: Operand, out: torch.Tensor) -> None:
+def exact_rows(left: QuantizedOperand, right: QuantizedOperand, out: torch.Tensor) -> None:
     """out[R,S] = left[R,C] right[S,C]^T of the dequantized values, in fp64. Zero where C is 0.
 
     Pieces of both sides are dequantized, about 256 MiB each.
@@ -144,5 +144,5 @@ def exact_rows(left: Operand, right: Operand, out: torch.Tensor) -> None:
             out[first:last, begin:end] = rows @ _exact(right.part(begin, end)).t()
 
 
-def _exact(operand: Operand) -> torch.Tensor:
+def _exact(operand: QuantizedOperand) -> torch.Tensor:
     return operand.dequantize(torch.empty(operand.shape, dtype=torch.float64, device=operand.data.device))

@@ -4,12 +4,12 @@ from ...shapes.device import Device
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.torchao import AoQuant
 from ..provider import Config, Launch, Provider, Support
-from .inputs import QuantInputs
+from .inputs import QuantInputsAo
 from .quantize import quantized_layout
 from .support import other_op
 
 
-class TorchQuantize(Provider[AoQuant, QuantInputs]):
+class TorchQuantize(Provider[AoQuant, QuantInputsAo]):
     """The specification itself, eager; runs anywhere."""
 
     family = "torchao"
@@ -19,7 +19,7 @@ class TorchQuantize(Provider[AoQuant, QuantInputs]):
         """Any quantizer, anywhere."""
         return other_op(Op.QUANTIZE, problem) or Support.yes()
 
-    def prepare(self, inputs: QuantInputs, config: Config | None = None) -> Launch:
+    def prepare(self, inputs: QuantInputsAo, config: Config | None = None) -> Launch:
         """Nothing to prepare: data and scales are allocated by every call."""
         kind, outputs = inputs.scheme.kind, inputs.empty_outputs()
         return Launch.returning(lambda: quantized_layout(inputs.x, kind, inputs.fp8), outputs)

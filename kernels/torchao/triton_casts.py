@@ -7,7 +7,7 @@ import torch
 
 from ...shapes.device import Device
 from ...shapes.schemes.torchao import BLOCK, blocks
-from ..jit.call import Call
+from ..jit.call import KernelCall
 from ..jit.quantizing import newton
 from ..provider import Config
 from .quantize import SMALLEST_AMAX
@@ -24,7 +24,7 @@ LAYOUTS = {
 """kind -> kernel, and whether the block kernel transposes. act-rhs and act-transposed-lhs are the same bytes."""
 
 
-def quantize_call(x: torch.Tensor, kind: str, data: torch.Tensor, scale: torch.Tensor, config: Config) -> Call:
+def quantize_call(x: torch.Tensor, kind: str, data: torch.Tensor, scale: torch.Tensor, config: Config) -> KernelCall:
     """Quantize x[M,K] (or [E,M,K] for the two weight kinds) into `data` and `scale`, contiguous in whatever order."""
     name, transpose = LAYOUTS[kind]
     m, k = x.shape[-2:]
@@ -43,10 +43,10 @@ def quantize_call(x: torch.Tensor, kind: str, data: torch.Tensor, scale: torch.T
         constants |= {"TRANSPOSE": transpose, "WHOLE": m % BLOCK == 0 and k % BLOCK == 0}
     arguments = {"x": x, "q": data, "scale": scale, "M": m, "K": k}
     experts = x.shape[0] if x.dim() == 3 else 1
-    return Call(kernel, (programs, experts, 1), arguments, constants, {"num_warps": int(config["num_warps"])})
+    return KernelCall(kernel, (programs, experts, 1), arguments, constants, {"num_warps": int(config["num_warps"])})
 
 
-def cast(x: torch.Tensor, kind: str, fp8: torch.dtype, device: Device) -> tuple[torch.Tensor, torch.Tensor, Call]:
+def cast(x: torch.Tensor, kind: str, fp8: torch.dtype, device: Device) -> tuple[torch.Tensor, torch.Tensor, KernelCall]:
     """Allocate data and scales of the quantizer `kind`, in the order of memory, and the call that fills them.
 
     act-lhs [M,K], [cd(K),M]; act-rhs and act-transposed-lhs [K,M], [cd(M),K];
@@ -66,7 +66,7 @@ def cast(x: torch.Tensor, kind: str, fp8: torch.dtype, device: Device) -> tuple[
     return data, scale, quantize_call(x, kind, data, scale, quantize_configs(name, m, k, device)[0])
 
 
-def dequantize_call(data: torch.Tensor, scale: torch.Tensor, group_rows: int, out: torch.Tensor) -> Call:
+def dequantize_call(data: torch.Tensor, scale: torch.Tensor, group_rows: int, out: torch.Tensor) -> KernelCall:
     """Write data [R,C] (or [E,R,C]) times its scales into `out`, of the same shape.
 
     Groups are 128 columns wide; `scale` is [cd(C),R] for group_rows = 1 and [(E,)cd(R),cd(C)] for 128.
@@ -77,7 +77,9 @@ def dequantize_call(data: torch.Tensor, scale: torch.Tensor, group_rows: int, ou
     arguments = {"q": data, "scale": scale, "out": out, "R": r, "C": c, "row_step": steps[0], "column_step": steps[1]}
     constants = {"GROUP_R": group_rows, "BR": tile, "WHOLE": r % tile == 0 and c % BLOCK == 0}
     experts = data.shape[0] if data.dim() == 3 else 1
-    return Call(dequantize_kernel, (-(-r // tile) * blocks(c), experts, 1), arguments, constants, {"num_warps": 4})
+    return KernelCall(
+        dequantize_kernel, (-(-r // tile) * blocks(c), experts, 1), arguments, constants, {"num_warps": 4}
+    )
 
 
 def _float32(value: float) -> float:

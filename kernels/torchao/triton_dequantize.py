@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 
 from ...shapes.schemes.torchao import BLOCK
-from ..jit.call import Call, compile_calls
+from ..jit.call import KernelCall, compile_calls
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
 from .triton_casts import cast, dequantize_call
@@ -19,7 +19,7 @@ def prepare_dequantize(inputs: ProductInputs | LinearInputs) -> tuple[Callable[[
     return compile_calls(calls).run, activations, weight
 
 
-def dequantize_calls(inputs: ProductInputs | LinearInputs) -> tuple[list[Call], Tensors, torch.Tensor]:
+def dequantize_calls(inputs: ProductInputs | LinearInputs) -> tuple[list[KernelCall], Tensors, torch.Tensor]:
     """The launches of one call, the dense activations and the dense W [E,N,K]."""
     if isinstance(inputs, ProductInputs):
         a = torch.empty_like(inputs.a_dense)
@@ -42,7 +42,7 @@ def dequantize_calls(inputs: ProductInputs | LinearInputs) -> tuple[list[Call], 
     return calls, tuple(activations), weight
 
 
-def _round_trip(x: torch.Tensor, kind: str, inputs: LinearInputs) -> tuple[torch.Tensor, list[Call]]:
+def _round_trip(x: torch.Tensor, kind: str, inputs: LinearInputs) -> tuple[torch.Tensor, list[KernelCall]]:
     data, scale, quantize = cast(x, kind, inputs.fp8, inputs.device)
     dense = torch.empty(data.shape, dtype=x.dtype, device=x.device)
     group_rows = BLOCK if kind.startswith("weight") else 1

@@ -6,7 +6,7 @@ import torch
 
 from ...shapes.schemes.torchao import BLOCK, AoGroupedLinear, AoLinear
 from ..geometry import Tiling, padded
-from ..jit.call import Call
+from ..jit.call import KernelCall
 from ..jit.tiles import compiler_options
 from ..provider import Config
 from .groups import group_rows
@@ -24,7 +24,9 @@ _COMPARED = 4096
 """Pairs of a tile and an expert that one program of `tile_rows_kernel` compares."""
 
 
-def product_calls(inputs: ProductInputs, output: torch.Tensor, config: Config, per_expert: bool = False) -> list[Call]:
+def product_calls(
+    inputs: ProductInputs, output: torch.Tensor, config: Config, per_expert: bool = False
+) -> list[KernelCall]:
     """Y from quantized operands."""
     left, right = (inputs.a, inputs.a_scale), (inputs.b, inputs.b_scale)
     if inputs.by_column:
@@ -34,7 +36,7 @@ def product_calls(inputs: ProductInputs, output: torch.Tensor, config: Config, p
 
 def linear_calls(
     inputs: LinearInputs, outputs: tuple[torch.Tensor, ...], config: Config, per_expert: bool = False
-) -> list[Call]:
+) -> list[KernelCall]:
     """Casts and products: Y, and in a step dX and dW as well, each cast just before the product that needs it."""
     x, x_scale, cast_x = cast(inputs.x, "act-lhs", inputs.fp8, inputs.device)
     w, w_scale, cast_w = cast(inputs.w, "weight-transposed-rhs", inputs.fp8, inputs.device)
@@ -68,7 +70,7 @@ def _rows_calls(
     output: torch.Tensor,
     config: Config,
     per_expert: bool,
-) -> list[Call]:
+) -> list[KernelCall]:
     """Rows of `left` times the weights of their expert."""
     if len(inputs.ends) == 1 and not isinstance(inputs.scheme, AoGroupedLinear):
         return gemm_calls(left, right, output, config)
@@ -91,7 +93,7 @@ def gemm_calls(
     offs: torch.Tensor | None = None,
     ends: tuple[int, ...] = (),
     by_column: bool = False,
-) -> list[Call]:
+) -> list[KernelCall]:
     """left [M,K] times right [N,K] or [E,N,K]: `gemm_kernel`, or the persistent one; grouped when there are `offs`.
 
     ends  the values of `offs`, which the kernels find on the device
@@ -121,13 +123,13 @@ def gemm_calls(
         if wide:
             tiling = _tiling(config["BLOCK_M"], 2 * config["BLOCK_N"], ends or (m,), n, k)
         tiling = replace(tiling, workgroups=min(tiling.workgroups or 0, grid[0]))
-        gemm = Call(gemm_persistent_kernel, grid, arguments, constants | {"WIDE": wide}, options, tiling)
+        gemm = KernelCall(gemm_persistent_kernel, grid, arguments, constants | {"WIDE": wide}, options, tiling)
         if offs is None or where is None:
             return [gemm]
         return [_tile_rows_call(offs, where, config["BLOCK_M"], powers), gemm]
     arguments |= {"offs": offs}
     constants |= {"EXPERTS": powers, "WHOLE_K": k % BLOCK == 0}
-    return [Call(gemm_kernel, (programs, 1, 1), arguments, constants, compiler_options(config), tiling)]
+    return [KernelCall(gemm_kernel, (programs, 1, 1), arguments, constants, compiler_options(config), tiling)]
 
 
 def _tiling(block_m: int, block_n: int, ends: tuple[int, ...], n: int, k: int) -> Tiling:
@@ -137,13 +139,15 @@ def _tiling(block_m: int, block_n: int, ends: tuple[int, ...], n: int, k: int) -
     return Tiling(block_m, block_n, tiles * padded(k, BLOCK), BLOCK, workgroups=tiles)
 
 
-def _tile_rows_call(offs: torch.Tensor, where: torch.Tensor, block_m: int, experts: int) -> Call:
+def _tile_rows_call(offs: torch.Tensor, where: torch.Tensor, block_m: int, experts: int) -> KernelCall:
     """Write the rows and the expert of every tile to where[4,tiles]; `experts` is a power of two."""
     tiles = where.shape[1]
     block = max(1, _COMPARED // experts)
     arguments = {"offs": offs, "where": where, "E": offs.shape[0], "tiles": tiles}
     constants = {"BM": block_m, "EXPERTS": experts, "BLOCK": block}
-    return Call(tile_rows_kernel, (-(-tiles // block), 1, 1), arguments, constants, {"num_warps": 4, "num_stages": 1})
+    return KernelCall(
+        tile_rows_kernel, (-(-tiles // block), 1, 1), arguments, constants, {"num_warps": 4, "num_stages": 1}
+    )
 
 
 def wgrad_call(
@@ -155,7 +159,7 @@ def wgrad_call(
     first: int,
     experts: int,
     contracted: int,
-) -> Call:
+) -> KernelCall:
     """One launch of `grouped_wgrad_kernel` for `experts` experts from `first` on; left [N,M], right [K,M].
 
     contracted  rows of those experts
@@ -169,4 +173,4 @@ def wgrad_call(
     constants = {"BM": config["BLOCK_M"], "BN": config["BLOCK_N"], "GROUP_M": config["GROUP_M"]}
     tiles = -(-n // config["BLOCK_M"]) * -(-k // config["BLOCK_N"])
     tiling = Tiling(config["BLOCK_M"], config["BLOCK_N"], tiles * contracted)
-    return Call(grouped_wgrad_kernel, (tiles, experts, 1), arguments, constants, compiler_options(config), tiling)
+    return KernelCall(grouped_wgrad_kernel, (tiles, experts, 1), arguments, constants, compiler_options(config), tiling)

@@ -10,12 +10,12 @@ from ...shapes.device import Device
 from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Op, Pass, Problem
 from ...shapes.schemes.torchao import AoGemm, AoQuant, Torchao
-from ..jit.call import Call
+from ..jit.call import KernelCall
 from ..jit.provider import TritonProvider
 from ..jit.tiled_gemm import tiled_gemm_call
 from ..provider import Config, Role, Support
 from .blas import dense_operands
-from .inputs import QuantInputs
+from .inputs import QuantInputsAo
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
 from .support import LONGEST_ROW, fp8_support, other_op
@@ -51,7 +51,7 @@ class Quantize(_Triton):
         assert isinstance(scheme, AoQuant)
         return quantize_configs(LAYOUTS[scheme.kind][0], problem.M, problem.K, device)
 
-    def calls(self, inputs: QuantInputs, outputs: tuple[torch.Tensor, ...], config: Config) -> list[Call]:
+    def calls(self, inputs: QuantInputsAo, outputs: tuple[torch.Tensor, ...], config: Config) -> list[KernelCall]:
         """The quantizer of the layout."""
         data, scale = outputs
         return [quantize_call(inputs.x, inputs.scheme.kind, data, scale, config)]
@@ -82,21 +82,21 @@ class Products(_Triton):
 
     def calls(
         self, inputs: ProductInputs | LinearInputs, outputs: tuple[torch.Tensor, ...], config: Config
-    ) -> list[Call]:
+    ) -> list[KernelCall]:
         """Casts where the scheme has them inside, and products."""
         if isinstance(inputs, LinearInputs):
             return linear_calls(inputs, outputs, config, self.per_expert)
         return product_calls(inputs, outputs[0], config, self.per_expert)
 
 
-class Gemm(Products):
+class GemmAo(Products):
     """One dense product, or the three of a step."""
 
     name = "gemm_ao"
     op = Op.GEMM
 
 
-class Grouped(Products):
+class GroupedAo(Products):
     """All experts in one launch; which tiles belong to whom is found on the device."""
 
     name = "grouped_ao"
@@ -111,7 +111,7 @@ class Loop(Products):
     per_expert = True
 
 
-class StockTriton(_Triton):
+class StockTritonAo(_Triton):
     """The plain tiled Triton GEMM in the scheme's dtype, on operands that were dequantized beforehand."""
 
     name = "stock_triton_ao"
@@ -146,14 +146,14 @@ class StockTriton(_Triton):
 
     def calls(
         self, inputs: ProductInputs | LinearInputs, outputs: tuple[torch.Tensor, ...], config: Config
-    ) -> list[Call]:
+    ) -> list[KernelCall]:
         """The kernel, on weights that are dequantized here."""
         x, weight = dense_operands(inputs)
         return [tiled_gemm_call(x, weight[0], None, outputs[0], config)]
 
 
 QUANTIZE = Quantize()
-GEMM = Gemm()
-GROUPED = Grouped()
+GEMM = GemmAo()
+GROUPED = GroupedAo()
 LOOP = Loop()
-STOCK_TRITON = StockTriton()
+STOCK_TRITON = StockTritonAo()

@@ -19,7 +19,7 @@ from ...shapes.schemes.torchao import BLOCK, AoGemm, AoGrouped, AoGroupedLinear,
 from .. import needs
 from ..inputs import TORCH_DTYPES
 from ..provider import Config, Launch, Provider, Role, Support
-from .inputs import QuantInputs
+from .inputs import QuantInputsAo
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
 from .support import fp8_support
@@ -62,11 +62,11 @@ class Upstream(Provider[Torchao, Any]):
         """Both ways that its linear can multiply, its default first."""
         return [{"use_triton": False}, {"use_triton": True}] if isinstance(scheme, AoLinear) else ()
 
-    def prepare(self, inputs: QuantInputs | ProductInputs | LinearInputs, config: Config | None = None) -> Launch:
+    def prepare(self, inputs: QuantInputsAo | ProductInputs | LinearInputs, config: Config | None = None) -> Launch:
         """Import torchao, arrange its arguments, and call it once: its kernels tune themselves on the first call."""
         version = getattr(_module("torchao"), "__version__", "")
         chosen: dict[str, Any] = {}
-        if isinstance(inputs, QuantInputs):
+        if isinstance(inputs, QuantInputsAo):
             function, call = _quantizer(inputs)
         elif isinstance(inputs, ProductInputs):
             function, call = _gemm(inputs)
@@ -87,7 +87,7 @@ class Upstream(Provider[Torchao, Any]):
         return scheme.compulsory_bytes(problem) if isinstance(scheme, AoQuant | AoGemm) else None
 
 
-def _quantizer(inputs: QuantInputs) -> tuple[str, Call]:
+def _quantizer(inputs: QuantInputsAo) -> tuple[str, Call]:
     name = f"triton_fp8_blockwise_{inputs.scheme.kind.replace('-', '_').replace('_', '_quant_', 1)}"
     quantize = _attribute(f"{_TRAINING}.kernels", name)
     return name, lambda: tuple(quantize(inputs.x, block_size=BLOCK, dtype=inputs.fp8))

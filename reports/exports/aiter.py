@@ -12,7 +12,7 @@ from ...shapes.aiter import tuned_csv
 from ...shapes.errors import UsageError
 from ...shapes.problem import Op, Pass
 from ...shapes.suite import Cache
-from ...shapes.tuned import Choice, Key
+from ...shapes.tuned import Key, TunedConfiguration
 
 _OF_DEVICE = ("arch", "compute_units")
 
@@ -36,11 +36,11 @@ def content(analysis: Analysis) -> bytes:
             f"--aiter: its table has no column for the dtypes {', '.join(dtypes)}: "
             f"rooflens dispatch {run.id} --emit csv writes one"
         )
-    choices: dict[Key, Choice] = {}
+    choices: dict[Key, TunedConfiguration] = {}
     for row in cells.to_dict("records"):
         same = {name: row[name.rstrip("_")] for name in Key._fields if name not in _OF_DEVICE}
         key = Key(arch=run.device.arch, compute_units=run.device.compute_units or 0, **same)
         if key not in choices or row["time_s"] < choices[key].time_s:  # a GEMM of two models was measured twice
             config = json.loads(row["config"]) if row["config"] else {}
-            choices[key] = Choice(config, row["time_s"], None, 0, 0, row["source"], None)
+            choices[key] = TunedConfiguration(config, row["time_s"], None, 0, 0, row["source"], None)
     return tuned_csv(choices).encode("utf-8")

@@ -111,7 +111,7 @@ class Roof:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class CrossoverSpan:
     """A position on the x axis with its interval: a crossover. Any of the three may be None (unknown or open)."""
 
     label: str
@@ -159,7 +159,7 @@ class Chart:
     y: Axis
     series: tuple[Series, ...]
     roofs: tuple[Roof, ...] = ()
-    spans: tuple[Span, ...] = ()
+    spans: tuple[CrossoverSpan, ...] = ()
     corner: str = ""
     level: float | None = None
     alt: str = ""

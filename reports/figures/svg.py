@@ -9,7 +9,7 @@ from html import escape
 from itertools import groupby
 
 from .axes import FULL_HEIGHT
-from .chart import Anchor, Box, Chart, Draw, LegendEntry, Point, Remark, Series, Span
+from .chart import Anchor, Box, Chart, CrossoverSpan, Draw, LegendEntry, Point, Remark, Series
 from .frames import PANEL, SINGLE, Frame, frame, shortened
 from .labels import Label, ends, point_labels, roof_labels
 from .marks import COLOURS, colour_index, mark
@@ -219,7 +219,7 @@ def _polyline(points: Iterable[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
 
 
-def _span(chart: Chart, frame: Frame, span: Span) -> str:
+def _span(chart: Chart, frame: Frame, span: CrossoverSpan) -> str:
     top, bottom = frame.top, frame.height - frame.bottom
     left_end, right_end = frame.left, frame.width - frame.right
     style = f"s{colour_index(span.style)}"

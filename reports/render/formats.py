@@ -11,7 +11,7 @@ from .plain import as_ascii
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class OutputFormat:
     """A format: `module` of this package has `files(report, path, ascii_only) -> {path: bytes}`.
 
     `what` is the help of its option, `default` the name of the file that a run folder gets without any option. A
@@ -40,10 +40,12 @@ class Format:
 
 
 FORMATS = {
-    "html": Format("html", "Write the page here.", default="report.html", with_signs=True),
-    "markdown": Format("markdown", "Write the markdown here, and its figures beside it.", default="report.md"),
-    "job_summary": Format("job_summary", "Write the summary of a GitHub Actions job here: markdown without images."),
-    "text": Format("text", "Write plain text here; - is the terminal.", printable=True),
-    "json": Format("json_form", "Write all of it for programs; - is stdout.", printable=True),
+    "html": OutputFormat("html", "Write the page here.", default="report.html", with_signs=True),
+    "markdown": OutputFormat("markdown", "Write the markdown here, and its figures beside it.", default="report.md"),
+    "job_summary": OutputFormat(
+        "job_summary", "Write the summary of a GitHub Actions job here: markdown without images."
+    ),
+    "text": OutputFormat("text", "Write plain text here; - is the terminal.", printable=True),
+    "json": OutputFormat("json_form", "Write all of it for programs; - is stdout.", printable=True),
 }
 """Name of a format; its option of `rooflens report` is written with dashes."""

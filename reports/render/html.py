@@ -15,7 +15,7 @@ from markupsafe import Markup
 from ..figures import colours, figure_data, svg
 from ..figures.chart import Chart, Figure
 from ..model import OPEN_REMARKS, Block, Note, Report, Section, Table
-from .html_budget import LIMIT, RESERVE, Piece, left_out, sentence
+from .html_budget import LIMIT, RESERVE, PageBlock, left_out, sentence
 from .html_style import policy, script, stylesheet, template
 from .html_table import attributes, header_attributes, heat_class, is_heat, table_attributes
 from .visible import visible
@@ -56,9 +56,9 @@ class _Drawn:
     markup: Markup
     folded: bool
 
-    def budget(self) -> Piece:
+    def budget(self) -> PageBlock:
         detail = self.folded or (isinstance(self.block, Table | Figure) and self.block.detail)
-        return Piece(
+        return PageBlock(
             _title_of(self.block), len(self.markup.encode()), detail, droppable=isinstance(self.block, Table | Figure)
         )
 

@@ -19,7 +19,7 @@ MOST_TITLES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PageBlock:
     """One block of a page: its title, its bytes, and whether a reader can do without it."""
 
     title: str
@@ -28,7 +28,7 @@ class Piece:
     droppable: bool = True
 
 
-def left_out(pieces: Sequence[Piece], room: int) -> frozenset[int]:
+def left_out(pieces: Sequence[PageBlock], room: int) -> frozenset[int]:
     """Return the positions of the pieces that go, so that the others fit into `room` bytes.
 
     Details go before what is open, large ones before small ones; of those that are about alike (within a factor of

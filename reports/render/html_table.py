@@ -10,7 +10,7 @@ import re
 from markupsafe import Markup
 
 from ..figures import colours
-from ..model import Align, Cell, Column, Scale, Table, Tone
+from ..model import Align, Column, Scale, Table, TableCell, Tone
 
 TONE_CLASS = {Tone.UNDECIDED: "u", Tone.FAILED: "f", Tone.MISSING: "x", Tone.BEST: "b"}
 
@@ -59,7 +59,7 @@ def header_attributes(table: Table, index: int) -> Markup:
     return Markup(sort) + _class(_alignment(table.columns[index], index))
 
 
-def attributes(column: Column, cell: Cell, index: int = 0) -> Markup:
+def attributes(column: Column, cell: TableCell, index: int = 0) -> Markup:
     """Return the class attribute of a table cell in the column at `index`."""
     classes = _alignment(column, index)
     if column.align is Align.LEFT and len(cell.text) > WRAP_BEYOND:
@@ -100,7 +100,7 @@ def sort_kind(table: Table, index: int) -> str:
     return "n" if _shown_in_order(cells, values) else _ranks(values)
 
 
-def _number(cell: Cell) -> float | None:
+def _number(cell: TableCell) -> float | None:
     """Raw value of a cell, None for texts and unknowns."""
     value = cell.value
     if isinstance(value, str) or value is None or math.isnan(value):
@@ -108,7 +108,7 @@ def _number(cell: Cell) -> float | None:
     return float(value)
 
 
-def _shown_in_order(cells: list[Cell], values: list[float | None]) -> bool:
+def _shown_in_order(cells: list[TableCell], values: list[float | None]) -> bool:
     """True when the numbers that stand in the cells never contradict the order of the values behind them."""
     shown = [_shown(cell.text) for cell in cells]
     if any((value is None) != (read is None) for value, read in zip(values, shown, strict=True)):

@@ -13,8 +13,7 @@ from ..figures.chart import Data, Figure
 from ..model import (
     Block,
     Bullets,
-    Cell,
-    Code,
+    CodeBlock,
     Column,
     HowToRead,
     KeyNumber,
@@ -23,6 +22,7 @@ from ..model import (
     Report,
     Section,
     Table,
+    TableCell,
     Text,
     Value,
 )
@@ -82,7 +82,7 @@ def _block(report: Report, block: Block) -> dict[str, Any]:
         case Bullets():
             checked = {"checked": list(block.checked)} if block.checked else {}
             return {"kind": "list", "items": list(block.items), **checked}
-        case Code():
+        case CodeBlock():
             return {"kind": "code", "language": block.language, "text": block.text}
         case KeyNumbers():
             return {"kind": "key numbers", "items": [_key_number(report, item) for item in block.items]}
@@ -139,7 +139,7 @@ def _column(report: Report, column: Column) -> dict[str, Any]:
     return {"header": column.header, **unit, **_noted(report, column.note)}
 
 
-def _cell(report: Report, cell: Cell) -> dict[str, Any]:
+def _cell(report: Report, cell: TableCell) -> dict[str, Any]:
     tone = {"tone": cell.tone.value} if cell.tone else {}
     link = {"link": cell.link} if cell.link else {}
     return {"text": cell.text, "value": _number(cell.value), **link, **tone, **_noted(report, cell.note)}

@@ -34,7 +34,7 @@ _STYLED = re.compile("\x1b\\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """Cells as text, all rows as long as `names`; a text may be styled (`CSI ... m`).
 
     `right`: which columns are aligned to the right; None: those of numbers.
@@ -44,13 +44,13 @@ class Table:
     rows: list[list[str]]
     right: tuple[bool, ...] | None = None
 
-    def without(self, names: Collection[str]) -> "Table":
+    def without(self, names: Collection[str]) -> "TextTable":
         """Return the other columns."""
         return self.keeping([index for index, name in enumerate(self.names) if name not in names])
 
-    def keeping(self, kept: Sequence[int]) -> "Table":
+    def keeping(self, kept: Sequence[int]) -> "TextTable":
         """Return the columns with these numbers."""
-        return Table(
+        return TextTable(
             tuple(self.names[index] for index in kept),
             [[row[index] for index in kept] for row in self.rows],
             tuple(self.right[index] for index in kept) if self.right is not None else None,
@@ -72,7 +72,7 @@ class _Style:
 
 
 def lay_out(
-    table: Table, width: int, long: Sequence[str] = (), heading: Collection[str] = ()
+    table: TextTable, width: int, long: Sequence[str] = (), heading: Collection[str] = ()
 ) -> tuple[list[str], list[str]]:
     """Return the lines of the header and of the rows."""
     texts = tuple(name for name in long if name in table.names)
@@ -93,7 +93,7 @@ def lay_out(
 class _Layout:
     """A table in one style at one width."""
 
-    def __init__(self, table: Table, style: _Style, width: int) -> None:
+    def __init__(self, table: TextTable, style: _Style, width: int) -> None:
         self._table, self._style, self._width = table, style, width
         self._indent = INDENT if style.heading else ""
         self._inline = inline = table.without((*style.below, *style.heading))

@@ -10,14 +10,14 @@ from ..model import (
     Align,
     Block,
     Bullets,
-    Cell,
-    Code,
+    CodeBlock,
     Column,
     HowToRead,
     KeyNumbers,
     Note,
     Remarks,
     Table,
+    TableCell,
     Text,
     Tone,
 )
@@ -55,7 +55,7 @@ def written(block: Block, number: Number = lambda _: 99) -> str:
             return "".join(items[:OPEN_REMARKS]) + (f"\n{details(more(block), rest)}" if rest else "")
         case HowToRead():
             return details("How to read this", "".join(f"- {escape(item)}\n" for item in block.items))
-        case Code():
+        case CodeBlock():
             fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", block.text)), default=0))
             return f"{fence}{block.language}\n{block.text}\n{fence}\n"
         case KeyNumbers():
@@ -121,7 +121,7 @@ def _header(column: Column, number: Number) -> str:
     return f"{escape(column.header)}{unit}{_marker(column.note, number)}"
 
 
-def _cell(cell: Cell, number: Number) -> str:
+def _cell(cell: TableCell, number: Number) -> str:
     text = f"[{escape(cell.text)}]({quote(cell.link)})" if cell.link else escape(cell.text)
     return (f"**{text}**" if cell.tone is Tone.BEST and text else text) + _marker(cell.note, number)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..model import Block, Bullets, Code, HowToRead, KeyNumbers, Note, Remarks, Report, Section, Table, Text
+from ..model import Block, Bullets, CodeBlock, HowToRead, KeyNumbers, Note, Remarks, Report, Section, Table, Text
 from .markdown_blocks import escape, footnotes, written
 
 Place = tuple[str, int]
@@ -14,7 +14,7 @@ HEAD = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MarkdownPart:
     """A block, or a part of one, that fits: its text and the footnotes in it."""
 
     place: Place
@@ -27,7 +27,7 @@ class Piece:
 class Body:
     """Pieces of one further body, and how many characters they take."""
 
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[MarkdownPart] = field(default_factory=list)
     size: int = 0
 
 
@@ -57,7 +57,7 @@ def lines(body: Body) -> Iterator[str]:
                 yield from (*footnotes(notes), "")
 
 
-def _added(body: Body, piece: Piece) -> int:
+def _added(body: Body, piece: MarkdownPart) -> int:
     """Characters that a piece adds to a body, its newlines included."""
     is_new = not body.pieces or body.pieces[-1].heading != piece.heading
     known = {note for one in body.pieces if one.heading == piece.heading for note in one.notes}
@@ -65,7 +65,7 @@ def _added(body: Body, piece: Piece) -> int:
     return len(piece.text) + 1 + notes + (len(piece.heading) + 3 if is_new else 0)
 
 
-def _pieces(report: Report, places: set[Place], room: int) -> Iterator[Piece]:
+def _pieces(report: Report, places: set[Place], room: int) -> Iterator[MarkdownPart]:
     for heading, section in _headed(report.sections, ()):
         for index, block in enumerate(section.blocks):
             if (section.id, index) in places:
@@ -79,10 +79,10 @@ def _headed(sections: Sequence[Section], above: tuple[str, ...]) -> Iterator[tup
         yield from _headed(section.sections, path)
 
 
-def _fitting(report: Report, place: Place, heading: str, block: Block, room: int) -> Iterator[Piece]:
+def _fitting(report: Report, place: Place, heading: str, block: Block, room: int) -> Iterator[MarkdownPart]:
     """Yield the block whole, or halved until its parts fit; what cannot be halved is cut."""
     notes = report.notes_of(Section("", "", (block,)))
-    piece = Piece(place, heading, written(block, lambda text: report.notes[text].number), notes)
+    piece = MarkdownPart(place, heading, written(block, lambda text: report.notes[text].number), notes)
     if _added(Body(), piece) <= room:
         yield piece
         return
@@ -117,7 +117,7 @@ def _halved(block: Block) -> tuple[Block, Block] | None:
         case KeyNumbers() if len(block.items) > 1:
             middle = len(block.items) // 2
             return KeyNumbers(block.items[:middle]), KeyNumbers(block.items[middle:])
-        case Code() if "\n" in block.text:
+        case CodeBlock() if "\n" in block.text:
             own = block.text.split("\n")
             middle = len(own) // 2
             return (

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 from ..figures.chart import Chart, Figure
 from ..formatting import DIVIDE, MINUS, TIMES
-from ..model import Code, Report
+from ..model import CodeBlock, Report
 
 _Any = TypeVar("_Any")
 
@@ -47,7 +47,7 @@ def as_ascii(report: Report) -> Report:
 
 
 def _plain(value: _Any) -> _Any:
-    if isinstance(value, Enum | Code | Chart):
+    if isinstance(value, Enum | CodeBlock | Chart):
         return value
     if isinstance(value, str):
         return cast(_Any, to_ascii(value))

@@ -44,7 +44,7 @@ def _table(table: Table, width: int, bold: Bold) -> Iterator[str]:
     how = table.layout
     names = tuple(column.header for column in table.columns)
     right = tuple(column.align is Align.RIGHT for column in table.columns)
-    whole = layout.Table(names, [[cell.text for cell in row] for row in table.rows], right)
+    whole = layout.TextTable(names, [[cell.text for cell in row] for row in table.rows], right)
     stated, gone = [], []
     for name, cells in zip(names, whole.columns(), strict=True):
         values = set(cells)

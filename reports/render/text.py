@@ -14,8 +14,7 @@ from ..model import (
     Align,
     Block,
     Bullets,
-    Cell,
-    Code,
+    CodeBlock,
     Column,
     HowToRead,
     KeyNumbers,
@@ -24,6 +23,7 @@ from ..model import (
     Scale,
     Section,
     Table,
+    TableCell,
     Text,
     Tone,
 )
@@ -70,7 +70,7 @@ def render_digest(report: Report, width: int = DIGEST_WIDTH) -> str:
     Its numbers are those of the report, because its blocks are.
     """
     blocks = [block for part in report.walk() for block in part.blocks]
-    if own := [block.text for block in blocks if isinstance(block, Code) and block.digest]:
+    if own := [block.text for block in blocks if isinstance(block, CodeBlock) and block.digest]:
         return "\n\n".join(own) + "\n"
     lines = [*_wrapped(report.title, width), ""]
     for block in [block for block in blocks if isinstance(block, KeyNumbers)][:1]:
@@ -145,7 +145,7 @@ def _block(block: Block, width: int, paint: Paint, mark: Callable[[str], str]) -
         case HowToRead():
             yield "How to read this:"
             yield from (line for item in block.items for line in _hanging("- ", item, width))
-        case Code():
+        case CodeBlock():
             yield from (f"    {visible(line)}" for line in block.text.split("\n"))
         case KeyNumbers():
             for item in block.items:
@@ -175,7 +175,7 @@ def _table(table: Table, width: int, paint: Paint, mark: Callable[[str], str]) -
     ]
     right = tuple(column.align is Align.RIGHT for column in table.columns)
     rows = [list(row) for row in zip(*columns, strict=True)] if table.rows else []
-    whole = layout.Table(names, rows, right)
+    whole = layout.TextTable(names, rows, right)
     for number, part in enumerate(_parts(whole, table.stub, width)):
         if number:
             yield ""
@@ -197,7 +197,7 @@ def _name(column: Column, mark: Callable[[str], str]) -> str:
     return _flat(f"{column.header}{unit}{mark(column.note)}")
 
 
-def _shown(column: Column, cell: Cell, mark: str, room: int, paint: Paint) -> str:
+def _shown(column: Column, cell: TableCell, mark: str, room: int, paint: Paint) -> str:
     """Text of a cell with its mark; numbers keep their places below each other whether or not they have one."""
     text = _flat(cell.text)
     if style := _style(column, cell):
@@ -205,7 +205,7 @@ def _shown(column: Column, cell: Cell, mark: str, room: int, paint: Paint) -> st
     return f"{text}{mark:<{room}}" if column.align is Align.RIGHT else f"{text}{mark}"
 
 
-def _style(column: Column, cell: Cell) -> str:
+def _style(column: Column, cell: TableCell) -> str:
     if cell.tone is Tone.FAILED:
         return "failed"
     if cell.tone is Tone.UNDECIDED:
@@ -215,7 +215,7 @@ def _style(column: Column, cell: Cell) -> str:
     return "best" if cell.tone is Tone.BEST else ""
 
 
-def _long(table: layout.Table) -> list[str]:
+def _long(table: layout.TextTable) -> list[str]:
     """Columns of text to wrap, the longest first; the first column names its row and stays on its line."""
     lengths = {
         name: max(map(layout.shown_len, cells), default=0)
@@ -225,7 +225,7 @@ def _long(table: layout.Table) -> list[str]:
     return sorted((name for name, length in lengths.items() if length > LONG), key=lambda name: -lengths[name])
 
 
-def _parts(table: layout.Table, stub: int, width: int) -> Iterator[layout.Table]:
+def _parts(table: layout.TextTable, stub: int, width: int) -> Iterator[layout.TextTable]:
     """Split a table that is too wide into tables of its first columns and, evenly, some of the others."""
     long = _long(table)
     header, lines = layout.lay_out(table, width, long)
@@ -247,7 +247,7 @@ def _parts(table: layout.Table, stub: int, width: int) -> Iterator[layout.Table]
         yield table.keeping([*heads, *group])
 
 
-def _heads(table: layout.Table, stub: int, needed: Sequence[int], width: int) -> int:
+def _heads(table: layout.TextTable, stub: int, needed: Sequence[int], width: int) -> int:
     """Count the first columns that each part repeats: `stub`, or as many as tell its rows apart, in half the width."""
     for count in range(stub, len(needed)):
         if sum(needed[:count]) > width / 2:

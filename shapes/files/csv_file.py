@@ -24,7 +24,7 @@ RESTORE = "restore the file from a copy"
 CORRECT = "correct the file"
 
 
-class Row(NamedTuple):
+class CsvRow(NamedTuple):
     """One row below the header: the line, counted from 1, at which it starts, and its fields by column."""
 
     line: int
@@ -112,7 +112,7 @@ def rows(
     known: Sequence[str] = (),
     *,
     way_out: str = CORRECT,
-) -> Iterator[Row]:
+) -> Iterator[CsvRow]:
     """Yield the rows below the header; empty lines are skipped. Text that is no CSV raises as in `records`.
 
     Raises UsageError as well for a header that lacks one of the `needed` columns, has one twice, or has one that is not
@@ -130,7 +130,7 @@ def rows(
         if fields and len(fields) != len(header):
             raise UsageError(f"{where} line {line}: {len(fields)} fields instead of {len(header)}; {way_out}")
         if fields:
-            yield Row(line, dict(zip(header, fields, strict=True)))
+            yield CsvRow(line, dict(zip(header, fields, strict=True)))
 
 
 def split(lines: Iterable[str], delimiter: str) -> list[list[str]]:

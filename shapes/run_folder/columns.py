@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class ColumnType(StrEnum):
     """How a column is written to CSV and read back."""
 
     TEXT = "text"
@@ -27,14 +27,14 @@ class Better(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ColumnSchema:
     """One column: its name is its machine name everywhere; `required` columns are never empty.
 
     `absent` is what a file has in every row that was written before there was this column; None: it is unknown.
     """
 
     name: str
-    kind: Kind
+    kind: ColumnType
     description: str
     unit: str = ""
     better: Better = Better.NEITHER
@@ -43,12 +43,12 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableSchema:
     """One CSV file of a run folder; `former` columns are in files of earlier versions and are not read."""
 
     name: str
     description: str
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnSchema, ...]
     former: tuple[str, ...] = ()
 
     @property
@@ -61,33 +61,33 @@ class Table:
         """Column names in file order."""
         return tuple(column.name for column in self.columns)
 
-    def __getitem__(self, name: str) -> Column:
+    def __getitem__(self, name: str) -> ColumnSchema:
         for column in self.columns:
             if column.name == name:
                 return column
         if name in self.former:
-            return Column(name, Kind.TEXT, "of an earlier version")
+            return ColumnSchema(name, ColumnType.TEXT, "of an earlier version")
         raise KeyError(name)
 
 
-def _text(name: str, description: str, required: bool = False) -> Column:
-    return Column(name, Kind.TEXT, description, required=required)
+def _text(name: str, description: str, required: bool = False) -> ColumnSchema:
+    return ColumnSchema(name, ColumnType.TEXT, description, required=required)
 
 
-def _int(name: str, description: str, unit: str = "", required: bool = False) -> Column:
-    return Column(name, Kind.INT, description, unit, required=required)
+def _int(name: str, description: str, unit: str = "", required: bool = False) -> ColumnSchema:
+    return ColumnSchema(name, ColumnType.INT, description, unit, required=required)
 
 
-def _float(name: str, description: str, unit: str = "", better: Better = Better.NEITHER) -> Column:
-    return Column(name, Kind.FLOAT, description, unit, better)
+def _float(name: str, description: str, unit: str = "", better: Better = Better.NEITHER) -> ColumnSchema:
+    return ColumnSchema(name, ColumnType.FLOAT, description, unit, better)
 
 
 CELL_ID = _text("cell_id", "content hash of problem, scheme, provider, its source, cache, device and protocol", True)
 
 SIZES = (
     _int("B", "batch of independent GEMMs", required=True),
-    Column("E", Kind.INT, "groups or experts, each with its own weight", required=True, absent=1),
-    Column("top_k", Kind.INT, "experts that each token is routed to", required=True, absent=1),
+    ColumnSchema("E", ColumnType.INT, "groups or experts, each with its own weight", required=True, absent=1),
+    ColumnSchema("top_k", ColumnType.INT, "experts that each token is routed to", required=True, absent=1),
     _int("M", "rows of the activations: of one batch entry, of all groups together, or tokens", required=True),
     _int("N", "output features; 1 of a quantization", required=True),
     _int("K", "input features, the contracted dimension; the row length of a quantization", required=True),
@@ -107,9 +107,9 @@ GEOMETRY = (
         "workgroups of it that one SM or CU (gfx11, gfx12: pair of CUs, as HIP counts them) holds at once, by "
         "registers, shared memory and threads",
     ),
-    Column(
+    ColumnSchema(
         "issued_flops",
-        Kind.INT,
+        ColumnType.INT,
         "FLOPs handed to the matrix units: useful ones with M, N and K padded to whole tiles; empty for kernels on "
         "vector units",
         "FLOP",
@@ -149,7 +149,7 @@ GEOMETRY = (
 )
 """How a launch divides its work: of the main kernel, the one that multiplies (or the only one)."""
 
-CELLS = Table(
+CELLS = TableSchema(
     "cells",
     "one row per finished (cell, round): the commit record, written after its samples",
     (
@@ -182,9 +182,9 @@ CELLS = Table(
             "launches_per_sample",
             "launches that one sample is the mean of: many in a graph, or for a coarse clock",
         ),
-        Column(
+        ColumnSchema(
             "blocked",
-            Kind.BOOL,
+            ColumnType.BOOL,
             "event, profiler: launches were queued behind a blocker, no host latency is in them",
         ),
         _text("cache_level", "warm: the level that the working set fits in (l2, llc or dram); cold: dram"),
@@ -201,11 +201,11 @@ CELLS = Table(
         _float("relative_error", "norm(out - ref) / norm(ref)", "", Better.LOWER),
         _float("cosine", "cosine between output and reference", "", Better.HIGHER),
         _float("max_abs_error", "largest absolute difference to the reference", "", Better.LOWER),
-        Column("config", Kind.JSON, "configuration that ran (tile sizes, warps, threads, ...)"),
+        ColumnSchema("config", ColumnType.JSON, "configuration that ran (tile sizes, warps, threads, ...)"),
         _text("tuning", "where the configuration comes from: default, pinned (a stored table) or cold (searched anew)"),
         _int("candidates", "configurations that the search tried; empty without a search"),
         _float("tuning_s", "wall time of the search; never part of a sample", "s"),
-        Column("kernels", Kind.JSON, "names of the kernels that one launch runs"),
+        ColumnSchema("kernels", ColumnType.JSON, "names of the kernels that one launch runs"),
         _text("dispatched", "which of its kernels a provider with a dispatch rule of its own chose"),
         _text("artifact", "hash of the compiled code, where there is one"),
         _text("source", "hash of the provider's source files", True),
@@ -221,23 +221,29 @@ CELLS = Table(
     ),
 )
 
-SAMPLES = Table(
+SAMPLES = TableSchema(
     "samples",
     "every raw timing, in the order it was taken; nothing is dropped, what does not count says why",
     (
         CELL_ID,
         _int("round", "measurement round", required=True),
         _int("index", "order within the round", required=True),
-        Column("time_s", Kind.FLOAT, "duration of one launch by the cell's timer", "s", Better.LOWER, True),
-        Column("host_time_s", Kind.FLOAT, "wall time of launch and synchronize, where a device timer was used", "s"),
-        Column("event_time_s", Kind.FLOAT, "profiler: time between device events around the same launch", "s"),
-        Column("kernels_s", Kind.FLOAT, "profiler: summed durations of the launch's kernels, without gaps", "s"),
+        ColumnSchema("time_s", ColumnType.FLOAT, "duration of one launch by the cell's timer", "s", Better.LOWER, True),
+        ColumnSchema(
+            "host_time_s", ColumnType.FLOAT, "wall time of launch and synchronize, where a device timer was used", "s"
+        ),
+        ColumnSchema(
+            "event_time_s", ColumnType.FLOAT, "profiler: time between device events around the same launch", "s"
+        ),
+        ColumnSchema(
+            "kernels_s", ColumnType.FLOAT, "profiler: summed durations of the launch's kernels, without gaps", "s"
+        ),
         _text("discarded", "why this sample does not count; empty when it does"),
     ),
     former=("span_s",),
 )
 
-TELEMETRY = Table(
+TELEMETRY = TableSchema(
     "telemetry",
     "what the device reported during each batch of samples; unknown is empty",
     (
@@ -255,18 +261,18 @@ TELEMETRY = Table(
     ),
 )
 
-CANARY = Table(
+CANARY = TableSchema(
     "canary",
     "a frozen GEMM and a frozen copy, at the start, about every minute and at the end: drift of the device itself",
     (
         _text("at", "UTC time", True),
         _int("process", "number of the worker process that measured it", required=True),
-        Column("gemm_s", Kind.FLOAT, "median time of the GEMM", "s", Better.LOWER, True),
-        Column("copy_s", Kind.FLOAT, "median time of the copy", "s", Better.LOWER, True),
+        ColumnSchema("gemm_s", ColumnType.FLOAT, "median time of the GEMM", "s", Better.LOWER, True),
+        ColumnSchema("copy_s", ColumnType.FLOAT, "median time of the copy", "s", Better.LOWER, True),
     ),
 )
 
-TUNING = Table(
+TUNING = TableSchema(
     "tuning",
     "every candidate of every search: the tuned table, with what it cost and how near the runners-up came",
     (
@@ -282,7 +288,7 @@ TUNING = Table(
         _text("scheme", "storage of the operands", True),
         _text("provider", "the implementation that was tuned", True),
         _text("cache", "cold or warm", True),
-        Column("config", Kind.JSON, "the configuration that was tried"),
+        ColumnSchema("config", ColumnType.JSON, "the configuration that was tried"),
         _text("verdict", "passed, or why this configuration has no time", True),
         _text("reason", "what failed"),
         _float("time_s", "median time of one launch", "s", Better.LOWER),
@@ -297,15 +303,15 @@ TUNING = Table(
             "",
             Better.LOWER,
         ),
-        Column("winner", Kind.BOOL, "the configuration that the search chose", required=True),
-        Column("near_tie", Kind.BOOL, "not the winner, but not proven slower than it", required=True),
+        ColumnSchema("winner", ColumnType.BOOL, "the configuration that the search chose", required=True),
+        ColumnSchema("near_tie", ColumnType.BOOL, "not the winner, but not proven slower than it", required=True),
         _int("candidates", "rows of this search: its configurations, or one that says why none", required=True),
         _float("search_s", "wall time of the whole search", "s"),
         _text("source", "hash of the provider's source files", True),
     ),
 )
 
-CEILINGS = Table(
+CEILINGS = TableSchema(
     "ceilings",
     "limits of this device, measured beside the cells or taken from its published specification",
     (
@@ -321,7 +327,9 @@ CEILINGS = Table(
             "empty or tile, with its cache; clock: boost",
         ),
         _text("dtype", "peak: activation type"),
-        Column("value", Kind.FLOAT, "byte/s (bytes read plus written), FLOP/s, op/s, seconds or Hz", required=True),
+        ColumnSchema(
+            "value", ColumnType.FLOAT, "byte/s (bytes read plus written), FLOP/s, op/s, seconds or Hz", required=True
+        ),
         _text("unit", "unit of value: byte/s, FLOP/s, op/s, s or Hz", True),
         _text("kind", "measured; spec: published; derived: computed from figures of the device, source says how", True),
         _text("source", "how it was measured, or the document it comes from", True),

@@ -1,6 +1,6 @@
 """Columns that no run folder stores: what `analysis` computes of each cell, one row per cell."""
 
-from .columns import Better, Column, Kind, Table
+from .columns import Better, ColumnSchema, ColumnType, TableSchema
 
 _SECONDS = {
     "time_low_s": "lower end of the 95 % interval of time_s, with half a step of a coarse timer; empty with one round",
@@ -70,17 +70,19 @@ _TEXTS = {
     "launch_ceiling": "the launch floor that was used, with kind and source",
 }
 
-COMPUTED = Table(
+COMPUTED = TableSchema(
     "computed",
     "computed of each cell beside its stored columns, when a run is read; `rooflens roofline --json` lists them",
     (
-        Column("rounds", Kind.INT, "finished rounds"),
-        Column("time_s", Kind.FLOAT, "time of one launch: geometric mean of the rounds' medians", "s", Better.LOWER),
-        *(Column(name, Kind.FLOAT, description, "s") for name, description in _SECONDS.items()),
-        *(Column(name, Kind.FLOAT, text, unit, Better.HIGHER) for name, (text, unit) in _RATES.items()),
-        *(Column(name, Kind.FLOAT, text, unit) for name, (text, unit) in _FACTORS.items()),
-        *(Column(name, Kind.BOOL, description) for name, description in _FLAGS.items()),
-        *(Column(name, Kind.TEXT, description) for name, description in _TEXTS.items()),
+        ColumnSchema("rounds", ColumnType.INT, "finished rounds"),
+        ColumnSchema(
+            "time_s", ColumnType.FLOAT, "time of one launch: geometric mean of the rounds' medians", "s", Better.LOWER
+        ),
+        *(ColumnSchema(name, ColumnType.FLOAT, description, "s") for name, description in _SECONDS.items()),
+        *(ColumnSchema(name, ColumnType.FLOAT, text, unit, Better.HIGHER) for name, (text, unit) in _RATES.items()),
+        *(ColumnSchema(name, ColumnType.FLOAT, text, unit) for name, (text, unit) in _FACTORS.items()),
+        *(ColumnSchema(name, ColumnType.BOOL, description) for name, description in _FLAGS.items()),
+        *(ColumnSchema(name, ColumnType.TEXT, description) for name, description in _TEXTS.items()),
     ),
 )
 """A cell that has not passed has no time and no bound class. An empty value is unknown."""

@@ -1,6 +1,6 @@
 """The schema of isa.csv, what the compiler made of each kernel; the tables of a run folder are in `columns`."""
 
-from .columns import SIZES, Better, Column, Kind, Table, _float, _int, _text
+from .columns import SIZES, Better, ColumnSchema, ColumnType, TableSchema, _float, _int, _text
 
 _ISA_COUNTS = (
     ("instructions", "instructions; two that are issued as one count once"),
@@ -31,7 +31,7 @@ _ISA_COUNTS = (
     ("other", "hints, padding and reads of special registers"),
 )
 
-ISA = Table(
+ISA = TableSchema(
     "isa",
     "what the compiler made of each kernel: one row per architecture, provider, configuration and specialization",
     (
@@ -45,15 +45,15 @@ ISA = Table(
         _int(
             "problems", "problems of the suite that this binary serves; its sizes are those of the first", required=True
         ),
-        Column("config", Kind.JSON, "configuration that was compiled"),
-        Column("default", Kind.BOOL, "it is the provider's default for that problem", required=True),
+        ColumnSchema("config", ColumnType.JSON, "configuration that was compiled"),
+        ColumnSchema("default", ColumnType.BOOL, "it is the provider's default for that problem", required=True),
         _text("kernel", "name of the kernel; empty when there is none"),
         _text("part", "part of the launch that it computes, where one kernel serves several"),
         _text("verdict", "passed, unsupported, compile_error, timeout, crashed or runtime_error", True),
         _text("reason", "why it is not passed, or what the compiler complained of without giving up"),
-        Column(
+        ColumnSchema(
             "specialization",
-            Kind.JSON,
+            ColumnType.JSON,
             "what the compiler knew of each argument: its type, :16 for a multiple of 16, :2GiB for less than that",
         ),
         _int("vgprs", "vector registers per lane, without accumulation registers"),
@@ -61,12 +61,18 @@ ISA = Table(
         _int("sgprs", "scalar registers per wave (AMD)"),
         _int("spilled_vgprs", "vector registers that the compiler moved to memory (AMD)"),
         _int("spilled_sgprs", "scalar registers that it moved to memory or into lanes of vector registers (AMD)"),
-        Column("scratch_bytes", Kind.INT, "scratch memory per lane: spilled registers and stack", "byte", Better.LOWER),
-        Column("shared_bytes", Kind.INT, "shared memory (LDS) per program", "byte"),
+        ColumnSchema(
+            "scratch_bytes",
+            ColumnType.INT,
+            "scratch memory per lane: spilled registers and stack",
+            "byte",
+            Better.LOWER,
+        ),
+        ColumnSchema("shared_bytes", ColumnType.INT, "shared memory (LDS) per program", "byte"),
         _int("warps", "warps (waves) per program"),
-        Column(
+        ColumnSchema(
             "occupancy",
-            Kind.FLOAT,
+            ColumnType.FLOAT,
             "resident waves per SIMD (AMD) or warps per SM (NVIDIA), by registers, shared memory and slots",
             "",
             Better.HIGHER,

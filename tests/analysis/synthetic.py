@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, Kind, Table
+from rooflens.shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, ColumnType, TableSchema
 from rooflens.shapes.scheme import DType, Scheme
 from rooflens.shapes.schemes import parse_scheme
 
@@ -327,7 +327,7 @@ def ceiling_rows(machine: Machine) -> list[dict[str, Any]]:
     return [dict(zip(CEILINGS.names, row, strict=True)) for row in [*measured, *spec]]
 
 
-def write_table(folder: Path, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+def write_table(folder: Path, table: TableSchema, rows: Sequence[dict[str, Any]]) -> None:
     """Write rows (None: empty) as the store does: header, comma, quotes where needed, one newline per row."""
     kinds = {column.name: column.kind for column in table.columns}
     with (folder / table.file).open("w", encoding="utf-8", newline="") as file:
@@ -338,14 +338,14 @@ def write_table(folder: Path, table: Table, rows: Sequence[dict[str, Any]]) -> N
             writer.writerow([_field(kind, row.get(name)) for name, kind in kinds.items()])
 
 
-def _field(kind: Kind, value: Any) -> str:
+def _field(kind: ColumnType, value: Any) -> str:
     if value is None:
         return ""
-    if kind is Kind.JSON:
+    if kind is ColumnType.JSON:
         return json.dumps(value, sort_keys=True)
-    if kind is Kind.BOOL:
+    if kind is ColumnType.BOOL:
         return "true" if value else "false"
-    return repr(value) if kind is Kind.FLOAT else str(value)
+    return repr(value) if kind is ColumnType.FLOAT else str(value)
 
 
 def _commit_row(

@@ -93,7 +93,7 @@ def test_the_transposed_epilogue_turns_short_stores_into_wide_ones(place):
 def test_the_same_call_writes_the_same_bytes_without_compiling(place, capsys, monkeypatch):
     from rooflens.kernels.isa import compile_all
 
-    monkeypatch.setattr(compile_all, "Compiler", None)
+    monkeypatch.setattr(compile_all, "AotCompiler", None)
     again = place.folder / "again.csv"
     assert call(*place.command, "-o", again) == 0
     assert again.read_bytes() == place.table.read_bytes()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rooflens.cli.listing.columns_page import columns_page
 from rooflens.cli.main import main
-from rooflens.shapes.run_folder.columns import TABLES, Column, Kind, Table
+from rooflens.shapes.run_folder.columns import TABLES, ColumnSchema, ColumnType, TableSchema
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -141,7 +141,7 @@ def test_columns_in_three_forms(listed, capsys):
 
 
 def test_columns_page_marks_required_columns_and_escapes_bars():
-    table = Table("t", "one row per thing", (Column("a", Kind.INT, "x | y", "byte", required=True),))
+    table = TableSchema("t", "one row per thing", (ColumnSchema("a", ColumnType.INT, "x | y", "byte", required=True),))
     page = columns_page([table])
     assert "## `t.csv`\n\nOne row per thing.\n" in page
     assert "| `a` \\* | int | byte |  | x \\| y |" in page

@@ -11,7 +11,7 @@ import termios
 
 import pytest
 from rooflens.cli.shared.tables import print_table
-from rooflens.reports.render.layout import Table, lay_out
+from rooflens.reports.render.layout import TextTable, lay_out
 
 NAMES = ("shape", "provider", "verified time", "remark")
 ROWS = [
@@ -27,7 +27,7 @@ ROWS = [
 
 
 def shown(width, rows=ROWS, long=("remark",), heading=("shape",)):
-    header, body = lay_out(Table(NAMES, [list(row) for row in rows]), width, long, heading)
+    header, body = lay_out(TextTable(NAMES, [list(row) for row in rows]), width, long, heading)
     return [*header, *body]
 
 
@@ -98,13 +98,13 @@ def test_each_line_is_as_wide_as_it_may_be():
 
 
 def test_of_several_long_texts_the_first_leaves_its_row_first():
-    wide = Table(("a", "b", "c"), [["x", "b" * 20, "c" * 30]])
+    wide = TextTable(("a", "b", "c"), [["x", "b" * 20, "c" * 30]])
     assert lay_out(wide, 40, ("c", "b")) == (["a  b", "    c"], [f"x  {'b' * 20}", f"    {'c' * 30}"])
     assert lay_out(wide, 40, ("b", "c")) == (["a  c", "    b"], [f"x  {'c' * 30}", f"    {'b' * 20}"])
 
 
 def test_several_long_texts_are_named_under_their_row():
-    header, body = lay_out(Table(("a", "b", "c"), [["x", "long " * 8 + ".", "text " * 8 + "."]]), 38, ("b", "c"))
+    header, body = lay_out(TextTable(("a", "b", "c"), [["x", "long " * 8 + ".", "text " * 8 + "."]]), 38, ("b", "c"))
     assert header == ["a"]
     assert body == [
         "x",
@@ -177,7 +177,7 @@ def test_numbers_are_aligned_to_the_right(cells, right):
             "9" if right else "",
         ],
     ]
-    _, body = lay_out(Table(("a header",), rows), 80)
+    _, body = lay_out(TextTable(("a header",), rows), 80)
     assert all(line == line.rjust(8) for line in body if line.strip()) is right or not any(cells)
 
 

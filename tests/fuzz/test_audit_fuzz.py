@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooflens.analysis.audit.audit import audit
-from rooflens.analysis.audit.reading.assumptions import Setting, find_device
+from rooflens.analysis.audit.reading.assumptions import Assumptions, find_device
 from rooflens.analysis.audit.reading.document import read_document
 from rooflens.cli.main import main
 from rooflens.shapes.errors import QUOTED, UsageError
@@ -102,7 +102,7 @@ def test_findings_quote_little(part):
             documents = [read_document(text.encode(), "text.md")]
         except UsageError:
             continue
-        for finding in audit(documents, Setting(find_device("MI300X"))).findings:
+        for finding in audit(documents, Assumptions(find_device("MI300X"))).findings:
             for told in (finding.message, finding.row):
                 assert all(len(quoted) <= QUOTED for quoted in re.findall(r"\w*(?:kernel)+\w*", told)), told
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rooflens.kernels import aot
 from rooflens.kernels.isa import aot_child, aot_compiler, binary
-from rooflens.kernels.isa.compile_all import Cache
+from rooflens.kernels.isa.compile_all import BuildCache
 
 HERE = Path(__file__).parent
 
@@ -88,8 +88,8 @@ class Builder:
         reader = hashlib.sha256(
             b"".join(Path(module.__file__).read_bytes() for module in (aot, aot_child, aot_compiler, binary))
         )
-        self._cache = Cache(cache / reader.hexdigest()[:16])
-        self._compiler = aot_compiler.Compiler(scratch)
+        self._cache = BuildCache(cache / reader.hexdigest()[:16])
+        self._compiler = aot_compiler.AotCompiler(scratch)
 
     def build(self, arch, request):
         with pytest.MonkeyPatch.context() as patch:  # here and in the child: kernels of the tests themselves

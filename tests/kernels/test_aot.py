@@ -7,7 +7,7 @@ import torch
 from rooflens.kernels import aot
 from rooflens.kernels.fourbit.triton.dequantize import dequantize_4bit_kernel
 from rooflens.kernels.fourbit.triton.simt import simt_4bit_kernel
-from rooflens.kernels.isa.aot_compiler import Compiler
+from rooflens.kernels.isa.aot_compiler import AotCompiler
 from rooflens.kernels.jit.tiled_gemm import tiled_gemm_kernel
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.verdict import Verdict
@@ -91,7 +91,7 @@ def request(kernel, **constants):
 
 def test_a_child_that_aborts_costs_one_request(probes, tmp_path):
     requests = [request("loop_kernel"), request("aborting_kernel"), request("mistake_kernel"), request("loop_kernel")]
-    with Compiler(tmp_path) as compiler:
+    with AotCompiler(tmp_path) as compiler:
         builds = [compiler.build("sm90", one) for one in requests]
     assert [build.verdict for build in builds] == [
         Verdict.PASSED,
@@ -109,7 +109,7 @@ def test_a_child_that_aborts_costs_one_request(probes, tmp_path):
 
 def test_a_child_that_hangs_is_given_up(probes, tmp_path, monkeypatch):
     monkeypatch.setenv("TRITON_PROBES_SLEEP", "1")
-    with Compiler(tmp_path, timeout_s=6) as compiler:
+    with AotCompiler(tmp_path, timeout_s=6) as compiler:
         build = compiler.build("gfx942", request("loop_kernel"))
     assert build.verdict is Verdict.TIMEOUT
     assert "6 s" in build.reason

@@ -9,7 +9,7 @@ from rooflens.analysis.comparison.effects import Order, Versions, measure_effect
 from rooflens.analysis.comparison.result import SUM, SUMMED, Result, Side
 from rooflens.analysis.comparison.unverified import as_unverified, rank_unverified
 from rooflens.reports.build import build_comparison
-from rooflens.reports.model import Code
+from rooflens.reports.model import CodeBlock
 from rooflens.shapes import shapeset
 
 from ..analysis.compared import versions
@@ -92,7 +92,7 @@ def gain(share):
 
 
 def codes(report):
-    return [block for part in report.walk() for block in part.blocks if isinstance(block, Code)]
+    return [block for part in report.walk() for block in part.blocks if isinstance(block, CodeBlock)]
 
 
 def digest_of(report):

@@ -4,12 +4,11 @@ import math
 
 from rooflens.reports import formatting as fmt
 from rooflens.reports.figures.axes import decade_axis, m_axis
-from rooflens.reports.figures.chart import Chart, Figure, LegendEntry, Point, Roof, Series, Span
+from rooflens.reports.figures.chart import Chart, CrossoverSpan, Figure, LegendEntry, Point, Roof, Series
 from rooflens.reports.model import (
     Align,
     Bullets,
-    Cell,
-    Code,
+    CodeBlock,
     Column,
     KeyNumber,
     KeyNumbers,
@@ -18,6 +17,7 @@ from rooflens.reports.model import (
     Section,
     Share,
     Table,
+    TableCell,
     Text,
     Tone,
 )
@@ -26,8 +26,8 @@ OOM = "out of memory: 3 GiB asked, 1 GiB free"
 TIE = "the interval includes 1"
 
 
-def ratio_cell(value: float, **more: object) -> Cell:
-    return Cell(fmt.ratio(value), value, math.log2(value), **more)  # type: ignore[arg-type]
+def ratio_cell(value: float, **more: object) -> TableCell:
+    return TableCell(fmt.ratio(value), value, math.log2(value), **more)  # type: ignore[arg-type]
 
 
 def grid(table_id: str = "grid", detail: bool = False) -> Table:
@@ -37,9 +37,9 @@ def grid(table_id: str = "grid", detail: bool = False) -> Table:
         Column("M=8", scale=Scale.DIVERGING),
     )
     rows = (
-        (Cell("llama2-7b gate/up"), ratio_cell(44.8), ratio_cell(1.08, tone=Tone.UNDECIDED, note=TIE)),
-        (Cell("a|b <script>alert(1)</script>"), ratio_cell(0.43), Cell("oom", tone=Tone.FAILED, note=OOM)),
-        (Cell("NA"), ratio_cell(1.0), Cell("oom", tone=Tone.FAILED, note=OOM)),
+        (TableCell("llama2-7b gate/up"), ratio_cell(44.8), ratio_cell(1.08, tone=Tone.UNDECIDED, note=TIE)),
+        (TableCell("a|b <script>alert(1)</script>"), ratio_cell(0.43), TableCell("oom", tone=Tone.FAILED, note=OOM)),
+        (TableCell("NA"), ratio_cell(1.0), TableCell("oom", tone=Tone.FAILED, note=OOM)),
     )
     reading = fmt.ratio_header("dequant_blas", "simt_4bit")
     return Table(table_id, "simt_4bit <b>&</b> friends", columns, rows, reading=reading, detail=detail, key=True)
@@ -58,7 +58,7 @@ def chart(title: str = "llama2-7b gate/up") -> Chart:
         y=decade_axis(5e-6, 50e-6, fmt.tick_time, "time"),
         series=(line, Series("dequant_blas", 0, (Point(1, 40e-6), Point(8, 15e-6)))),
         roofs=(Roof("floor 6 µs (measured)", 1, 6e-6, 8, 6e-6), Roof("spec", 1, 6e-6, 8, 9e-6, measured=False)),
-        spans=(Span("simt_4bit", 1, 4.0, 2.0, 8.0),),
+        spans=(CrossoverSpan("simt_4bit", 1, 4.0, 2.0, 8.0),),
         corner="M~4",
         alt=f"{title}: simt_4bit is faster up to M~4",
     )
@@ -102,7 +102,7 @@ def report() -> Report:
                 (Section("more", "More grids", (grid("grid-2", detail=True),), folded=True),),
             ),
             Section("figures", "Figures", (figure(), figure("single", 1))),
-            Section("end", "Reproduce", (Code("rooflens run 'x y'"), Bullets(("first *item*", "second")))),
+            Section("end", "Reproduce", (CodeBlock("rooflens run 'x y'"), Bullets(("first *item*", "second")))),
         ),
         generator="rooflens test",
         source="runs/r-1",

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.pipeline import analyze
-from rooflens.reports.build import Sweep
+from rooflens.reports.sections.architectures.subject import SweepInfo
 from rooflens.reports.view import View
 
 from .planted import synthetic
 
-SWEEP = Sweep("several", "llm4bit-quick", "2026-01-02T03:04:05Z", "runs/several")
+SWEEP = SweepInfo("several", "llm4bit-quick", "2026-01-02T03:04:05Z", "runs/several")
 
 MI355X = replace(
     synthetic.H200,

@@ -6,10 +6,10 @@ import re
 import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.pipeline import analyze
-from rooflens.reports.build import Sweep, build_architectures
+from rooflens.reports.build import build_architectures
 from rooflens.reports.model import Table
 from rooflens.reports.render import html, json_form, markdown, plain, text
-from rooflens.reports.sections.architectures.subject import Architectures
+from rooflens.reports.sections.architectures.subject import Architectures, SweepInfo
 from rooflens.reports.view import View
 from rooflens.shapes.errors import UsageError
 
@@ -18,7 +18,7 @@ from .pages import Page
 from .planted import all_text, synthetic, tables, texts
 
 SHAPES = (("toy", "up", 512, 2048), ("toy", "down", 2048, 512))
-SWEEP = Sweep("night", "llm4bit-quick", "2026-01-02T03:04:05Z", "runs/night")
+SWEEP = SweepInfo("night", "llm4bit-quick", "2026-01-02T03:04:05Z", "runs/night")
 PROVIDERS = ("simt_4bit", "mma_4bit", "dequant_blas")
 
 
@@ -127,7 +127,7 @@ def test_the_fastest_provider_and_what_the_others_choice_costs(report):
     assert texts(found[f"same-{SLICE}"])[1:] == [
         ["the same", "0", "0", "0", "0"],
         ["another one", "2", "2", "2", "6"],
-        ["not told apart", "0", "0", "0", "0"],
+        ["not distinguished", "0", "0", "0", "0"],
         ["shapes", "2", "2", "2", "6"],
     ]
     choices = {(row[0], row[2]): row[3:] for row in texts(found[f"choices-{SLICE}"])[1:]}
@@ -168,7 +168,7 @@ def test_a_mean_says_what_it_leaves_out_and_where_nothing_is_in_common(tmp_path)
     found = tables(build_architectures(SWEEP, pair))
     for table_id in (f"speedup-{SLICE}-simt-4bit", f"roofline-{SLICE}-simt-4bit"):
         sm90, gfx950 = found[table_id].rows[:2]
-        assert sm90[1].note.startswith("leaves out 1 cell that another architecture has no ")
+        assert sm90[1].note.startswith("excludes 1 cell that another architecture has no ")
         assert gfx950[1].note == ""
         assert [sm90[2].text, gfx950[2].text] == ["none in common"] * 2
         assert "no shape has a number here on every architecture" in sm90[2].note

@@ -11,7 +11,7 @@ from rooflens.analysis.crossover.refine import PLACE
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.pipeline import analyze
 from rooflens.reports.figures.chart import Figure
-from rooflens.reports.model import Code, KeyNumbers, Table, Tone
+from rooflens.reports.model import CodeBlock, KeyNumbers, Table, Tone
 from rooflens.reports.presets import PRESETS
 from rooflens.reports.render import html, markdown
 from rooflens.reports.sections.conditions.context import reproduce
@@ -331,7 +331,7 @@ def test_a_command_with_quotes_can_be_read_and_typed(tmp_path):
     run = load_run(synthetic.write_run(tmp_path / "run", shapes=SMALL[:1], Ms=(1,), samples=2))
     words = ["rooflens", "run", "--filter", "model == 'a' or layer == 'k/v'", "it's $5", "a b"]
     view = View(analyze(replace(run, manifest=replace(run.manifest, command=words))))
-    (code,) = (block for block in reproduce(view).blocks if isinstance(block, Code))
+    (code,) = (block for block in reproduce(view).blocks if isinstance(block, CodeBlock))
     line = code.text.splitlines()[0]
     assert shlex.split(line) == words
     assert line.startswith("""rooflens run --filter "model == 'a' or layer == 'k/v'" """)

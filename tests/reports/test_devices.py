@@ -54,7 +54,7 @@ def test_what_is_unknown_is_empty_and_said(tmp_path):
     table = table_of(tmp_path, entries, [reading(0), reading(1), reading(0, process=5)])
     assert texts(table)[0][0] == "device"
     assert texts(table)[2] == ["GPU", "", "", "", "", "0", "0", "0", "0"]
-    assert "1 device has one reading or none, which tells no slow device from noise." in table.reading
+    assert "1 device has too few readings to distinguish slow from noisy." in table.reading
     assert table.reading.endswith("1 more device measured too; run.json does not say what.")
 
 

@@ -57,5 +57,5 @@ def test_the_highest_rates_are_possible_ones(views):
         for block in section["blocks"]
         if str(block.get("id", "")).startswith("peaks-")
     )
-    assert f"{PLANTED} / 162 cells are left out, faster than the device allows" in table["reading"]
+    assert f"{PLANTED} / 162 cells are excluded, faster than the device allows" in table["reading"]
     assert all(row[1]["value"] < 989e12 for row in table["rows"])

@@ -5,7 +5,7 @@ import math
 from dataclasses import replace
 
 from rooflens.reports.figures.chart import Data, Figure
-from rooflens.reports.model import Bullets, Cell, Column, Report, Section, Table, Text
+from rooflens.reports.model import Bullets, Column, Report, Section, Table, TableCell, Text
 from rooflens.reports.render import json_form
 
 from .handmade import figure, report
@@ -42,7 +42,7 @@ def test_a_figure_has_its_finding_and_its_data():
 
 
 def test_nothing_that_is_not_json():
-    cells = tuple(Cell(text, value) for text, value in (("", math.nan), ("> 32", math.inf), ("< 1", -math.inf)))
+    cells = tuple(TableCell(text, value) for text, value in (("", math.nan), ("> 32", math.inf), ("< 1", -math.inf)))
     table = Table("t", "T", tuple(Column(str(number)) for number in range(3)), (cells,))
     tree = Report("r", (), (Section("s", "S", (table, Text("\ud800 half"))),), "g")
     written = json_form.render(tree)

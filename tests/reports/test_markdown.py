@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from rooflens.reports.figures.chart import Data
-from rooflens.reports.model import Cell, Code, Column, Report, Section, Table, Text, explained
+from rooflens.reports.model import CodeBlock, Column, Report, Section, Table, TableCell, Text, explained
 from rooflens.reports.render import html, markdown
 from rooflens.reports.render.markdown import OPEN_ROWS, in_short
 from rooflens.reports.render.markdown_blocks import escape
@@ -60,7 +60,7 @@ def test_headline_one_table_and_one_figure_stand_open(text):
 
 @pytest.mark.parametrize(("rows", "found"), [(OPEN_ROWS, ["t0"]), (OPEN_ROWS + 1, [])])
 def test_a_long_table_is_folded(rows, found):
-    tables = (replace(wide(0, detail=False), rows=((Cell("row"), Cell("1")),) * rows), wide(1, detail=False))
+    tables = (replace(wide(0, detail=False), rows=((TableCell("row"), TableCell("1")),) * rows), wide(1, detail=False))
     first, *_ = in_short(Report("r", (), (Section("first", "First"), Section("s", "S", tables)), "g")).sections
     assert [table.id for table in first.blocks] == found
 
@@ -82,7 +82,7 @@ def test_notes_follow_their_section(text):
 
 
 def test_code_fence_outlives_backticks():
-    section = Section("s", "S", (Code("echo ```"),))
+    section = Section("s", "S", (CodeBlock("echo ```"),))
     assert "````sh\necho ```\n````" in markdown.render(Report("r", (), (section,), "g")).text
 
 
@@ -109,14 +109,16 @@ def test_escape(raw, escaped):
 @given(st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp", "Zs", "Cs")), min_size=1))
 @example("a\u202eb\u00adc")
 def test_any_name_survives_a_table_cell(name):
-    table = Table("t", "T", (Column("a"), Column("b")), ((Cell(name), Cell("end")),))
+    table = Table("t", "T", (Column("a"), Column("b")), ((TableCell(name), TableCell("end")),))
     text = markdown.render(Report("r", (), (Section("s", "S", (table,)),), "g")).text
     (rows,) = markdown_tables(text)
     assert rows[1] == [" ".join(visible(name).split()), "end"]
 
 
 def wide(number: int, detail: bool) -> Table:
-    rows = tuple((Cell(f"row {index} of table {number}"), Cell(f"{index}.00×", float(index))) for index in range(40))
+    rows = tuple(
+        (TableCell(f"row {index} of table {number}"), TableCell(f"{index}.00×", float(index))) for index in range(40)
+    )
     return Table(f"t{number}", f"table {number}", (Column("shape"), Column("M=1")), rows, detail=detail)
 
 
@@ -177,7 +179,7 @@ def test_detail_goes_before_the_rest_even_when_it_stands_first():
 
 @pytest.mark.parametrize("limit", [400, 1000, 3000])
 def test_the_limit_holds_whatever_the_report(limit):
-    section = Section("s", "S", (Text("word " * 500), wide(0, detail=False), figure(), Code("echo\n" * 300)))
+    section = Section("s", "S", (Text("word " * 500), wide(0, detail=False), figure(), CodeBlock("echo\n" * 300)))
     rendered = markdown.render(replace(report(), sections=(section,)), limit=limit)
     assert all(len(body) <= limit for body in (rendered.text, *(body for _, body in rendered.parts)))
     assert "Left out for length" in rendered.text

@@ -4,7 +4,7 @@ import pytest
 from rooflens.reports.figures.axes import decade_axis, m_axis, octave_axis, position, time_axis
 from rooflens.reports.figures.chart import Axis
 from rooflens.reports.formatting import tick_ratio, tick_time
-from rooflens.reports.model import Cell, Column, Report, Section, Table, Text, explained
+from rooflens.reports.model import Column, Report, Section, Table, TableCell, Text, explained
 
 from .handmade import OOM, TIE, report
 
@@ -23,7 +23,7 @@ def test_a_section_lists_the_notes_it_uses_in_the_reports_numbering():
 
 def test_a_row_of_the_wrong_length_is_refused():
     with pytest.raises(ValueError, match="a row of 1 cells under 2 columns"):
-        Table("t", "T", (Column("a"), Column("b")), ((Cell("1"),),))
+        Table("t", "T", (Column("a"), Column("b")), ((TableCell("1"),),))
 
 
 def test_an_anchor_stands_once():

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rooflens.reports.model import Cell, Code, Column, Report, Section, Table, Text
+from rooflens.reports.model import CodeBlock, Column, Report, Section, Table, TableCell, Text
 from rooflens.reports.render import json_form, markdown, plain, text
 
 from .handmade import report
@@ -67,8 +67,10 @@ def test_signs(sign, written):
 
 def signs() -> Report:
     """A report with signs of ours, a name of the user, and a command."""
-    table = Table("t", "≤ µ", (Column("N×K", unit="µs"),), ((Cell("~1.0×", 1.0, note="± 2"),),), reading="a ÷ b → c")
-    blocks = (table, Text("模型 is ≥ 2×"), Code("rooflens report runs/µ×"))
+    table = Table(
+        "t", "≤ µ", (Column("N×K", unit="µs"),), ((TableCell("~1.0×", 1.0, note="± 2"),),), reading="a ÷ b → c"
+    )
+    blocks = (table, Text("模型 is ≥ 2×"), CodeBlock("rooflens report runs/µ×"))
     return Report("bf16 · cold", (("run", "r · 1"),), (Section("s", "Rate ≥ 1", blocks),), "g")
 
 

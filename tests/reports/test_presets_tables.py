@@ -98,7 +98,7 @@ def test_a_win_is_verified_or_shared(tmp_path):
     assert [column.header for column in times.columns[4:]] == ["simt_4bit", "dequant_blas", "blas (reference)", "best"]
     assert "A reference reads operands that were decoded outside of the timed call" in times.how_to_read
     assert shared[-1].text == "dequant_blas or simt_4bit"
-    assert shared[-1].note.startswith("not told apart")
+    assert shared[-1].note.startswith("not distinguished")
     assert not any(cell.tone is Tone.BEST for cell in shared)
     assert [cell.tone is Tone.BEST for cell in won[4:]] == [True, False, False, False]
 
@@ -204,7 +204,7 @@ def test_sums_of_forward_and_backward_leave_impossible_times_out_and_say_how_man
     )
     (table,) = (table for name, table in tables(report(view, three_way)).items() if name.startswith("sums-"))
     assert len(table.rows) == 3
-    assert "3 problems; 1 left out, faster than the device allows." in table.reading
+    assert "3 problems; 1 excluded, faster than the device allows." in table.reading
 
 
 def test_takeaways_compare_groups_only_where_they_differ(tmp_path):

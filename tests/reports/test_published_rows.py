@@ -280,7 +280,7 @@ def test_takeaways_are_computed_and_leave_out_what_cannot_be(forward):
     assert experts.index("16 experts") < experts.index("8 experts (7 problems)")
     reference = next(item for item in items if item.startswith("bf16_blas ÷ new_grouped"))
     assert "0.28× to 1.22×" in reference  # 0.20, 0.22 and 0.14 are of times that cannot be
-    assert "new_grouped is verified faster at 1 of 6 problems, slower at 5; 3 left out" in reference
+    assert "new_grouped is verified faster at 1 of 6 problems, slower at 5; 3 excluded" in reference
 
 
 # -- crossovers: maxima with their coordinates, medians, censoring ----------------------------------------------------

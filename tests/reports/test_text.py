@@ -5,7 +5,19 @@ from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
-from rooflens.reports.model import Align, Bullets, Cell, Code, Column, Report, Scale, Section, Table, Text, Tone
+from rooflens.reports.model import (
+    Align,
+    Bullets,
+    CodeBlock,
+    Column,
+    Report,
+    Scale,
+    Section,
+    Table,
+    TableCell,
+    Text,
+    Tone,
+)
 from rooflens.reports.render import text
 
 from .handmade import figure, grid, report
@@ -41,7 +53,8 @@ def test_numbers_stand_below_each_other_with_and_without_a_footnote():
 def wide(columns: int) -> Table:
     heads = (Column("shape", align=Align.LEFT), *(Column(f"M={number}") for number in range(columns)))
     rows = tuple(
-        (Cell(f"model layer {row}"), *(Cell(f"{row}.{number:02d}×") for number in range(columns))) for row in range(3)
+        (TableCell(f"model layer {row}"), *(TableCell(f"{row}.{number:02d}×") for number in range(columns)))
+        for row in range(3)
     )
     return Table("t", "T", heads, rows)
 
@@ -50,7 +63,9 @@ def test_a_part_repeats_the_columns_that_tell_its_rows_apart():
     """Two M of one shape: its name alone would not say which row goes on."""
     values = 12
     heads = (Column("shape", align=Align.LEFT), Column("M"), *(Column(f"time {n}") for n in range(values)))
-    rows = tuple((Cell("qkv"), Cell(str(m)), *(Cell(f"{m}.{n:02d} ms") for n in range(values))) for m in (1, 16))
+    rows = tuple(
+        (TableCell("qkv"), TableCell(str(m)), *(TableCell(f"{m}.{n:02d} ms") for n in range(values))) for m in (1, 16)
+    )
     told = lines(Table("t", "T", heads, rows), width=60)
     firsts = [line.split()[:2] for line in told if line.startswith("qkv")]
     assert len(firsts) > 2
@@ -79,12 +94,12 @@ def test_texts_wrap_within_the_width():
 
 def test_commands_are_never_wrapped():
     command = "rooflens run llm4bit " + "--filter 'N == 512' " * 10
-    assert f"    {command}" in lines(Code(command), width=40)
+    assert f"    {command}" in lines(CodeBlock(command), width=40)
 
 
 def test_two_columns_of_one_name_keep_their_texts():
     columns = (Column("who", align=Align.LEFT), *(Column("at", align=Align.LEFT) for _ in range(2)))
-    table = Table("t", "T", columns, ((Cell("x"), Cell("first " * 9), Cell("second " * 9)),))
+    table = Table("t", "T", columns, ((TableCell("x"), TableCell("first " * 9), TableCell("second " * 9)),))
     told = " ".join(" ".join(lines(table, width=50)).split())
     assert "at: first first" in told
     assert "at: second second" in told
@@ -106,9 +121,13 @@ def test_a_checklist_shows_what_is_done():
 
 
 def test_colours_only_when_asked_for_and_alignment_is_the_same():
-    cells = (Cell("2.00×", 2.0, 1.0), Cell("0.50×", 0.5, -1.0), Cell("~1×", 1.0, 0.0, tone=Tone.UNDECIDED))
+    cells = (
+        TableCell("2.00×", 2.0, 1.0),
+        TableCell("0.50×", 0.5, -1.0),
+        TableCell("~1×", 1.0, 0.0, tone=Tone.UNDECIDED),
+    )
     columns = tuple(Column(f"M={number}", scale=Scale.DIVERGING) for number in range(3))
-    table = Table("t", "T", columns, (cells, (cells[0], cells[1], Cell("oom", tone=Tone.FAILED))))
+    table = Table("t", "T", columns, (cells, (cells[0], cells[1], TableCell("oom", tone=Tone.FAILED))))
     bare, coloured = lines(table), lines(table, colour=True)
     assert "\x1b" not in "".join(bare)
     assert [re.sub("\x1b\\[[0-9;]*m", "", line) for line in coloured] == bare
@@ -118,15 +137,15 @@ def test_colours_only_when_asked_for_and_alignment_is_the_same():
 
 
 def test_no_name_steers_the_terminal():
-    table = Table("t", "T", (Column("a", align=Align.LEFT),), ((Cell("\x1b[31mred\x07"),),))
-    told = "\n".join(lines(table, Code("echo \x1b[2J")))
+    table = Table("t", "T", (Column("a", align=Align.LEFT),), ((TableCell("\x1b[31mred\x07"),),))
+    told = "\n".join(lines(table, CodeBlock("echo \x1b[2J")))
     assert not re.search("[\x00-\x09\x0b-\x1f]", told)
     assert "[31mred" in told
 
 
 def test_the_digest_is_the_block_that_the_report_has_for_it():
-    short = Code("fwd : 1470.1 -> 1483.6 (+0.92%)", "text", digest=True)
-    tree = Report("r", (), (Section("s", "S", (Code("other"), short)),), "g")
+    short = CodeBlock("fwd : 1470.1 -> 1483.6 (+0.92%)", "text", digest=True)
+    tree = Report("r", (), (Section("s", "S", (CodeBlock("other"), short)),), "g")
     assert text.render_digest(tree) == "fwd : 1470.1 -> 1483.6 (+0.92%)\n"
 
 

@@ -10,8 +10,8 @@ import types
 import pytest
 from rooflens.reports import write
 from rooflens.reports.figures.chart import Data
-from rooflens.reports.model import Cell, Column, Section, Table
-from rooflens.reports.render.formats import FORMATS, Format
+from rooflens.reports.model import Column, Section, Table, TableCell
+from rooflens.reports.render.formats import FORMATS, OutputFormat
 from rooflens.reports.write import write_bytes, write_report
 from rooflens.shapes.errors import RooflensError
 
@@ -58,7 +58,7 @@ def test_text_and_json_too_and_in_ascii_all_but_the_page(tmp_path):
 
 
 def test_what_does_not_fit_into_a_body_lies_beside_it(tmp_path):
-    rows = tuple((Cell(f"row {number} {'x' * 90}"),) for number in range(900))
+    rows = tuple((TableCell(f"row {number} {'x' * 90}"),) for number in range(900))
     table = Table("t", "T", (Column("a"),), rows, detail=True)
     tree = dataclasses.replace(report(), sections=(Section("s", "S", (table,)),))
     written = write_report(tree, {"markdown": tmp_path / "own name.md"})
@@ -109,6 +109,6 @@ def test_a_format_is_a_renderer_and_a_line(tmp_path, monkeypatch):
     renderer = types.ModuleType("rooflens.reports.render.planted")
     renderer.files = lambda report, path, ascii_only: {path: report.title.upper().encode()}
     monkeypatch.setitem(sys.modules, renderer.__name__, renderer)
-    monkeypatch.setitem(FORMATS, "planted", Format("planted", "Write it in capitals here."))
+    monkeypatch.setitem(FORMATS, "planted", OutputFormat("planted", "Write it in capitals here."))
     assert write_report(report(), {"planted": tmp_path / "r"}) == [tmp_path / "r"]
     assert (tmp_path / "r").read_text("utf-8") == report().title.upper()

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ...imports.consistency import Span, gain
-from ..reading.annotated_table import Column, Role, Sheet
+from ...imports.consistency import ValueRange, gain
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 from ..reading.words import words_of
 from .pairs import meets, pair_of, ratio
 
@@ -14,7 +14,7 @@ _NAMED = frozenset(("baseline", "base", "reference", "ref"))
 APART = 0.02
 """Relative: what a median of ratios may differ from the ratio of medians, where both are of the same rounds."""
 
-_COMPARED = (Role.TIME, Role.THROUGHPUT, Role.RATE, Role.BANDWIDTH)
+_COMPARED = (ColumnRole.TIME, ColumnRole.THROUGHPUT, ColumnRole.RATE, ColumnRole.BANDWIDTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +24,18 @@ class Against:
     `allowed` has what the printed numbers of each row allow, `follow` the rows that are so.
     """
 
-    column: Column
+    column: AnnotatedColumn
     base: Mapping[int, int]
-    allowed: Mapping[int, Span]
+    allowed: Mapping[int, ValueRange]
     follow: frozenset[int]
 
     @property
-    def outside(self) -> dict[int, Span]:
+    def outside(self) -> dict[int, ValueRange]:
         """What is allowed in the rows that do not follow."""
         return {row: ends for row, ends in self.allowed.items() if row not in self.follow}
 
 
-def against_rows(sheet: Sheet, ratios: Column) -> list[Against]:
+def against_rows(sheet: Sheet, ratios: AnnotatedColumn) -> list[Against]:
     """Find out of which columns and rows `ratios` are; none where no row is a baseline, or too few rows follow."""
     ones, is_said = _ones(sheet, ratios)
     pair = pair_of(sheet, ratios)
@@ -55,17 +55,17 @@ def against_rows(sheet: Sheet, ratios: Column) -> list[Against]:
     ]
     if found or not readings:
         return found
-    sure = is_named and ratios.role is Role.RATIO  # header and row say of what, and no row follows
+    sure = is_named and ratios.role is ColumnRole.RATIO  # header and row say of what, and no row follows
     if sure or (is_alone and len(readings) > 1 and _agree(readings)):
         return readings[:1]
     return []
 
 
-def _ones(sheet: Sheet, ratios: Column) -> tuple[list[int], bool]:
+def _ones(sheet: Sheet, ratios: AnnotatedColumn) -> tuple[list[int], bool]:
     """Rows that are a baseline by their number, else by the word that stands there instead; True for a word."""
-    unit = {Role.RATIO: 1.0, Role.PEAK_SHARE: 100.0}.get(ratios.role)
+    unit = {ColumnRole.RATIO: 1.0, ColumnRole.PEAK_SHARE: 100.0}.get(ratios.role)
     said = [row for row in range(len(sheet)) if {*words_of(sheet.text(row, ratios))} & _NAMED]
-    if ratios.role is Role.CHANGE and not said and ratios.beside is None:
+    if ratios.role is ColumnRole.CHANGE and not said and ratios.beside is None:
         unit = 100.0  # a share of another row, called a percentage
     ones = [row for row, cell in enumerate(ratios.cells) if cell is not None and cell.value == unit]
     if ratios.beside is not None and not ones:
@@ -93,7 +93,7 @@ def _bases(sheet: Sheet, ones: list[int]) -> Iterator[tuple[int, int]]:
                 yield row, nearest
 
 
-def _candidates(sheet: Sheet, ratios: Column) -> Iterator[Column]:
+def _candidates(sheet: Sheet, ratios: AnnotatedColumn) -> Iterator[AnnotatedColumn]:
     """Yield the column of each quantity that the ratios may be of: the only one, or the only one of their side."""
     if ratios.beside is not None:
         own = sheet.columns[ratios.beside]
@@ -109,7 +109,7 @@ def _candidates(sheet: Sheet, ratios: Column) -> Iterator[Column]:
                 break
 
 
-def _reading(ratios: Column, column: Column, base: Mapping[int, int]) -> Against | None:
+def _reading(ratios: AnnotatedColumn, column: AnnotatedColumn, base: Mapping[int, int]) -> Against | None:
     """Read the ratios as more for what is faster, else as more for what is slower; None where no row tells."""
     readings = []
     for turned in (False, True):
@@ -122,20 +122,20 @@ def _reading(ratios: Column, column: Column, base: Mapping[int, int]) -> Against
     return best if best.allowed else None
 
 
-def _allowed(ratios: Column, column: Column, row: int, base: int, turned: bool) -> Span | None:
+def _allowed(ratios: AnnotatedColumn, column: AnnotatedColumn, row: int, base: int, turned: bool) -> ValueRange | None:
     own, other = column.span(row), column.span(base)
     if ratios.span(row) is None or own is None or other is None or own.low <= 0 or other.low <= 0:
         return None
-    first, second = (other, own) if (column.role is Role.TIME) != turned else (own, other)
-    if ratios.role is Role.CHANGE and _is_change(ratios, base):
+    first, second = (other, own) if (column.role is ColumnRole.TIME) != turned else (own, other)
+    if ratios.role is ColumnRole.CHANGE and _is_change(ratios, base):
         return gain(second, first)
     ends = ratio(first, second)
-    ends = Span(ends.low * (1 - APART), ends.high * (1 + APART))
-    unit = 1.0 if ratios.role is Role.RATIO else 100.0
-    return Span(ends.low * unit, ends.high * unit)
+    ends = ValueRange(ends.low * (1 - APART), ends.high * (1 + APART))
+    unit = 1.0 if ratios.role is ColumnRole.RATIO else 100.0
+    return ValueRange(ends.low * unit, ends.high * unit)
 
 
-def _is_change(ratios: Column, base: int) -> bool:
+def _is_change(ratios: AnnotatedColumn, base: int) -> bool:
     """True for changes, of which the baseline has none; False for percentages of it."""
     cell = ratios.cells[base]
     return cell is None or cell.value == 0

@@ -4,11 +4,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from ...imports.consistency import SLACK, Span, gain, reduction
-from ..reading.annotated_table import Column, Role, Sheet
+from ...imports.consistency import SLACK, ValueRange, gain, reduction
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 from .pairs import Pair, pair_of
 
-Both = Callable[[Span, Span], Span]
+Both = Callable[[ValueRange, ValueRange], ValueRange]
 
 TIME_KINDS: Mapping[str, Both] = {
     "reduction": reduction,
@@ -37,7 +37,7 @@ class Resolved:
     fits      row: whether it follows from the two columns of `pair`
     """
 
-    column: Column
+    column: AnnotatedColumn
     kind: str
     pair: Pair | None = None
     fits: Mapping[int, bool] | None = None
@@ -53,7 +53,7 @@ def kinds_for(pair: Pair, labelled: str) -> Mapping[str, Both]:
     return {labelled: known[labelled]} if labelled in known and pair.is_known else known
 
 
-def allowed(kind: Both, pair: Pair, row: int) -> Span | None:
+def allowed(kind: Both, pair: Pair, row: int) -> ValueRange | None:
     """Changes that the two printed numbers of a row allow, in percent; None where one is missing or may be 0."""
     base, head = pair.base.span(row), pair.head.span(row)
     if base is None or head is None or base.low <= 0 or head.low <= 0:
@@ -61,7 +61,7 @@ def allowed(kind: Both, pair: Pair, row: int) -> Span | None:
     return kind(base, head)
 
 
-def resolve(sheet: Sheet, column: Column) -> Resolved:
+def resolve(sheet: Sheet, column: AnnotatedColumn) -> Resolved:
     """Find out what a column of changes is from the numbers beside it."""
     labelled = column.detail
     pair = pair_of(sheet, column)
@@ -81,7 +81,7 @@ def resolve(sheet: Sheet, column: Column) -> Resolved:
     return Resolved(column, best, pair, fits[best], rounded, labelled)
 
 
-def _fits(sheet: Sheet, column: Column, pair: Pair, kind: Both) -> dict[int, bool]:
+def _fits(sheet: Sheet, column: AnnotatedColumn, pair: Pair, kind: Both) -> dict[int, bool]:
     found = {}
     for row in range(len(sheet)):
         printed, ends = column.span(row), allowed(kind, pair, row)
@@ -95,15 +95,15 @@ def exact(kind: Both, pair: Pair, row: int) -> float | None:
     base, head = pair.base.cells[row], pair.head.cells[row]
     if base is None or head is None or base.value <= 0 or head.value <= 0:
         return None
-    return kind(Span(base.value, base.value), Span(head.value, head.value)).low
+    return kind(ValueRange(base.value, base.value), ValueRange(head.value, head.value)).low
 
 
-def _from_rounded(sheet: Sheet, column: Column, pair: Pair, kind: Both) -> bool:
+def _from_rounded(sheet: Sheet, column: AnnotatedColumn, pair: Pair, kind: Both) -> bool:
     rows = range(len(sheet))
     return are_of_rounded(column, ((row, allowed(kind, pair, row), exact(kind, pair, row)) for row in rows))
 
 
-def are_of_rounded(column: Column, rows: Iterable[tuple[int, Span | None, float | None]]) -> bool:
+def are_of_rounded(column: AnnotatedColumn, rows: Iterable[tuple[int, ValueRange | None, float | None]]) -> bool:
     """Tell whether all results are, to the last digit, those of printed numbers, where that is no coincidence.
 
     Each row has what the printed numbers allow, and what they give if taken as exact.
@@ -124,7 +124,7 @@ def are_of_rounded(column: Column, rows: Iterable[tuple[int, Span | None, float 
 
 def is_aggregate(sheet: Sheet, row: int) -> bool:
     """True for a row that stands for several cases."""
-    return any((cell := one.cells[row]) is not None and cell.value > 1 for one in sheet.of(Role.CASES))
+    return any((cell := one.cells[row]) is not None and cell.value > 1 for one in sheet.of(ColumnRole.CASES))
 
 
 def steps_apart(pair: Pair, row: int) -> float:

@@ -5,10 +5,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ...imports.consistency import Span
-from ...imports.table import Table
-from ..reading.annotated_table import Column, Role, Sheet
-from ..reading.assumptions import Setting, devices_in
+from ...imports.consistency import ValueRange
+from ...imports.table import ImportedTable
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
+from ..reading.assumptions import Assumptions, devices_in
 from ..reading.column import Override
 from ..reading.document import Paragraph
 from ..reading.prose import peak_claims
@@ -30,7 +30,7 @@ class Case:
 
     sheets: tuple[Sheet, ...]
     paragraphs: tuple[Paragraph, ...]
-    setting: Setting
+    setting: Assumptions
     resolved: dict[tuple[int, int], Resolved]
     overrides: tuple[Override, ...] = ()
     _stacks: dict[tuple[object, int], Sheet] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -54,7 +54,7 @@ class Case:
 
     def changes(self, number: int) -> list[Resolved]:
         """Changes in percent of sheet `number`, with what kind they turned out to be."""
-        return [self.resolved[number, column.index] for column in self.sheets[number].of(Role.CHANGE)]
+        return [self.resolved[number, column.index] for column in self.sheets[number].of(ColumnRole.CHANGE)]
 
 
 def _stack(sheets: Sequence[Sheet], overrides: Sequence[Override]) -> Sheet:
@@ -62,7 +62,7 @@ def _stack(sheets: Sequence[Sheet], overrides: Sequence[Override]) -> Sheet:
     first = sheets[0].titled.table
     rows = tuple((*row, f"line {one.titled.line}") for one in sheets for row in one.titled.table.rows)
     lines = tuple(line for one in sheets for line in one.titled.table.lines)
-    table = Table(first.where, (*first.header, "table"), rows, lines)
+    table = ImportedTable(first.where, (*first.header, "table"), rows, lines)
     titles = {one.titled.title for one in sheets}
     titled = replace(sheets[0].titled, table=table, title=titles.pop() if len(titles) == 1 else "")
     return understand(titled, sheets[0].setting, overrides)
@@ -91,11 +91,11 @@ class Rule:
         sheet: Sheet,
         row: int | None,
         message: str,
-        column: Column | None = None,
+        column: AnnotatedColumn | None = None,
         *,
         severity: Severity = Severity.CONTRADICTION,
         advice: str = "",
-        ends: Span | None = None,
+        ends: ValueRange | None = None,
         **evidence: float | str,
     ) -> Finding:
         """Build a finding at a row of a table, or at the whole table (row None); `ends` are what is allowed there."""
@@ -114,7 +114,7 @@ class Rule:
         label: str = "",
         *,
         severity: Severity = Severity.CONTRADICTION,
-        ends: Span | None = None,
+        ends: ValueRange | None = None,
         **evidence: float | str,
     ) -> Finding:
         """Build a finding in a sentence."""
@@ -123,7 +123,7 @@ class Rule:
 
 
 def build_case(
-    sheets: Sequence[Sheet], paragraphs: Sequence[Paragraph], setting: Setting, overrides: Sequence[Override] = ()
+    sheets: Sequence[Sheet], paragraphs: Sequence[Paragraph], setting: Assumptions, overrides: Sequence[Override] = ()
 ) -> Case:
     """Find out how each table counts M, and what kind each change is."""
     counted = [follow_rates(completed(sheet)) for sheet in sheets]
@@ -134,7 +134,7 @@ def build_case(
     resolved = {
         (number, column.index): resolve(sheet, column)
         for number, sheet in enumerate(counted)
-        for column in sheet.of(Role.CHANGE)
+        for column in sheet.of(ColumnRole.CHANGE)
     }
     return Case(tuple(counted), tuple(paragraphs), setting, resolved, tuple(overrides))
 
@@ -154,8 +154,8 @@ def available(case: Case) -> set[Need]:
 
 
 def _available(sheet: Sheet) -> set[Need]:
-    rates, times = sheet.of(Role.RATE), sheet.of(Role.TIME)
-    derived = sheet.of(Role.RATIO, Role.CHANGE, Role.DIFFERENCE)
+    rates, times = sheet.of(ColumnRole.RATE), sheet.of(ColumnRole.TIME)
+    derived = sheet.of(ColumnRole.RATIO, ColumnRole.CHANGE, ColumnRole.DIFFERENCE)
     sizes = [sheet.sizes(row) for row in range(len(sheet))]
     facts = {
         Need.DEVICE: any(sheet.setting_at(row, one).device for one in sheet.columns for row in range(len(sheet))),
@@ -163,13 +163,13 @@ def _available(sheet: Sheet) -> set[Need]:
         Need.TIMES: any(next(cells_of(sheet, one), None) for one in times),
         Need.RATES: bool(rates),
         Need.SIZED_RATES: any(next(cells_of(sheet, one), None) for one in rates),
-        Need.BANDWIDTHS: bool(sheet.of(Role.BANDWIDTH)),
-        Need.MEASURED: bool(sheet.of(Role.TIME, Role.RATE, Role.BANDWIDTH, Role.THROUGHPUT)),
+        Need.BANDWIDTHS: bool(sheet.of(ColumnRole.BANDWIDTH)),
+        Need.MEASURED: bool(sheet.of(ColumnRole.TIME, ColumnRole.RATE, ColumnRole.BANDWIDTH, ColumnRole.THROUGHPUT)),
         Need.FIGURES: any(any(one.is_result for one in figures) for figures, _ in blocks_of(sheet)),
-        Need.SHARES: bool((rates or sheet.of(Role.BANDWIDTH)) and sheet.of(Role.PEAK_SHARE)),
+        Need.SHARES: bool((rates or sheet.of(ColumnRole.BANDWIDTH)) and sheet.of(ColumnRole.PEAK_SHARE)),
         Need.SIDES: any(pair_of(sheet, one) or against_rows(sheet, one) for one in derived),
         Need.TIMED_RATES: any((time := time_beside(sheet, one)) and next(cells_of(sheet, time), None) for one in rates),
         Need.EXPERTS: any("E" in one for one in sizes),
-        Need.SUMMARIES: bool(sheet.summaries or sheet.of(Role.COUNT, Role.STATISTIC)),
+        Need.SUMMARIES: bool(sheet.summaries or sheet.of(ColumnRole.COUNT, ColumnRole.STATISTIC)),
     }
     return {need for need, is_there in facts.items() if is_there}

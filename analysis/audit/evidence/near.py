@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from statistics import fmean, geometric_mean, median
 
-from ...imports.consistency import SLACK, Span
-from ..reading.annotated_table import Column, Role, Sheet
+from ...imports.consistency import SLACK, ValueRange
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 from .changes import is_aggregate
 from .pairs import ratio
 
@@ -17,13 +17,13 @@ from .pairs import ratio
 class Spans:
     """Intervals that are asked many times whether one of them meets another, in logarithmic time."""
 
-    def __init__(self, spans: Iterable[Span]) -> None:
+    def __init__(self, spans: Iterable[ValueRange]) -> None:
         ordered = sorted(spans)
         self._lows = [one.low for one in ordered]
         self._highs = list(itertools.accumulate((one.high for one in ordered), max))
 
-    def meet(self, other: Span) -> bool:
-        """True where some interval and `other` have a number in common, as `Span.meets`."""
+    def meet(self, other: ValueRange) -> bool:
+        """True where some interval and `other` have a number in common, as `ValueRange.meets`."""
         slack = SLACK * max(1.0, *map(abs, other))
         count = bisect_right(self._lows, other.high + slack)
         return count > 0 and self._highs[count - 1] >= other.low - slack
@@ -47,13 +47,20 @@ def quotients_of(
         (sheet, *others), spans, names = found, [], []
         if others or not 2 <= len(sheet) <= FEW_ROWS:
             continue
-        for role in (Role.TIME, Role.RATE, Role.THROUGHPUT, Role.BANDWIDTH, Role.OTHER, Role.BYTES):
+        for role in (
+            ColumnRole.TIME,
+            ColumnRole.RATE,
+            ColumnRole.THROUGHPUT,
+            ColumnRole.BANDWIDTH,
+            ColumnRole.OTHER,
+            ColumnRole.BYTES,
+        ):
             columns = sheet.of(role)
             cells = [span for one in columns for row in range(len(sheet)) if (span := one.span(row)) and span.low > 0]
             names += [one.name for one in columns]
             if len(cells) <= FEW_ROWS**2:
                 spans += [ratio(one, other) for one, other in itertools.permutations(cells, 2)]
-        if len(spans) > 1 and sheet.of(Role.TIME, Role.RATE, Role.THROUGHPUT):
+        if len(spans) > 1 and sheet.of(ColumnRole.TIME, ColumnRole.RATE, ColumnRole.THROUGHPUT):
             yield place, (joined(names, ", "), Spans(spans))
 
 
@@ -63,13 +70,13 @@ class Near:
     All of it is computed once, not for each sentence.
     """
 
-    def __init__(self, columns: Sequence[tuple[Sheet, Column]]) -> None:
+    def __init__(self, columns: Sequence[tuple[Sheet, AnnotatedColumn]]) -> None:
         self.columns = columns
         self.role = columns[0][1].role
         self.names = joined([column.name for _, column in columns], ", ")
 
     @cached_property
-    def rows(self) -> list[list[Span]]:
+    def rows(self) -> list[list[ValueRange]]:
         """Spans of the rows of each column, without those that sum others up."""
         return [
             [
@@ -88,33 +95,33 @@ class Near:
             if len(spans) < 2:
                 continue
             ends += [span.high for span in spans]
-            if column.role is Role.RATIO:
+            if column.role is ColumnRole.RATIO:
                 ends += [1 / span.low for span in spans if span.low > 0]
-            elif column.role in (Role.CHANGE, Role.PEAK_SHARE):
+            elif column.role in (ColumnRole.CHANGE, ColumnRole.PEAK_SHARE):
                 ends += [-span.low for span in spans]
         return max(ends, default=None)
 
     @cached_property
-    def means(self) -> list[Span]:
+    def means(self) -> list[ValueRange]:
         """Means of all kinds, printed or computed; of ratios their reciprocals too."""
         means = []
         for (sheet, column), spans in zip(self.columns, self.rows, strict=True):
             found = [*_summed(sheet, column), *(_middles(spans) if len(spans) > 1 else ())]
             means += found
-            if column.role is Role.RATIO:
-                means += [Span(1 / span.high, 1 / span.low) for span in found if span.low > 0]
+            if column.role is ColumnRole.RATIO:
+                means += [ValueRange(1 / span.high, 1 / span.low) for span in found if span.low > 0]
         return means
 
     @cached_property
     def sizes_of_means(self) -> Spans:
         """The same without their signs: a reduction of 3 % is also a change of -3 %."""
-        return Spans(Span(-mean.high, -mean.low) if mean.high < 0 else mean for mean in self.means)
+        return Spans(ValueRange(-mean.high, -mean.low) if mean.high < 0 else mean for mean in self.means)
 
     @cached_property
-    def geometric_means(self) -> list[Span]:
+    def geometric_means(self) -> list[ValueRange]:
         """Geometric mean of each column with two rows or more that are all positive."""
         return [
-            Span(*(math.exp(fmean(math.log(end) for end in ends)) for ends in zip(*spans, strict=True)))
+            ValueRange(*(math.exp(fmean(math.log(end) for end in ends)) for ends in zip(*spans, strict=True)))
             for spans in self.rows
             if len(spans) >= 2 and all(span.low > 0 for span in spans)
         ]
@@ -131,34 +138,34 @@ class Near:
         for (sheet, column), rows in zip(self.columns, self.rows, strict=True):
             spans = [_scaled(span, column) for row in range(len(sheet)) if (span := column.span(row)) is not None]
             spans += _summed(sheet, column)
-            if column.role is Role.CHANGE:  # a reduction of 3 % is also printed as -3 %
-                spans += [Span(-span.high, -span.low) for span in spans]
-            if column.role is Role.RATIO:
-                spans += [Span(1 / span.high, 1 / span.low) for span in spans if span.low > 0]
+            if column.role is ColumnRole.CHANGE:  # a reduction of 3 % is also printed as -3 %
+                spans += [ValueRange(-span.high, -span.low) for span in spans]
+            if column.role is ColumnRole.RATIO:
+                spans += [ValueRange(1 / span.high, 1 / span.low) for span in spans if span.low > 0]
             found += [*spans, *_middles(rows)]
         return Spans(found)
 
     @cached_property
-    def wins(self) -> tuple[set[int], list[tuple[Span, Span]]]:
+    def wins(self) -> tuple[set[int], list[tuple[ValueRange, ValueRange]]]:
         """Numbers of rows, and for each distinct column how many may be above 1, and below."""
         told = [spans for spans in self.rows if len(spans) >= 2]
         above_and_below = [
             (
-                Span(sum(span.low > 1 for span in spans), sum(span.high >= 1 for span in spans)),
-                Span(sum(span.high < 1 for span in spans), sum(span.low <= 1 for span in spans)),
+                ValueRange(sum(span.low > 1 for span in spans), sum(span.high >= 1 for span in spans)),
+                ValueRange(sum(span.high < 1 for span in spans), sum(span.low <= 1 for span in spans)),
             )
             for spans in told
         ]
         return {len(spans) for spans in told}, list(dict.fromkeys(above_and_below))
 
 
-def _scaled(span: Span, column: Column) -> Span:
+def _scaled(span: ValueRange, column: AnnotatedColumn) -> ValueRange:
     """Numbers of a column in base units, where its role has one."""
-    unit = column.unit if column.role in (Role.RATE, Role.BANDWIDTH) else 1.0
-    return Span(span.low * unit, span.high * unit)
+    unit = column.unit if column.role in (ColumnRole.RATE, ColumnRole.BANDWIDTH) else 1.0
+    return ValueRange(span.low * unit, span.high * unit)
 
 
-def _summed(sheet: Sheet, column: Column) -> list[Span]:
+def _summed(sheet: Sheet, column: AnnotatedColumn) -> list[ValueRange]:
     """Numbers of the rows that sum a column up."""
     cells = (one.cells.get(column.index) for one in sheet.summaries)
     return [_scaled(cell.span, column) for cell in cells if cell is not None]
@@ -170,10 +177,10 @@ def joined(words: Iterable[str], separator: str) -> str:
     return separator.join(named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "")
 
 
-def _middles(spans: Sequence[Span]) -> Iterator[Span]:
+def _middles(spans: Sequence[ValueRange]) -> Iterator[ValueRange]:
     """Mean, geometric mean and median of a column."""
     if not spans:
         return
     for middle in (fmean, median, geometric_mean):
         if all(span.low > 0 for span in spans):
-            yield Span(*(middle(list(ends)) for ends in zip(*spans, strict=True)))
+            yield ValueRange(*(middle(list(ends)) for ends in zip(*spans, strict=True)))

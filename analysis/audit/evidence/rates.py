@@ -4,22 +4,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ....shapes.problem import Pass
-from ...imports.consistency import Span, rate_of
+from ...imports.consistency import ValueRange, rate_of
 from ...imports.units import SECONDS, is_time
-from ..reading.annotated_table import Column, Role, Sheet
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 from ..reading.assumptions import PER_EXPERT, TOTAL
 from ..reading.words import DTYPES
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class PrintedRate:
     """One printed time or rate, as seconds and FLOP/s with what rounding allows; `flops` as the table counts them."""
 
     row: int
-    column: Column
+    column: AnnotatedColumn
     flops: float
-    time: Span
-    rate: Span
+    time: ValueRange
+    rate: ValueRange
 
     @property
     def time_s(self) -> float:
@@ -27,7 +27,7 @@ class Cell:
         return (self.time.low + self.time.high) / 2
 
 
-def cells_of(sheet: Sheet, column: Column, m_is: str = "") -> Iterator[Cell]:
+def cells_of(sheet: Sheet, column: AnnotatedColumn, m_is: str = "") -> Iterator[PrintedRate]:
     """Yield the cells of a time or rate column whose sizes are known."""
     for row in range(len(sheet)):
         span = column.span(row)
@@ -36,17 +36,17 @@ def cells_of(sheet: Sheet, column: Column, m_is: str = "") -> Iterator[Cell]:
             continue
         flops = float(problem.flops)
         low, high = max(span.low, span.high * 1e-6) * column.unit, span.high * column.unit
-        if column.role is Role.TIME:
-            yield Cell(row, column, flops, Span(low, high), Span(flops / high, flops / low))
+        if column.role is ColumnRole.TIME:
+            yield PrintedRate(row, column, flops, ValueRange(low, high), ValueRange(flops / high, flops / low))
         else:
-            yield Cell(row, column, flops, Span(flops / high, flops / low), Span(low, high))
+            yield PrintedRate(row, column, flops, ValueRange(flops / high, flops / low), ValueRange(low, high))
 
 
-def time_beside(sheet: Sheet, rate: Column) -> Column | None:
+def time_beside(sheet: Sheet, rate: AnnotatedColumn) -> AnnotatedColumn | None:
     """Return the one column with the times that a column of rates belongs to: same side, pass and grid size."""
     times = [
         one
-        for one in sheet.of(Role.TIME)
+        for one in sheet.of(ColumnRole.TIME)
         if dict(one.fixed) == dict(rate.fixed) and (one.pass_ == rate.pass_ or not rate.pass_)
     ]
     fits = [one for one in times if one.side == rate.side or not rate.side]
@@ -55,11 +55,11 @@ def time_beside(sheet: Sheet, rate: Column) -> Column | None:
     return fits[0] if len(fits) == 1 else None
 
 
-def _untyped(column: Column) -> str:
+def _untyped(column: AnnotatedColumn) -> str:
     return " ".join(word for word in column.side.split() if word not in DTYPES)
 
 
-def follows(sheet: Sheet, rate: Column, time: Column, m_is: str, pass_: str = "") -> list[bool]:
+def follows(sheet: Sheet, rate: AnnotatedColumn, time: AnnotatedColumn, m_is: str, pass_: str = "") -> list[bool]:
     """Say for each row with both numbers whether the rate is that of the time, with M and pass counted so."""
     found = []
     for row in range(len(sheet)):
@@ -69,7 +69,7 @@ def follows(sheet: Sheet, rate: Column, time: Column, m_is: str, pass_: str = ""
         products = Pass(pass_).products if pass_ else problem.pass_.products
         flops = problem.flops / problem.pass_.products * products
         allowed = rate_of(flops, taken, time.unit)
-        found.append(Span(printed.low * rate.unit / 1e12, printed.high * rate.unit / 1e12).meets(allowed))
+        found.append(ValueRange(printed.low * rate.unit / 1e12, printed.high * rate.unit / 1e12).meets(allowed))
     return found
 
 
@@ -85,27 +85,27 @@ MOST = 0.75
 
 def completed(sheet: Sheet) -> Sheet:
     """Return the sheet with what only its rates tell: that one size is all three, and the unit of its times."""
-    if not sheet.of(Role.RATE):
+    if not sheet.of(ColumnRole.RATE):
         return sheet
     variants = [sheet]
     if all(not {"M", "N", "K"} & {*sheet.sizes(row)} or len(sheet.sizes(row)) == 1 for row in range(len(sheet))):
         variants += [
-            sheet.with_column(replace(one, role=Role.SIZE, detail="MNK"))
-            for one in sheet.of(Role.OTHER, Role.SIZE)
+            sheet.with_column(replace(one, role=ColumnRole.SIZE, detail="MNK"))
+            for one in sheet.of(ColumnRole.OTHER, ColumnRole.SIZE)
             if one.name.strip().lower().replace(" ", "_") in SQUARE
         ]
-    if times := [one for one in sheet.of(Role.OTHER) if is_time(one.name)]:
+    if times := [one for one in sheet.of(ColumnRole.OTHER) if is_time(one.name)]:
         for variant in tuple(variants):
             for seconds in map(float, SECONDS.values()):
                 for one in times:
-                    variant = variant.with_column(replace(one, role=Role.TIME, unit=seconds))
+                    variant = variant.with_column(replace(one, role=ColumnRole.TIME, unit=seconds))
                 variants.append(variant)
     found = [variant for variant in variants if variant is not sheet and _follows_mostly(variant)]
     return found[0] if len(found) == 1 and not _follows_mostly(sheet) else sheet
 
 
 def _follows_mostly(sheet: Sheet) -> bool:
-    for rate in sheet.of(Role.RATE):
+    for rate in sheet.of(ColumnRole.RATE):
         time = time_beside(sheet, rate)
         fits = follows(sheet, rate, time, sheet.m_is) if time else []
         if sum(fits) >= max(FEWEST, MOST * len(fits)):
@@ -117,7 +117,7 @@ def follow_rates(sheet: Sheet) -> Sheet:
     """Return the sheet with the convention for M that its own TFLOPS follow, where just one does."""
     if sheet.m_is:
         return sheet
-    for rate in sheet.of(Role.RATE):
+    for rate in sheet.of(ColumnRole.RATE):
         time = time_beside(sheet, rate)
         if time is None or not any(sheet.has_m_choice(row, rate) for row in range(len(sheet))):
             continue

@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..reading.annotated_table import Column, Role, Sheet
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 from ..reading.words import ERRORS, SPREADS
 
 Floats = NDArray[np.float64]
 
 Places = NDArray[np.int64]
 
-Cell = tuple[int, Column]
+Cell = tuple[int, AnnotatedColumn]
 """A row and a column of a sheet."""
 
 FEWEST = 4
@@ -52,9 +52,16 @@ PROMISING = 24
 SMOOTH = 6
 """Rows from which on a column may follow a smooth line."""
 
-MEASURED = (Role.TIME, Role.RATE, Role.THROUGHPUT, Role.BANDWIDTH, Role.RATIO, Role.PEAK_SHARE)
+MEASURED = (
+    ColumnRole.TIME,
+    ColumnRole.RATE,
+    ColumnRole.THROUGHPUT,
+    ColumnRole.BANDWIDTH,
+    ColumnRole.RATIO,
+    ColumnRole.PEAK_SHARE,
+)
 
-FIGURES = (*MEASURED, Role.STATISTIC, Role.OTHER, Role.BYTES, Role.CHANGE)
+FIGURES = (*MEASURED, ColumnRole.STATISTIC, ColumnRole.OTHER, ColumnRole.BYTES, ColumnRole.CHANGE)
 """Roles of columns that may hold results."""
 
 
@@ -78,7 +85,7 @@ class Figures:
     """
 
     key: int
-    role: Role
+    role: ColumnRole
     unit: float
     cells: Sequence[Cell]
     logs: Floats
@@ -93,7 +100,7 @@ class Figures:
     @property
     def is_timed(self) -> bool:
         """True for what was measured; False for sizes, bytes, and what is unknown, which may be an amount of work."""
-        return self.role in MEASURED or self.role is Role.CHANGE
+        return self.role in MEASURED or self.role is ColumnRole.CHANGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +183,14 @@ def blocks_of(sheet: Sheet) -> Iterator[tuple[list[Figures], Sequence[Sequence[P
     """Yield what belongs together, with its groups: columns, some rows at a time; rows, as far as they are alike."""
     for start in range(0, min(len(sheet), MOST_WINDOWS * WINDOW), WINDOW):
         rows = range(max(0, min(start, len(sheet) - WINDOW)), min(start + WINDOW, len(sheet)))
-        columns = [one for one in sheet.of(*FIGURES, Role.SIZE) if not one.core & _UNSTEADY][:MOST_COLUMNS]
+        columns = [one for one in sheet.of(*FIGURES, ColumnRole.SIZE) if not one.core & _UNSTEADY][:MOST_COLUMNS]
         figures = [figures for column in columns for figures in _column(column, rows)]
         yield [one for one in figures if _is_filled(one)], _groups(sheet, rows)
-        alike: dict[tuple[Role, float], list[Column]] = defaultdict(list)
+        alike: dict[tuple[ColumnRole, float], list[AnnotatedColumn]] = defaultdict(list)
         for column in sheet.columns:
-            if (column.role in MEASURED or (column.role is Role.OTHER and not column.is_whole)) and not column.beside:
+            if (
+                column.role in MEASURED or (column.role is ColumnRole.OTHER and not column.is_whole)
+            ) and not column.beside:
                 alike[column.role, column.unit].append(column)
         for (role, _), columns in alike.items():
             if len(columns) > FEWEST and len(rows) <= MOST_COLUMNS:
@@ -193,16 +202,16 @@ def _is_filled(figures: Figures) -> bool:
     return bool(np.isfinite(figures.logs).sum() >= max(FEWEST, FILLED * len(figures.logs)))
 
 
-def _column(column: Column, rows: Sequence[int]) -> Iterator[Figures]:
+def _column(column: AnnotatedColumn, rows: Sequence[int]) -> Iterator[Figures]:
     cells = [(row, column) for row in rows]
-    if column.role is Role.CHANGE:
+    if column.role is ColumnRole.CHANGE:
         yield _changes(cells, 1)
         yield _changes(cells, -1)
     else:
         yield _figures(column.index, column.role, cells)
 
 
-def _figures(key: int, role: Role, cells: Sequence[Cell]) -> Figures:
+def _figures(key: int, role: ColumnRole, cells: Sequence[Cell]) -> Figures:
     logs, widths = np.full(len(cells), np.nan), np.zeros(len(cells))
     kinds = Counter(
         _KINDS.get(cell.unit, cell.unit) for row, column in cells if (cell := column.cells[row]) is not None
@@ -213,9 +222,9 @@ def _figures(key: int, role: Role, cells: Sequence[Cell]) -> Figures:
             continue
         if cell.value > 0:
             logs[place] = math.log(cell.value * column.unit)
-            if role is not Role.SIZE:
+            if role is not ColumnRole.SIZE:
                 widths[place] = math.log(span.high / max(span.low, cell.value / 2)) / 2
-    is_result = role is not Role.SIZE and not (role is Role.OTHER and cells[0][1].is_whole)
+    is_result = role is not ColumnRole.SIZE and not (role is ColumnRole.OTHER and cells[0][1].is_whole)
     return Figures(key, role, math.log(cells[0][1].unit), cells, logs, widths, is_result)
 
 
@@ -225,14 +234,14 @@ def _changes(cells: Sequence[Cell], sign: int) -> Figures:
         if (span := column.span(row)) is not None and min(sign * span.low, sign * span.high) > -100:
             ends = [sign * math.log(1 + sign * end / 100) for end in span]
             logs[place], widths[place] = sum(ends) / 2, abs(ends[1] - ends[0]) / 2
-    return Figures(cells[0][1].index, Role.CHANGE, 0.0, cells, logs, widths, True)
+    return Figures(cells[0][1].index, ColumnRole.CHANGE, 0.0, cells, logs, widths, True)
 
 
 def _groups(sheet: Sheet, rows: Sequence[int]) -> list[list[Places]]:
     """Rows by what each column that is no result says of them, where it says few things."""
     found = []
     for column in sheet.columns:
-        if column.role in FIGURES and not (column.role is Role.OTHER and column.is_whole):
+        if column.role in FIGURES and not (column.role is ColumnRole.OTHER and column.is_whole):
             continue
         places = defaultdict(list)
         for place, row in enumerate(rows):
@@ -254,7 +263,9 @@ def describe(figures: Figures, others: Sequence[Figures], groups: Sequence[Seque
             series.append(figures.logs[at] - sign * one.logs[at])
             widths.append(figures.widths[at] + one.widths[at])
     for one, other in itertools.combinations(known, 2):
-        is_work = (one.role is Role.TIME and not other.is_timed) or (other.role is Role.TIME and not one.is_timed)
+        is_work = (one.role is ColumnRole.TIME and not other.is_timed) or (
+            other.role is ColumnRole.TIME and not one.is_timed
+        )
         if one.key != other.key and (one.role is other.role or is_work):
             for sign in (1, -1):
                 series.append(figures.logs[at] - sign * (one.logs[at] - other.logs[at]))

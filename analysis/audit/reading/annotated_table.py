@@ -9,17 +9,17 @@ from enum import StrEnum
 
 from ....shapes.errors import UsageError, shorten
 from ....shapes.problem import Op, Pass, Problem
-from ...imports.consistency import Span
-from ...imports.rounding import Kind, Rounding, detect
-from .assumptions import PER_EXPERT, TOTAL, Setting, devices_in, devices_of_cell
+from ...imports.consistency import ValueRange
+from ...imports.rounding import Rounding, RoundingKind, detect
+from .assumptions import PER_EXPERT, TOTAL, Assumptions, devices_in, devices_of_cell
 from .document import Titled
 from .printed import Printed, read_printed, read_size
 from .words import passes_in, words_of
 
-NOT_ROUNDED = Rounding(Kind.NONE)
+NOT_ROUNDED = Rounding(RoundingKind.NONE)
 
 
-class Role(StrEnum):
+class ColumnRole(StrEnum):
     """What a column holds."""
 
     SIZE = "size"
@@ -44,7 +44,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class AnnotatedColumn:
     """A column and its printed numbers.
 
     name     header, as messages repeat it
@@ -62,7 +62,7 @@ class Column:
 
     index: int
     name: str
-    role: Role
+    role: ColumnRole
     cells: tuple[Printed | None, ...]
     side: str = ""
     pass_: str = ""
@@ -77,7 +77,7 @@ class Column:
     digits: int = 0
     sides: str = ""
     beside: int | None = None
-    _spans: list[Span | None] = field(default_factory=list, init=False, repr=False, compare=False)
+    _spans: list[ValueRange | None] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def is_whole(self) -> bool:
@@ -90,17 +90,17 @@ class Column:
         cell = self.cells[row]
         if cell is not None and self.mixed:
             return cell.step
-        if cell is None or not cell.value or self.rounding.kind is Kind.NONE:
-            return 10.0**-self.rounding.places if self.rounding.kind is Kind.DECIMALS else 0.0
+        if cell is None or not cell.value or self.rounding.kind is RoundingKind.NONE:
+            return 10.0**-self.rounding.places if self.rounding.kind is RoundingKind.DECIMALS else 0.0
         return min(cell.step, max(self.rounding.step(cell.digits), self._digit_step(cell)))
 
     def _digit_step(self, cell: Printed) -> float:
         """Step of a cell where all have as many significant digits: `%g` prints 102786 beside 15218.9."""
         if not self.digits:
             return 0.0
-        return Rounding(Kind.DIGITS, self.digits).step(cell.digits)
+        return Rounding(RoundingKind.DIGITS, self.digits).step(cell.digits)
 
-    def span(self, row: int) -> Span | None:
+    def span(self, row: int) -> ValueRange | None:
         """Numbers that this cell stands for, in the printed unit; None where it is empty."""
         if not self._spans:
             self._spans.extend(None if one is None else one.within(self.step(at)) for at, one in enumerate(self.cells))
@@ -125,8 +125,8 @@ class Sheet:
     """
 
     titled: Titled
-    columns: tuple[Column, ...]
-    setting: Setting
+    columns: tuple[AnnotatedColumn, ...]
+    setting: Assumptions
     m_is: str = ""
     title_pass: str = ""
     summaries: tuple[Summary, ...] = ()
@@ -139,25 +139,25 @@ class Sheet:
     def __len__(self) -> int:
         return len(self.titled.table)
 
-    def of(self, *roles: Role) -> list[Column]:
+    def of(self, *roles: ColumnRole) -> list[AnnotatedColumn]:
         """Columns of these roles."""
         return [column for column in self.columns if column.role in roles]
 
-    def text(self, row: int, column: Column) -> str:
+    def text(self, row: int, column: AnnotatedColumn) -> str:
         """Text of a cell."""
         return self.titled.table.rows[row][column.index].strip()
 
-    def quoted(self, row: int, column: Column) -> str:
+    def quoted(self, row: int, column: AnnotatedColumn) -> str:
         """Text of a cell as messages repeat it."""
         return shorten(self.text(row, column))
 
-    def line(self, row: int, column: Column | None = None) -> int:
+    def line(self, row: int, column: AnnotatedColumn | None = None) -> int:
         """Line of a row in the text; that of the cell, where the table lies on its side."""
         if self.titled.column_lines and column is not None:
             return self.titled.column_lines[column.index]
         return self.titled.table.lines[row]
 
-    def sizes(self, row: int, column: Column | None = None) -> dict[str, int]:
+    def sizes(self, row: int, column: AnnotatedColumn | None = None) -> dict[str, int]:
         """Sizes of a row, with those that the header of `column` fixes."""
         found = self._sizes.get(row)
         if found is None:
@@ -167,19 +167,23 @@ class Sheet:
     def _read_sizes(self, row: int) -> dict[str, int]:
         found = dict(self.title_sizes)
         for one in self.columns:
-            if one.role is Role.SIZE and (cell := one.cells[row]) is not None and cell.value == int(cell.value) > 0:
+            if (
+                one.role is ColumnRole.SIZE
+                and (cell := one.cells[row]) is not None
+                and cell.value == int(cell.value) > 0
+            ):
                 found |= dict.fromkeys("MNK" if one.detail == "MNK" else (one.detail,), int(cell.value))
-            elif one.role is Role.LABEL:
+            elif one.role is ColumnRole.LABEL:
                 found |= tuple_in(self.text(row, one), one.detail) | sizes_in(self.text(row, one))
-            elif one.role is Role.SHAPE:
+            elif one.role is ColumnRole.SHAPE:
                 numbers = [read_size(text) for text in re.findall(r"\d+[kK]?", self.text(row, one))]
                 if len(numbers) == len(one.detail):
                     found |= {name: size for name, size in zip(one.detail, numbers, strict=True) if size is not None}
         return found
 
-    def setting_at(self, row: int, column: Column | None = None) -> Setting:
-        """Setting of a cell: the device of its row, of its header, of the title, or that of the user, in this order."""
-        texts = [self.text(row, one) for one in self.of(Role.DEVICE)]
+    def setting_at(self, row: int, column: AnnotatedColumn | None = None) -> Assumptions:
+        """Assumptions for a cell; the device is that of its row, its header, the title or the user, in this order."""
+        texts = [self.text(row, one) for one in self.of(ColumnRole.DEVICE)]
         if any(texts):
             found = devices_of_cell(" ".join(texts))
             return self.setting.on(found or [])
@@ -188,23 +192,23 @@ class Sheet:
                 return self.setting.on(named)
         return self.setting
 
-    def pass_of(self, row: int, column: Column) -> str:
+    def pass_of(self, row: int, column: AnnotatedColumn) -> str:
         """Pass of a cell: what its header, row, user or title says, in this order; else ""."""
         if column.pass_:
             return column.pass_
-        for label in self.of(Role.LABEL):
+        for label in self.of(ColumnRole.LABEL):
             if len(found := passes_in(words_of(self.text(row, label)))) == 1:
                 return found.pop()
         return self.setting.pass_ or self.title_pass
 
-    def problem(self, row: int, column: Column, m_is: str = "") -> Problem | None:
+    def problem(self, row: int, column: AnnotatedColumn, m_is: str = "") -> Problem | None:
         """Problem of a cell, with M counted as `m_is`, else as the table does, else per expert; None without sizes."""
         key = (row, tuple(column.fixed.items()), m_is, self.pass_of(row, column))
         if key not in self._problems:
             self._problems[key] = self._problem(row, column, m_is)
         return self._problems[key]
 
-    def _problem(self, row: int, column: Column, m_is: str) -> Problem | None:
+    def _problem(self, row: int, column: AnnotatedColumn, m_is: str) -> Problem | None:
         sizes = self.sizes(row, column)
         if not {"M", "N", "K"} <= set(sizes):
             return None
@@ -229,18 +233,18 @@ class Sheet:
         except UsageError:
             return None
 
-    def label(self, row: int, column: Column | None = None) -> str:
+    def label(self, row: int, column: AnnotatedColumn | None = None) -> str:
         """Name a row for a reader: its sizes, else its first texts."""
         sizes = self.sizes(row, column)
-        said = [self.quoted(row, one) for one in self.of(Role.ID)]
+        said = [self.quoted(row, one) for one in self.of(ColumnRole.ID)]
         if "M" in sizes or "N" in sizes:
             order = [name for name in ("B", "E", "top_k", "M", "N", "K") if name in sizes]
-            said += [self.quoted(row, one) for one in self.of(Role.DEVICE)]
+            said += [self.quoted(row, one) for one in self.of(ColumnRole.DEVICE)]
             return " ".join([*said, *(f"{name}={sizes[name]}" for name in order)])
-        texts = [self.quoted(row, one) for one in self.of(Role.LABEL, Role.DEVICE, Role.BYTES)]
+        texts = [self.quoted(row, one) for one in self.of(ColumnRole.LABEL, ColumnRole.DEVICE, ColumnRole.BYTES)]
         return " ".join([*said, *texts]) or f"row {row + 1}"
 
-    def has_m_choice(self, row: int, column: Column) -> bool:
+    def has_m_choice(self, row: int, column: AnnotatedColumn) -> bool:
         """True where nothing says whether M counts the rows of one expert or of all."""
         return not self.m_is and self.sizes(row, column).get("E", 1) > 1 and self.setting.op is not Op.MOE_GEMM
 
@@ -249,7 +253,7 @@ class Sheet:
         sizes = self.sizes(row)
         return len(sizes) > 1 and not sizes.keys() <= {"B", "M"} and sizes == self.sizes(other)
 
-    def with_column(self, column: Column) -> "Sheet":
+    def with_column(self, column: AnnotatedColumn) -> "Sheet":
         """Return the sheet with another reading of one column."""
         return replace(self, columns=tuple(column if one.index == column.index else one for one in self.columns))
 
@@ -310,7 +314,7 @@ def sizes_in(text: str) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The cells of a column that are numbers, and how they were rounded; `mixed` and `digits` as in `Column`."""
+    """Cells that are numbers, and how they were rounded; `mixed` and `digits` as in `AnnotatedColumn`."""
 
     cells: tuple[Printed | None, ...]
     rounding: Rounding
@@ -337,7 +341,7 @@ def numbers_of(texts: Sequence[str]) -> Numbers:
     numbers = [Decimal(text) for text in exact]
     numbers = [number for number in numbers if number]
     decimals = [-int(number.as_tuple().exponent) for number in numbers]
-    if len(set(decimals)) < 2 or rounding.kind is Kind.NONE:
+    if len(set(decimals)) < 2 or rounding.kind is RoundingKind.NONE:
         return Numbers(cells, rounding, False, 0)
     digits = [number.adjusted() + places + 1 for number, places in zip(numbers, decimals, strict=True)]
     short = min(len(counts) - counts.count(max(counts)) for counts in (decimals, digits))

@@ -15,7 +15,7 @@ TOTAL, PER_EXPERT = "total", "per_expert"
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Assumptions:
     """How to read a table.
 
     device           None: rules that need peaks are left out
@@ -48,7 +48,7 @@ class Setting:
                 f"after upcasting: --dtype {known.replace(', ', '|')}"
             )
 
-    def on(self, devices: Sequence[DeviceSpec]) -> "Setting":
+    def on(self, devices: Sequence[DeviceSpec]) -> "Assumptions":
         """Return the setting for a number that one of `devices` gave: nothing is checked where there are none.
 
         Of several that one name stands for (H100 SXM and PCIe), that of the user, else the fastest: what it cannot do,

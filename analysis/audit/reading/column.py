@@ -8,27 +8,27 @@ from dataclasses import dataclass, replace
 from ....shapes.errors import UsageError, quote, shorten, unknown_name
 from ...imports.units import SECONDS, is_time, unit_of
 from . import words as known
-from .annotated_table import Column, Role, numbers_of
+from .annotated_table import AnnotatedColumn, ColumnRole, numbers_of
 from .assumptions import devices_of_cell
 from .printed import EMPHASIS, Printed, is_blank, read_size
 
-GIVEN: Mapping[str, tuple[Role, float, str]] = {
-    **{name: (Role.SIZE, 1.0, name) for name in ("M", "N", "K", "B", "E", "top_k")},
-    **{f"time_{unit}": (Role.TIME, float(seconds), "") for unit, seconds in SECONDS.items()},
-    **{unit: (Role.RATE, known.RATES[unit], "") for unit in ("tflops", "gflops", "pflops")},
-    "gbs": (Role.BANDWIDTH, 1e9, ""),
-    "throughput": (Role.THROUGHPUT, 1.0, ""),
-    "speedup": (Role.RATIO, 1.0, ""),
-    "change": (Role.CHANGE, 1.0, ""),
-    "reduction": (Role.CHANGE, 1.0, "reduction"),
-    "gain": (Role.CHANGE, 1.0, "gain"),
-    "percent_of_peak": (Role.PEAK_SHARE, 1.0, ""),
-    "cases": (Role.CASES, 1.0, ""),
-    "dtype": (Role.DTYPE, 1.0, ""),
-    "device": (Role.DEVICE, 1.0, ""),
-    "id": (Role.ID, 1.0, ""),
-    "label": (Role.LABEL, 1.0, ""),
-    "ignore": (Role.OTHER, 1.0, ""),
+GIVEN: Mapping[str, tuple[ColumnRole, float, str]] = {
+    **{name: (ColumnRole.SIZE, 1.0, name) for name in ("M", "N", "K", "B", "E", "top_k")},
+    **{f"time_{unit}": (ColumnRole.TIME, float(seconds), "") for unit, seconds in SECONDS.items()},
+    **{unit: (ColumnRole.RATE, known.RATES[unit], "") for unit in ("tflops", "gflops", "pflops")},
+    "gbs": (ColumnRole.BANDWIDTH, 1e9, ""),
+    "throughput": (ColumnRole.THROUGHPUT, 1.0, ""),
+    "speedup": (ColumnRole.RATIO, 1.0, ""),
+    "change": (ColumnRole.CHANGE, 1.0, ""),
+    "reduction": (ColumnRole.CHANGE, 1.0, "reduction"),
+    "gain": (ColumnRole.CHANGE, 1.0, "gain"),
+    "percent_of_peak": (ColumnRole.PEAK_SHARE, 1.0, ""),
+    "cases": (ColumnRole.CASES, 1.0, ""),
+    "dtype": (ColumnRole.DTYPE, 1.0, ""),
+    "device": (ColumnRole.DEVICE, 1.0, ""),
+    "id": (ColumnRole.ID, 1.0, ""),
+    "label": (ColumnRole.LABEL, 1.0, ""),
+    "ignore": (ColumnRole.OTHER, 1.0, ""),
 }
 """What `--column ROLE=NAME` may say; `ROLE:SIDE=NAME` names the side too ("time_ms:old")."""
 
@@ -41,8 +41,16 @@ _SHAPE = re.compile(r"[(\[]?\s*\d+[kK]?(\s*[,x×]\s*\d+[kK]?){2,3}\s*[)\]]?")
 
 _SIDED = frozenset(
     (
-        *(Role.TIME, Role.RATE, Role.BANDWIDTH, Role.THROUGHPUT, Role.RATIO, Role.CHANGE, Role.DIFFERENCE),
-        *(Role.PEAK_SHARE, Role.STATISTIC, Role.BYTES, Role.OTHER),
+        *(
+            ColumnRole.TIME,
+            ColumnRole.RATE,
+            ColumnRole.BANDWIDTH,
+            ColumnRole.THROUGHPUT,
+            ColumnRole.RATIO,
+            ColumnRole.CHANGE,
+            ColumnRole.DIFFERENCE,
+        ),
+        *(ColumnRole.PEAK_SHARE, ColumnRole.STATISTIC, ColumnRole.BYTES, ColumnRole.OTHER),
     )
 )
 """Roles of which a table may have a column per side."""
@@ -68,7 +76,7 @@ class Override:
         return Override(role.strip(), side.strip().lower(), name.strip())
 
 
-def read_column(index: int, name: str, texts: Sequence[str], lower: bool, override: Override | None) -> Column:
+def read_column(index: int, name: str, texts: Sequence[str], lower: bool, override: Override | None) -> AnnotatedColumn:
     """Build a column: its role is guessed from its header and cells, unless `override` gives it."""
     numbers = numbers_of(texts)
     cells, mixed, unread = numbers.cells, numbers.mixed, 0
@@ -79,18 +87,23 @@ def read_column(index: int, name: str, texts: Sequence[str], lower: bool, overri
         cells = cells if override.role != "ignore" else (None,) * len(cells)
     else:
         role, unit, detail = _role(name, name.strip().replace(" ", "_"), words, cells, texts, lower)
-    if role is Role.SIZE:
+    if role is ColumnRole.SIZE:
         cells = tuple(cell and _size(cell) for cell in cells)
     if not override:
-        if role not in (Role.SHAPE, Role.DTYPE, Role.DEVICE, Role.ID, Role.OTHER):
+        if role not in (ColumnRole.SHAPE, ColumnRole.DTYPE, ColumnRole.DEVICE, ColumnRole.ID, ColumnRole.OTHER):
             unread = sum(cell is None and not is_blank(text) for cell, text in zip(cells, texts, strict=True))
-        if not any(cell is not None for cell in cells) and role not in (Role.SHAPE, Role.DTYPE, Role.DEVICE, Role.ID):
-            role, detail = Role.LABEL, _letters(name, words)
+        if not any(cell is not None for cell in cells) and role not in (
+            ColumnRole.SHAPE,
+            ColumnRole.DTYPE,
+            ColumnRole.DEVICE,
+            ColumnRole.ID,
+        ):
+            role, detail = ColumnRole.LABEL, _letters(name, words)
         cells, unit, converted = _in_one_unit(cells, role, unit)
         mixed = mixed or converted
     passes = known.passes_in(words)
     has_side = override is not None or (role in _SIDED and not fixed)
-    return Column(
+    return AnnotatedColumn(
         index,
         shorten(name),
         role,
@@ -106,7 +119,7 @@ def read_column(index: int, name: str, texts: Sequence[str], lower: bool, overri
         mixed,
         unread,
         numbers.digits,
-        sides=_sides(name, words) if role in (Role.RATIO, Role.CHANGE) and not override else "",
+        sides=_sides(name, words) if role in (ColumnRole.RATIO, ColumnRole.CHANGE) and not override else "",
     )
 
 
@@ -129,19 +142,19 @@ def _size(cell: Printed) -> Printed | None:
 
 
 _POWERS = {
-    Role.TIME: {"s": 0, "ms": -3, "us": -6, "ns": -9},
-    Role.RATE: {"gflops": 9, "tflops": 12, "pflops": 15},
-    Role.BANDWIDTH: {"gb/s": 9, "tb/s": 12},
-    Role.BYTES: {"kb": 3, "mb": 6, "gb": 9},
+    ColumnRole.TIME: {"s": 0, "ms": -3, "us": -6, "ns": -9},
+    ColumnRole.RATE: {"gflops": 9, "tflops": 12, "pflops": 15},
+    ColumnRole.BANDWIDTH: {"gb/s": 9, "tb/s": 12},
+    ColumnRole.BYTES: {"kb": 3, "mb": 6, "gb": 9},
 }
 """Units of a cell, as powers of ten of the base unit."""
 
 
 def _in_one_unit(
-    cells: tuple[Printed | None, ...], role: Role, unit: float
+    cells: tuple[Printed | None, ...], role: ColumnRole, unit: float
 ) -> tuple[tuple[Printed | None, ...], float, bool]:
     """Believe the unit in a cell before that of the header; True where cells have several, and were converted."""
-    powers = _POWERS.get(role if role is not Role.OTHER else Role.TIME, {})
+    powers = _POWERS.get(role if role is not ColumnRole.OTHER else ColumnRole.TIME, {})
     own = {powers.get(cell.unit) for cell in cells if cell is not None}
     if len(own) == 1 and None not in own:
         return cells, 10.0 ** next(power for power in own if power is not None), False
@@ -156,67 +169,71 @@ def _in_one_unit(
 
 def _role(
     name: str, plain: str, words: Sequence[str], cells: Sequence[object], texts: Sequence[str], lower: bool
-) -> tuple[Role, float, str]:
+) -> tuple[ColumnRole, float, str]:
     """Role, unit and detail of a column."""
     units = {getattr(cell, "unit", "") for cell in cells if cell is not None}
     said = set(words)
     sizes = known.SIZES.get(plain, "") or (known.SIZES.get(plain.lower(), "") if len(plain) > 1 else "")
     sizes = sizes or (plain.upper() if lower and plain in ("m", "n", "k", "b", "e") else "")
     if sizes:
-        return Role.SIZE, 1.0, sizes
+        return ColumnRole.SIZE, 1.0, sizes
     if texts and all(_SHAPE.fullmatch(text.strip()) for text in texts):
         letters = "".join(re.findall(r"\b([BEMNK])\b", name))
         count = len(re.findall(r"\d+", texts[0]))
-        return Role.SHAPE, 1.0, letters if len(letters) == count else "MNK" if count == 3 and said <= _SHAPES else ""
+        return (
+            ColumnRole.SHAPE,
+            1.0,
+            letters if len(letters) == count else "MNK" if count == 3 and said <= _SHAPES else "",
+        )
     if (threshold := known.threshold_in(name)) is not None:
-        return Role.COUNT, 1.0, str(threshold)
+        return ColumnRole.COUNT, 1.0, str(threshold)
     if said & known.IDS or plain.lower() in known.IDS:
-        return Role.ID, 1.0, ""
+        return ColumnRole.ID, 1.0, ""
     if any("dtype" in word for word in words):
-        return Role.DTYPE, 1.0, ""
+        return ColumnRole.DTYPE, 1.0, ""
     if said & known.DEVICES and not any(cells) and any(devices_of_cell(text) is not None for text in texts):
-        return Role.DEVICE, 1.0, ""
+        return ColumnRole.DEVICE, 1.0, ""
     if said and said <= known.COUNTS:
-        return Role.CASES, 1.0, ""
+        return ColumnRole.CASES, 1.0, ""
     return _quantity(name, words, units)
 
 
-def _quantity(name: str, words: Sequence[str], units: set[str]) -> tuple[Role, float, str]:
+def _quantity(name: str, words: Sequence[str], units: set[str]) -> tuple[ColumnRole, float, str]:
     said = set(words)
-    timed = bool(units) and units <= {*_POWERS[Role.TIME]}  # "best 20%" of times
+    timed = bool(units) and units <= {*_POWERS[ColumnRole.TIME]}  # "best 20%" of times
     percent = "%" in units or (bool(said & {"%", "pct", "percent"}) and not timed)
     if _is_peak_share(said, percent):
-        return Role.PEAK_SHARE, 1.0, "bandwidth" if said & _MEMORY else ""
+        return ColumnRole.PEAK_SHARE, 1.0, "bandwidth" if said & _MEMORY else ""
     if said & {"work", "total"} and said & {"tflop", "gflop"}:  # an amount, no rate
-        return Role.OTHER, 1.0, ""
+        return ColumnRole.OTHER, 1.0, ""
     rates = [word for word in words if word in known.RATES and not (word in _SHORT_RATES and is_time(name))]
     rate = known.RATES[rates[0]] if rates else None
     unit = unit_of(re.sub(r"(?i)[#x%]", " ", name)) if is_time(name) and name.strip() != "S" else None  # a length
     statistic = next((known.STATISTICS[word] for word in words if word in known.STATISTICS), "")
     if percent:
         if statistic and not said & known.CHANGES and rate is None:
-            return Role.STATISTIC, 1.0, statistic
-        return Role.CHANGE, 1.0, _change_kind(said, rate is not None)
+            return ColumnRole.STATISTIC, 1.0, statistic
+        return ColumnRole.CHANGE, 1.0, _change_kind(said, rate is not None)
     if said & known.CHANGES:
         scale = rate or (float(SECONDS[unit]) if unit else 1.0)
-        return Role.DIFFERENCE, scale, ""
+        return ColumnRole.DIFFERENCE, scale, ""
     if _literal(name) or units == {"x"} or said & {"speedup", "ratio", "x-factor", "×"}:
-        return Role.RATIO, 1.0, ""
-    if rate is not None or (units and units <= {*_POWERS[Role.RATE]}):
-        return Role.RATE, rate or 1e12, ""
+        return ColumnRole.RATIO, 1.0, ""
+    if rate is not None or (units and units <= {*_POWERS[ColumnRole.RATE]}):
+        return ColumnRole.RATE, rate or 1e12, ""
     bandwidth = next((known.BANDWIDTHS[word] for word in words if word in known.BANDWIDTHS), None)
-    if bandwidth is not None or (units and units <= {*_POWERS[Role.BANDWIDTH]}):
-        return Role.BANDWIDTH, bandwidth or 1e9, ""
+    if bandwidth is not None or (units and units <= {*_POWERS[ColumnRole.BANDWIDTH]}):
+        return ColumnRole.BANDWIDTH, bandwidth or 1e9, ""
     if (size := _bytes(words, units)) is not None and unit is None:
-        return Role.BYTES, size, ""
+        return ColumnRole.BYTES, size, ""
     if said & known.THROUGHPUTS or units == {"/s"} or any(map(known.is_per_second, words)):
-        return Role.THROUGHPUT, 1.0, ""
-    unit = unit or ("us" if units and units <= {*_POWERS[Role.TIME]} else None)
+        return ColumnRole.THROUGHPUT, 1.0, ""
+    unit = unit or ("us" if units and units <= {*_POWERS[ColumnRole.TIME]} else None)
     if unit is not None:
-        return Role.TIME, float(SECONDS[unit]), ""
+        return ColumnRole.TIME, float(SECONDS[unit]), ""
     if statistic:
-        return Role.STATISTIC, 1.0, statistic
-    return Role.OTHER, 1.0, ""
+        return ColumnRole.STATISTIC, 1.0, statistic
+    return ColumnRole.OTHER, 1.0, ""
 
 
 _SHORT_RATES = frozenset(("gf", "tf", "pf"))
@@ -262,7 +279,7 @@ def _literal(name: str) -> str:
 
 
 def _sides(name: str, words: Sequence[str]) -> str:
-    """Sides of a ratio or change, as `Column.sides` has them."""
+    """Sides of a ratio or change, as `AnnotatedColumn.sides` has them."""
     literal = _literal(name) if "speedup" not in words else ""
     return literal or _from_to(name)
 

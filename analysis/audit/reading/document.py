@@ -15,7 +15,7 @@ from ....shapes.files.csv_file import split
 from ....shapes.files.file_text import decoded
 from ...imports import aiconfigurator
 from ...imports.parquet_table import MAGIC, parse_parquet, refuse_pointer
-from ...imports.table import Table, parse
+from ...imports.table import ImportedTable, parse
 from . import serving_tables
 from .bare_rows import BareRows
 from .box_table import WIDEST, BarredTables, DelimitedTables
@@ -47,7 +47,7 @@ class Titled:
     the columns of a table that lies on its side; empty of any other.
     """
 
-    table: Table
+    table: ImportedTable
     title: str
     line: int
     lead: str = ""
@@ -116,7 +116,7 @@ def read_document(content: bytes, name: str) -> Document:
     return _scan(text, name)
 
 
-def _whole(table: Table) -> Document:
+def _whole(table: ImportedTable) -> Document:
     """Make a document of a file that is one table, or several of serving stacks in one."""
     name = table.where
     if len(table.header) > WIDEST:
@@ -177,7 +177,7 @@ def _scan(text: str, name: str) -> Document:
             continue
         header, rows = with_second_row(found.header, found.rows)
         places = tuple(line + 1 for line in found.lines[len(found.rows) - len(rows) :])
-        table = Table(name, tuple(header), tuple(map(tuple, rows)), places)
+        table = ImportedTable(name, tuple(header), tuple(map(tuple, rows)), places)
         lead = " ".join(lines[max(last_table, place - LEAD) : place])
         tables.append(Titled(table, _title(lines, place, last_table), place + 1, lead[-LONGEST_LEAD:]))
         place = last_table = found.end

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from ...imports.consistency import Span, span
+from ...imports.consistency import ValueRange, span
 
 _MARKS = "*†‡¹²³⁴⁵⁶⁷⁸⁹⁰`"
 """Footnote marks and markdown around a number."""
@@ -93,18 +93,18 @@ class Printed:
         return replace(self, digits=str(Decimal(self.digits).scaleb(power)))
 
     @property
-    def span(self) -> Span:
+    def span(self) -> ValueRange:
         """Numbers that are printed like this one, by its own digits."""
         return self.within(None)
 
-    def within(self, step: float | None) -> Span:
+    def within(self, step: float | None) -> ValueRange:
         """Numbers that are printed like this one, where neighbours are `step` apart (0: exact; None: by its digits)."""
         if step is None:
             low, high = span(self.digits)
         else:
             low, high = self.value - step / 2, self.value + step / 2
         more = ABOUT * abs(self.value) if self.about else 0.0
-        return Span(low - more, high + more)
+        return ValueRange(low - more, high + more)
 
 
 def read_printed(text: str) -> Printed | None:

@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ...imports.consistency import Span
+from ...imports.consistency import ValueRange
 from .document import Paragraph
 from .printed import Printed, read_printed
 from .words import DTYPES, PASSES, dtypes_in
@@ -59,9 +59,9 @@ class StatedPeak:
     dtype: str
 
     @property
-    def span(self) -> Span:
+    def span(self) -> ValueRange:
         """What the rate may be, in FLOP/s."""
-        return Span(self.rate.span.low * self.unit, self.rate.span.high * self.unit)
+        return ValueRange(self.rate.span.low * self.unit, self.rate.span.high * self.unit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...imports.table import Table
+from ...imports.table import ImportedTable
 from ...imports.units import SECONDS
 from . import words as known
-from .annotated_table import Column, Role, Sheet, Summary, sizes_in
-from .assumptions import PER_EXPERT, TOTAL, Setting
+from .annotated_table import AnnotatedColumn, ColumnRole, Sheet, Summary, sizes_in
+from .assumptions import PER_EXPERT, TOTAL, Assumptions
 from .column import Override, read_column
 from .document import Titled
 from .printed import is_blank, read_printed, read_size
@@ -16,7 +16,7 @@ from .several import spread
 from .turned import upright
 
 
-def understand(titled: Titled, setting: Setting, overrides: Sequence[Override] = ()) -> Sheet:
+def understand(titled: Titled, setting: Assumptions, overrides: Sequence[Override] = ()) -> Sheet:
     """Say what the columns of a table are. Rows that sum others up are taken out of it."""
     titled = upright(titled)
     table, beside = spread(titled.table)
@@ -49,16 +49,16 @@ def understand(titled: Titled, setting: Setting, overrides: Sequence[Override] =
     )
 
 
-def _beside(column: Column, own: Column) -> Column:
+def _beside(column: AnnotatedColumn, own: AnnotatedColumn) -> AnnotatedColumn:
     """Make a column out of the second quantities of the cells of `own`: a ratio, change or share of its numbers."""
     role, detail = column.role, ""
     units = {cell.unit for cell in column.cells if cell is not None}
     if units == {"x"}:
-        role = Role.RATIO
+        role = ColumnRole.RATIO
     elif units == {"%"}:
         is_signed = any(cell is not None and cell.text[:1] in "+-\u2212" for cell in column.cells)
-        role = Role.CHANGE if is_signed else _SHARES.get(own.role, Role.OTHER)
-        detail = "bandwidth" if own.role is Role.BANDWIDTH and not is_signed else ""
+        role = ColumnRole.CHANGE if is_signed else _SHARES.get(own.role, ColumnRole.OTHER)
+        detail = "bandwidth" if own.role is ColumnRole.BANDWIDTH and not is_signed else ""
     else:  # a quantity of its own
         return column
     return replace(
@@ -73,7 +73,7 @@ def _beside(column: Column, own: Column) -> Column:
     )
 
 
-_SHARES = {Role.RATE: Role.PEAK_SHARE, Role.BANDWIDTH: Role.PEAK_SHARE}
+_SHARES = {ColumnRole.RATE: ColumnRole.PEAK_SHARE, ColumnRole.BANDWIDTH: ColumnRole.PEAK_SHARE}
 
 
 _ALL_SIZES = re.compile(r"(?:\b(?:M|BS|batch(?:[ _]?size)?|tokens?|num_tokens)\s*=?\s*)?(\d{1,6}[kK]?)", re.IGNORECASE)
@@ -82,7 +82,7 @@ FEWEST_SIZES = 3
 """Headers in ascending order that are sizes and nothing else."""
 
 
-def _under_sizes(columns: list[Column], titled: Titled) -> list[Column]:
+def _under_sizes(columns: list[AnnotatedColumn], titled: Titled) -> list[AnnotatedColumn]:
     """Take headers that are numbers in ascending order for sizes of one dimension, as in a table on its side."""
     found = [_ALL_SIZES.fullmatch(column.name.strip()) for column in columns]
     sizes = {
@@ -91,7 +91,7 @@ def _under_sizes(columns: list[Column], titled: Titled) -> list[Column]:
     values = [*sizes.values()]
     if len(values) < FEWEST_SIZES or sorted(set(values)) != values[: len(set(values))]:
         return columns
-    if not any(column.role is Role.LABEL for column in columns):
+    if not any(column.role is ColumnRole.LABEL for column in columns):
         return columns
     return [
         replace(column, fixed={"M": sizes[column.index]}, side="") if column.index in sizes else column
@@ -113,9 +113,12 @@ def _said_units(text: str) -> set[str]:
     return {(one["time"] or one["rate"] or one["bytes"]).lower() for one in _SAID_UNIT.finditer(text)}
 
 
-def _in_said_unit(columns: list[Column], titled: Titled) -> list[Column]:
+def _in_said_unit(columns: list[AnnotatedColumn], titled: Titled) -> list[AnnotatedColumn]:
     """Columns whose header gives no quantity are of the one that the title or the text above names, with its unit."""
-    if any(column.role in (Role.TIME, Role.RATE, Role.THROUGHPUT, Role.BANDWIDTH) for column in columns):
+    if any(
+        column.role in (ColumnRole.TIME, ColumnRole.RATE, ColumnRole.THROUGHPUT, ColumnRole.BANDWIDTH)
+        for column in columns
+    ):
         return columns
     said = _said_units(titled.title) or _said_units(titled.lead)
     units = {_SPELLED.get(word.rstrip("s"), _SPELLED.get(word, word)) for word in said}
@@ -123,14 +126,14 @@ def _in_said_unit(columns: list[Column], titled: Titled) -> list[Column]:
         return columns
     unit = units.pop()
     if unit in SECONDS:
-        role, scale = Role.TIME, float(SECONDS[unit])
+        role, scale = ColumnRole.TIME, float(SECONDS[unit])
     elif unit.endswith("b/s"):
-        role, scale = Role.BANDWIDTH, known.BANDWIDTHS[unit.replace("/", "")]
+        role, scale = ColumnRole.BANDWIDTH, known.BANDWIDTHS[unit.replace("/", "")]
     else:
-        role, scale = Role.RATE, known.RATES[unit]
+        role, scale = ColumnRole.RATE, known.RATES[unit]
     return [
         replace(column, role=role, unit=scale, detail="")
-        if column.role is Role.OTHER
+        if column.role is ColumnRole.OTHER
         and (not column.is_whole or column.fixed)
         and not set(known.words_of(column.name)) & known.ERRORS
         else column
@@ -141,7 +144,7 @@ def _in_said_unit(columns: list[Column], titled: Titled) -> list[Column]:
 _DITTO = frozenset(("", '"', "''", "〃", "↑"))
 
 
-def _filled_down(table: Table) -> Table:
+def _filled_down(table: ImportedTable) -> ImportedTable:
     """Repeat what a row leaves out at its beginning because it stands in the row above: merged cells, in markdown."""
     rows: list[tuple[str, ...]] = []
     for row in table.rows:
@@ -152,7 +155,7 @@ def _filled_down(table: Table) -> Table:
             rows.append((*above, *row[blank:]))
         else:
             rows.append(row)
-    return Table(table.where, table.header, tuple(rows), table.lines)
+    return ImportedTable(table.where, table.header, tuple(rows), table.lines)
 
 
 def _is_name(cell: str) -> bool:
@@ -184,7 +187,7 @@ def _without_summaries(titled: Titled) -> tuple[Titled, tuple[Summary, ...]]:
         return titled, ()
     kept = [number for number in range(len(table)) if number not in found]
     rows, lines = tuple(table.rows[at] for at in kept), tuple(table.lines[at] for at in kept)
-    return replace(titled, table=Table(table.where, table.header, rows, lines)), tuple(found.values())
+    return replace(titled, table=ImportedTable(table.where, table.header, rows, lines)), tuple(found.values())
 
 
 def _said_m(header: Sequence[str]) -> str:
@@ -193,18 +196,18 @@ def _said_m(header: Sequence[str]) -> str:
     return PER_EXPERT if known.PER_EXPERT_M & set(header) else ""
 
 
-def _by_row_labels(columns: list[Column], titled: Titled) -> list[Column]:
+def _by_row_labels(columns: list[AnnotatedColumn], titled: Titled) -> list[AnnotatedColumn]:
     """Columns named by sides alone ("main", "this PR") hold what the labels of their rows say, where all agree."""
-    if any(column.role in (Role.TIME, Role.RATE) for column in columns):
+    if any(column.role in (ColumnRole.TIME, ColumnRole.RATE) for column in columns):
         return columns
-    labels = [column.index for column in columns if column.role is Role.LABEL]
+    labels = [column.index for column in columns if column.role is ColumnRole.LABEL]
     texts = [" ".join(row[index] for index in labels) for row in titled.table.rows]
     if not all(set(known.words_of(text)) & set(known.RATES) for text in texts):
         return columns
     sides = known.BASES | known.HEADS
     return [
-        replace(column, role=Role.RATE, unit=1e12, detail="aggregate")
-        if column.role in (Role.OTHER, Role.STATISTIC) and set(column.side.split()) & sides
+        replace(column, role=ColumnRole.RATE, unit=1e12, detail="aggregate")
+        if column.role in (ColumnRole.OTHER, ColumnRole.STATISTIC) and set(column.side.split()) & sides
         else column
         for column in columns
     ]

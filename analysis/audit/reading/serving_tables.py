@@ -6,7 +6,7 @@ processes have finished: sorted by sizes, neighbours have similar times.
 """
 
 from ...imports import aiconfigurator
-from ...imports.table import Table, read_number
+from ...imports.table import ImportedTable, read_number
 
 DECIMALS = 4
 """Decimals of a latency in milliseconds that are kept."""
@@ -14,7 +14,7 @@ DECIMALS = 4
 HEADER = ("M", "N", "K", "latency (ms)")
 
 
-def split(table: Table) -> list[tuple[str, Table]]:
+def split(table: ImportedTable) -> list[tuple[str, ImportedTable]]:
     """Return (title, table) per stack, storage and GPU. Raises UsageError for a table of another operation."""
     aiconfigurator.require_gemms(table)
     groups: dict[tuple[str, ...], list[int]] = {}
@@ -29,7 +29,7 @@ def split(table: Table) -> list[tuple[str, Table]]:
         cells = tuple(
             (*(table.text(row, name) for name in "mnk"), _shortened(table.text(row, "latency"))) for row in rows
         )
-        found.append((title, Table(table.where, HEADER, cells, tuple(table.lines[row] for row in rows))))
+        found.append((title, ImportedTable(table.where, HEADER, cells, tuple(table.lines[row] for row in rows))))
     return found
 
 

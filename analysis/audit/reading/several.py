@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from ...imports.table import Table
+from ...imports.table import ImportedTable
 from .printed import is_blank, read_printed
 
 _REMARK = re.compile(r"(?P<first>[^()]*[^()\s])\s*\((?P<second>[^()±]*)\)")
@@ -21,7 +21,7 @@ MOST = 0.5
 """... and their share of all that are filled."""
 
 
-def spread(table: Table) -> tuple[Table, Mapping[int, int]]:
+def spread(table: ImportedTable) -> tuple[ImportedTable, Mapping[int, int]]:
     """Give every quantity of a cell its own column, to the right of the first one.
 
     Returns the table, and for each column that is new the one that it stands beside.
@@ -45,7 +45,7 @@ def spread(table: Table) -> tuple[Table, Mapping[int, int]]:
     if not beside:
         return table, {}
     rows = tuple(zip(*columns, strict=True))
-    return Table(table.where, tuple(header), rows, table.lines), beside
+    return ImportedTable(table.where, tuple(header), rows, table.lines), beside
 
 
 def _remarks(texts: Sequence[str]) -> list[list[str]] | None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ...imports.table import Table
+from ...imports.table import ImportedTable
 from ...imports.units import is_time
 from . import words as known
 from .document import Titled
@@ -33,7 +33,7 @@ def upright(titled: Titled) -> Titled:
     rows = tuple((name, *(row[at] for row in table.rows)) for at, name in enumerate(table.header[1:], 1))
     lines = (titled.line,) * len(rows)
     column_lines = (titled.line, *table.lines)
-    turned = Table(table.where, (table.header[0], *names), rows, lines)
+    turned = ImportedTable(table.where, (table.header[0], *names), rows, lines)
     return replace(titled, table=turned, column_lines=column_lines)
 
 

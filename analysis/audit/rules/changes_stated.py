@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from ...imports.consistency import Span, gain_of_reduction
+from ...imports.consistency import ValueRange, gain_of_reduction
 from ..evidence.changes import Resolved, is_aggregate
 from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need
 from ..evidence.pairs import meets
 from ..reading import words as known
-from ..reading.annotated_table import Role, Sheet
+from ..reading.annotated_table import ColumnRole, Sheet
 
 
 def check(case: Case) -> Iterator[Finding]:
@@ -43,13 +43,13 @@ def _couple(sheet: Sheet, first: Resolved, second: Resolved) -> Iterator[Finding
 
 
 def _apart(
-    sheet: Sheet, row: int, said: str, reduced: Span, gained: Span, is_mean: bool, why: str = ""
+    sheet: Sheet, row: int, said: str, reduced: ValueRange, gained: ValueRange, is_mean: bool, why: str = ""
 ) -> Iterator[Finding]:
     """Find a reduction and a gain that differ; a mean of gains is at least the gain of the mean: 1/(1-x) bends up."""
     if reduced.high >= 100:
         return
     ends = gain_of_reduction(reduced)
-    ends = Span(ends.low, float("inf")) if is_mean else ends
+    ends = ValueRange(ends.low, float("inf")) if is_mean else ends
     if not meets(gained, ends):
         limit = f"at least {ends.low:.4g} %" if is_mean else f"{ends.low:.4g} to {ends.high:.4g} %"
         mean = "a mean " if is_mean else ""
@@ -74,7 +74,7 @@ def _between(sheet: Sheet, changes: list[Resolved]) -> Iterator[Finding]:
             fwd, bwd, step = (passes[name].column.span(row) for name in ("fwd", "bwd", "step"))
             if fwd is None or bwd is None or step is None:
                 continue
-            ends = Span(min(fwd.low, bwd.low), max(fwd.high, bwd.high))
+            ends = ValueRange(min(fwd.low, bwd.low), max(fwd.high, bwd.high))
             if not step.meets(ends):
                 message = (
                     f"{passes['step'].column.name} {sheet.quoted(row, passes['step'].column)} does not lie between "
@@ -86,7 +86,7 @@ def _between(sheet: Sheet, changes: list[Resolved]) -> Iterator[Finding]:
 
 def _extremes(sheet: Sheet) -> Iterator[Finding]:
     """The largest gain is that of the largest reduction; so are the smallest ones."""
-    labels = sheet.of(Role.LABEL)
+    labels = sheet.of(ColumnRole.LABEL)
     rows: dict[tuple[str, str], int] = {}
     for row in range(len(sheet)):
         words = [word for label in labels for word in known.words_of(sheet.text(row, label))]
@@ -96,7 +96,7 @@ def _extremes(sheet: Sheet) -> Iterator[Finding]:
             rows[passes.pop(), kind] = row
     for (pass_, kind), row in rows.items():
         if kind == "gain" and (pass_, "reduction") in rows:
-            for column in sheet.of(Role.STATISTIC):
+            for column in sheet.of(ColumnRole.STATISTIC):
                 reduced, gained = column.span(rows[pass_, "reduction"]), column.span(row)
                 if column.detail in ("min", "max", "mean") and reduced is not None and gained is not None:
                     texts = (sheet.quoted(at, column) for at in (row, rows[pass_, "reduction"]))

@@ -9,12 +9,12 @@ from functools import cached_property
 from statistics import fmean, median
 
 from ....shapes.errors import quote
-from ...imports.consistency import SLACK, Span, enlarged
+from ...imports.consistency import SLACK, ValueRange, enlarged
 from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.pairs import meets, pair_of, ratio
 from ..reading import words as known
-from ..reading.annotated_table import Column, Role, Sheet, Summary
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet, Summary
 from ..reading.printed import Printed
 from ..reading.prose import CountClaim, count_claims, total_in
 from .peak_share import paragraphs_in
@@ -24,7 +24,7 @@ MOST_SUMMARIES = 50
 
 
 @dataclass(frozen=True)
-class Series:
+class PrintedChanges:
     """All printed changes of one quantity: words of its header, pass, kind where known; row name -> printed number."""
 
     core: frozenset[str]
@@ -38,7 +38,7 @@ class Series:
         return f"{' '.join(sorted(self.core))} {self.pass_}".strip()
 
     @cached_property
-    def spans(self) -> list[Span]:
+    def spans(self) -> list[ValueRange]:
         """What each number stands for; all numbers must be there when this is first asked."""
         return [cell.span for cell in self.values.values()]
 
@@ -56,7 +56,7 @@ class Series:
         """What the smallest number is at most."""
         return self._ends[1][0]
 
-    def tally(self, threshold: float, cases: int) -> Span:
+    def tally(self, threshold: float, cases: int) -> ValueRange:
         """How many of `cases` changes can be at `threshold` or beyond (negative: below), if these are among them."""
         lows, highs = self._ends
         size = abs(threshold) - SLACK
@@ -64,13 +64,13 @@ class Series:
             certain, excluded = bisect_right(highs, -size), len(lows) - bisect_right(lows, -size)
         else:
             certain, excluded = len(lows) - bisect_left(lows, size), bisect_left(highs, size)
-        return Span(float(certain), float(cases - excluded))
+        return ValueRange(float(certain), float(cases - excluded))
 
     @cached_property
-    def _statistics(self) -> dict[str, Span | None]:
+    def _statistics(self) -> dict[str, ValueRange | None]:
         return {}
 
-    def statistic(self, name: str) -> Span | None:
+    def statistic(self, name: str) -> ValueRange | None:
         """Return a statistic of all numbers."""
         if name not in self._statistics:
             self._statistics[name] = _statistic(name, self.spans)
@@ -78,12 +78,12 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class PrintedCount:
     """A count from a table: so many of `cases` at or beyond `threshold` percent."""
 
     sheet: Sheet
     row: int
-    column: Column
+    column: AnnotatedColumn
     count: int
     cases: int | None
     threshold: float
@@ -94,7 +94,7 @@ def check(case: Case) -> Iterator[Finding]:
     """Hold counts in sentences and tables against rows and against each other, and summaries against rows."""
     series = list(_series(case))
     counted = [one for sheet in case.sheets for one in _counted(sheet)]
-    beyond: dict[tuple[str, float], dict[tuple[int | None, int], Counted]] = defaultdict(dict)
+    beyond: dict[tuple[str, float], dict[tuple[int | None, int], PrintedCount]] = defaultdict(dict)
     for one in counted:
         beyond[one.pass_, one.threshold].setdefault((one.cases, one.count), one)
     paragraphs = [*case.paragraphs, *(one for sheet in case.sheets for one in paragraphs_in(sheet))]
@@ -108,41 +108,41 @@ def check(case: Case) -> Iterator[Finding]:
         yield from _statistics(sheet, series)
 
 
-def _series(case: Case) -> Iterator[Series]:
-    found: dict[tuple[frozenset[str], str], Series] = {}
+def _series(case: Case) -> Iterator[PrintedChanges]:
+    found: dict[tuple[frozenset[str], str], PrintedChanges] = {}
     for number, sheet in enumerate(case.sheets):
         for change in case.changes(number):
             for row in range(len(sheet)):
                 cell = change.column.cells[row]
                 pass_ = sheet.pass_of(row, change.column)
-                if cell is None or any(one.cells[row] is not None for one in sheet.of(Role.CASES)):
+                if cell is None or any(one.cells[row] is not None for one in sheet.of(ColumnRole.CASES)):
                     continue
-                if not (sheet.of(Role.ID) or sheet.sizes(row)):
+                if not (sheet.of(ColumnRole.ID) or sheet.sizes(row)):
                     continue  # a row of an aggregate
                 key = (change.column.core, pass_)
-                one = found.setdefault(key, Series(*key))
+                one = found.setdefault(key, PrintedChanges(*key))
                 one.values.setdefault(_key(sheet, row), cell)
                 one.kinds.add(change.kind)
     yield from found.values()
 
 
 def _key(sheet: Sheet, row: int) -> str:
-    ids = [sheet.text(row, one) for one in sheet.of(Role.ID)]
-    texts = [sheet.text(row, one) for one in sheet.of(Role.LABEL, Role.DEVICE)]
+    ids = [sheet.text(row, one) for one in sheet.of(ColumnRole.ID)]
+    texts = [sheet.text(row, one) for one in sheet.of(ColumnRole.LABEL, ColumnRole.DEVICE)]
     return " ".join(ids) or sheet.label(row) + " ".join(texts)
 
 
-def _counted(sheet: Sheet) -> Iterator[Counted]:
+def _counted(sheet: Sheet) -> Iterator[PrintedCount]:
     cases = total_in(sheet.titled.title)
-    for column in sheet.of(Role.COUNT):
+    for column in sheet.of(ColumnRole.COUNT):
         for row in range(len(sheet)):
             cell = column.cells[row]
             if cell is not None and cell.value == int(cell.value):
                 pass_ = sheet.pass_of(row, column)
-                yield Counted(sheet, row, column, int(cell.value), cases, float(column.detail), pass_)
+                yield PrintedCount(sheet, row, column, int(cell.value), cases, float(column.detail), pass_)
 
 
-def _claimed(claim: CountClaim, series: Sequence[Series], counted: Iterable[Counted]) -> Iterator[Finding]:
+def _claimed(claim: CountClaim, series: Sequence[PrintedChanges], counted: Iterable[PrintedCount]) -> Iterator[Finding]:
     """Compare a sentence with counts of the same pass and threshold first; else with the rows that are printed."""
     for one in counted:
         if one.cases is None or abs(one.cases - claim.cases) > max(2, claim.cases // 20):
@@ -171,7 +171,7 @@ def _claimed(claim: CountClaim, series: Sequence[Series], counted: Iterable[Coun
             return
 
 
-def _counted_rows(one: Counted, series: Sequence[Series]) -> Iterator[Finding]:
+def _counted_rows(one: PrintedCount, series: Sequence[PrintedChanges]) -> Iterator[Finding]:
     """Hold a count of a table against the rows of other tables, where just one quantity can be meant."""
     fits = [each for each in series if each.pass_ == one.pass_ and each.values]
     if len(fits) != 1:
@@ -179,7 +179,7 @@ def _counted_rows(one: Counted, series: Sequence[Series]) -> Iterator[Finding]:
     cases = one.cases or max(len(fits[0].values), one.count)
     allowed = fits[0].tally(one.threshold, cases)
     if one.cases is None:
-        allowed = Span(allowed.low, math.inf)
+        allowed = ValueRange(allowed.low, math.inf)
     if not allowed.low <= one.count <= allowed.high:
         message = (
             f"{one.column.name} {one.count}: {len(fits[0].values)} printed rows of {fits[0].name!r} allow "
@@ -193,14 +193,14 @@ def _quantiles(sheet: Sheet) -> Iterator[Finding]:
     cases = total_in(sheet.titled.title)
     if cases is None:
         return
-    for column in sheet.of(Role.COUNT):
+    for column in sheet.of(ColumnRole.COUNT):
         threshold = float(column.detail)
         for row in range(len(sheet)):
             cell = column.cells[row]
             if cell is None:
                 continue
-            allowed = Span(0.0, float(cases))
-            for other in sheet.of(Role.STATISTIC):
+            allowed = ValueRange(0.0, float(cases))
+            for other in sheet.of(ColumnRole.STATISTIC):
                 value = other.span(row)
                 if value is not None and other.detail in known.QUANTILES:
                     allowed = _narrowed(allowed, value, known.QUANTILES[other.detail], threshold, cases)
@@ -212,7 +212,7 @@ def _quantiles(sheet: Sheet) -> Iterator[Finding]:
                 yield RULE.at(sheet, row, message, column)
 
 
-def _narrowed(allowed: Span, value: Span, quantile: float, threshold: float, cases: int) -> Span:
+def _narrowed(allowed: ValueRange, value: ValueRange, quantile: float, threshold: float, cases: int) -> ValueRange:
     """Restrict a count by one quantile; ends are loose by one case, for the definitions of quantiles differ."""
     if threshold > 0:
         beyond, certain, excluded = 1 - quantile, value.low >= threshold, value.high < threshold
@@ -222,10 +222,10 @@ def _narrowed(allowed: Span, value: Span, quantile: float, threshold: float, cas
     part = beyond * cases
     if certain:
         least = max(1.0, part) if at_end else math.floor(part) - 1
-        return Span(max(allowed.low, least), allowed.high)
+        return ValueRange(max(allowed.low, least), allowed.high)
     if excluded:
         most = part - (beyond > 0) if at_end else math.ceil(part) + 1
-        return Span(allowed.low, min(allowed.high, most))
+        return ValueRange(allowed.low, min(allowed.high, most))
     return allowed
 
 
@@ -240,7 +240,7 @@ def _last_rows(sheet: Sheet) -> Iterator[Finding]:
             printed = summary.cells.get(column.index)
             if printed is None or column.role in _NO_SUMMARY or _is_of_means(sheet, summary, column, printed):
                 continue
-            if summary.statistic == "sum" and column.role is not Role.TIME:
+            if summary.statistic == "sum" and column.role is not ColumnRole.TIME:
                 continue
             allowed = [
                 (len(rows), ends)
@@ -260,7 +260,7 @@ def _last_rows(sheet: Sheet) -> Iterator[Finding]:
 
 def _is_statistic(sheet: Sheet, row: int) -> bool:
     """True for a row that is named by a statistic of something."""
-    words = [word for one in sheet.of(Role.LABEL) for word in known.words_of(sheet.text(row, one))]
+    words = [word for one in sheet.of(ColumnRole.LABEL) for word in known.words_of(sheet.text(row, one))]
     return any(word in known.SUMMARIES for word in words)
 
 
@@ -271,61 +271,71 @@ def _summed_up(sheet: Sheet, summary: Summary) -> Iterator[list[int]]:
         yield [row for row in range(len(sheet)) if low < sheet.line(row) < high]
 
 
-def _statistic_of(column: Column, rows: Sequence[int], name: str) -> Span | None:
+def _statistic_of(column: AnnotatedColumn, rows: Sequence[int], name: str) -> ValueRange | None:
     """Values that a statistic of a column can have; None where rows are missing."""
     spans = [span for row in rows if (span := column.span(row)) is not None]
     return _statistic(name, spans) if len(spans) == len(rows) >= 2 else None
 
 
-def _is_of_means(sheet: Sheet, summary: Summary, column: Column, printed: Printed) -> bool:
+def _is_of_means(sheet: Sheet, summary: Summary, column: AnnotatedColumn, printed: Printed) -> bool:
     """True where a summary may be the ratio or the change of the summaries beside it."""
     pair = pair_of(sheet, column)
     if pair is None or pair.base.index not in summary.cells or pair.head.index not in summary.cells:
         return False
     over, under = summary.cells[pair.base.index].span, summary.cells[pair.head.index].span
-    return column.role is Role.CHANGE or any(
+    return column.role is ColumnRole.CHANGE or any(
         meets(printed.span, one) for one in (ratio(over, under), ratio(under, over))
     )
 
 
-_NO_SUMMARY = (Role.SIZE, Role.SHAPE, Role.ID, Role.LABEL, Role.CASES, Role.COUNT, Role.DTYPE, Role.DEVICE, Role.OTHER)
+_NO_SUMMARY = (
+    ColumnRole.SIZE,
+    ColumnRole.SHAPE,
+    ColumnRole.ID,
+    ColumnRole.LABEL,
+    ColumnRole.CASES,
+    ColumnRole.COUNT,
+    ColumnRole.DTYPE,
+    ColumnRole.DEVICE,
+    ColumnRole.OTHER,
+)
 
 
-def _statistic(name: str, spans: Sequence[Span]) -> Span | None:
+def _statistic(name: str, spans: Sequence[ValueRange]) -> ValueRange | None:
     """Values that a statistic of rounded numbers can have."""
     lows, highs = [span.low for span in spans], [span.high for span in spans]
     match name:
         case "sum":
-            return Span(sum(lows), sum(highs))
+            return ValueRange(sum(lows), sum(highs))
         case "mean":
-            return Span(fmean(lows), fmean(highs))
+            return ValueRange(fmean(lows), fmean(highs))
         case "median":
-            return Span(median(lows), median(highs))
+            return ValueRange(median(lows), median(highs))
         case "min":
-            return Span(min(lows), min(highs))
+            return ValueRange(min(lows), min(highs))
         case "max":
-            return Span(max(lows), max(highs))
+            return ValueRange(max(lows), max(highs))
         case "gmean" if min(lows) > 0:
-            return Span(math.exp(fmean(map(math.log, lows))), math.exp(fmean(map(math.log, highs))))
+            return ValueRange(math.exp(fmean(map(math.log, lows))), math.exp(fmean(map(math.log, highs))))
     return None
 
 
-def _statistics(sheet: Sheet, series: Sequence[Series]) -> Iterator[Finding]:
+def _statistics(sheet: Sheet, series: Sequence[PrintedChanges]) -> Iterator[Finding]:
     """Hold the extremes of a summary against printed rows; the middle too, where all its cases are printed."""
     cases = total_in(sheet.titled.title)
-    for column in sheet.of(Role.STATISTIC):
+    for column in sheet.of(ColumnRole.STATISTIC):
         for row in range(len(sheet)):
             printed = column.span(row)
             one = _meant(sheet, row, column, series)
             if printed is None or one is None:
                 continue
-            allowed: Span | None = None
+            allowed: ValueRange | None = None
             if cases == len(one.spans):
                 allowed = one.statistic(column.detail)
             elif column.detail == "max":
-                allowed = Span(one.highest, math.inf)
+                allowed = ValueRange(one.highest, math.inf)
             elif column.detail == "min":
-                allowed = Span(-math.inf, one.lowest)
+                allowed = ValueRange(-math.inf, one.lowest)
             if allowed is not None and not meets(printed, allowed):
                 message = (
                     f"{column.name} {sheet.quoted(row, column)}: {len(one.spans)} printed rows of {quote(one.name)} "
@@ -334,9 +344,9 @@ def _statistics(sheet: Sheet, series: Sequence[Series]) -> Iterator[Finding]:
                 yield RULE.at(sheet, row, message, column)
 
 
-def _meant(sheet: Sheet, row: int, column: Column, series: Sequence[Series]) -> Series | None:
+def _meant(sheet: Sheet, row: int, column: AnnotatedColumn, series: Sequence[PrintedChanges]) -> PrintedChanges | None:
     """Return the one quantity that a row of a summary is about: same pass, and same kind where several are left."""
-    words = {word for label in sheet.of(Role.LABEL) for word in known.words_of(sheet.text(row, label))}
+    words = {word for label in sheet.of(ColumnRole.LABEL) for word in known.words_of(sheet.text(row, label))}
     pass_ = sheet.pass_of(row, column)
     kind = "reduction" if "reduction" in words else "gain" if "gain" in words else ""
     fits = [one for one in series if one.pass_ == pass_ and one.values]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
-from ..evidence.rates import Cell, cells_of, time_beside
-from ..reading.annotated_table import Column, Role, Sheet
+from ..evidence.rates import PrintedRate, cells_of, time_beside
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 from ..reading.assumptions import PER_EXPERT, reachable
 
 SAME = 1.15
@@ -25,10 +25,10 @@ def check(case: Case) -> Iterator[Finding]:
     for sheet in case.sheets:
         if sheet.m_is != PER_EXPERT:
             continue
-        flat: list[tuple[Cell, Cell]] = []
-        over: list[Cell] = []
-        for column in sheet.of(Role.TIME, Role.RATE):
-            if column.role is Role.RATE and time_beside(sheet, column) is not None:
+        flat: list[tuple[PrintedRate, PrintedRate]] = []
+        over: list[PrintedRate] = []
+        for column in sheet.of(ColumnRole.TIME, ColumnRole.RATE):
+            if column.role is ColumnRole.RATE and time_beside(sheet, column) is not None:
                 continue
             cells = list(cells_of(sheet, column))
             flat += [pair for pair in _doubled(sheet, cells) if _is_flat(sheet, *pair)]
@@ -37,13 +37,13 @@ def check(case: Case) -> Iterator[Finding]:
             yield _finding(sheet, flat, over)
 
 
-def _doubled(sheet: Sheet, cells: list[Cell]) -> Iterator[tuple[Cell, Cell]]:
+def _doubled(sheet: Sheet, cells: list[PrintedRate]) -> Iterator[tuple[PrintedRate, PrintedRate]]:
     """Yield cells that differ in nothing but the number of experts, by a factor of two or more."""
-    groups: dict[tuple[object, ...], list[tuple[int, Cell]]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[tuple[int, PrintedRate]]] = defaultdict(list)
     for cell in cells:
         sizes = sheet.sizes(cell.row, cell.column)
         rest = tuple(sizes.get(name) for name in ("B", "M", "N", "K", "top_k"))
-        texts = (sheet.text(cell.row, one) for one in sheet.of(Role.LABEL, Role.DEVICE))
+        texts = (sheet.text(cell.row, one) for one in sheet.of(ColumnRole.LABEL, ColumnRole.DEVICE))
         groups[(*rest, *texts)].append((sizes.get("E", 1), cell))
     for group in groups.values():
         ordered = sorted(group, key=lambda one: one[0])
@@ -52,7 +52,7 @@ def _doubled(sheet: Sheet, cells: list[Cell]) -> Iterator[tuple[Cell, Cell]]:
                 yield first, second
 
 
-def _is_flat(sheet: Sheet, first: Cell, second: Cell) -> bool:
+def _is_flat(sheet: Sheet, first: PrintedRate, second: PrintedRate) -> bool:
     """True when twice the experts take the same time, and neither idle units nor a launch explain it."""
     if second.time.low > SAME * first.time.high:
         return False
@@ -65,7 +65,7 @@ def _is_flat(sheet: Sheet, first: Cell, second: Cell) -> bool:
     return tiles >= 2 * units and first.time_s > 5e-5
 
 
-def _over(sheet: Sheet, column: Column, cells: list[Cell]) -> list[Cell]:
+def _over(sheet: Sheet, column: AnnotatedColumn, cells: list[PrintedRate]) -> list[PrintedRate]:
     """Cells above the peak that are below it when M is counted once."""
     found = []
     for cell in cells:
@@ -79,7 +79,7 @@ def _over(sheet: Sheet, column: Column, cells: list[Cell]) -> list[Cell]:
     return found
 
 
-def _finding(sheet: Sheet, flat: list[tuple[Cell, Cell]], over: list[Cell]) -> Finding:
+def _finding(sheet: Sheet, flat: list[tuple[PrintedRate, PrintedRate]], over: list[PrintedRate]) -> Finding:
     reasons = []
     if flat:
         first, second = flat[0]

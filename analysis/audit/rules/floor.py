@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
-from ..evidence.rates import Cell, cells_of, time_beside
-from ..reading.annotated_table import Column, Role, Sheet
-from ..reading.assumptions import Setting
+from ..evidence.rates import PrintedRate, cells_of, time_beside
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
+from ..reading.assumptions import Assumptions
 from .roof import least_bytes
 
 FLAT = 1.10
@@ -31,9 +31,9 @@ IDLE = 0.10
 def check(case: Case) -> Iterator[Finding]:
     """Look at every column of rates, in its times where they are printed, else in those that it implies."""
     for sheet in case.sheets:
-        for rate in sheet.of(Role.RATE):
+        for rate in sheet.of(ColumnRole.RATE):
             column = time_beside(sheet, rate) or rate
-            by_device: dict[str, list[Cell]] = {}
+            by_device: dict[str, list[PrintedRate]] = {}
             for cell in cells_of(sheet, column):
                 if cell.flops > 0:
                     device = sheet.setting_at(cell.row, column).device
@@ -43,7 +43,7 @@ def check(case: Case) -> Iterator[Finding]:
                     yield _finding(sheet, rate, column, cells, floor)
 
 
-def floor_of(sheet: Sheet, cells: Sequence[Cell]) -> list[Cell]:
+def floor_of(sheet: Sheet, cells: Sequence[PrintedRate]) -> list[PrintedRate]:
     """Return those cells of one device that are at the floor: the shortest times, flat while work grows."""
     if len(cells) < FEWEST:
         return []
@@ -64,13 +64,13 @@ def floor_of(sheet: Sheet, cells: Sequence[Cell]) -> list[Cell]:
     return [] if same_bytes and not is_idle else [cell for cell, _ in flat]
 
 
-def _bytes(sheet: Sheet, cell: Cell, setting: Setting) -> float:
+def _bytes(sheet: Sheet, cell: PrintedRate, setting: Assumptions) -> float:
     problem = sheet.problem(cell.row, cell.column)
     assert problem is not None  # a cell has FLOPs
     return least_bytes(problem, setting)
 
 
-def _is_busy(cell: Cell, size: float, setting: Setting) -> bool:
+def _is_busy(cell: PrintedRate, size: float, setting: Assumptions) -> bool:
     """True where memory or matrix units keep the time."""
     device, roof = setting.device, setting.peak()
     speed = device.bandwidth_bytes_per_s if device else None
@@ -83,7 +83,13 @@ def _growth(values: Sequence[float]) -> float:
     return max(values) / max(min(values), 1e-300) if values else 0.0
 
 
-def _finding(sheet: Sheet, rate: Column, column: Column, cells: Sequence[Cell], floor: Sequence[Cell]) -> Finding:
+def _finding(
+    sheet: Sheet,
+    rate: AnnotatedColumn,
+    column: AnnotatedColumn,
+    cells: Sequence[PrintedRate],
+    floor: Sequence[PrintedRate],
+) -> Finding:
     times = [cell.time_s for cell in floor]
     lines = ranges([sheet.line(cell.row) for cell in floor])
     growth = _growth([cell.flops for cell in floor])
@@ -106,7 +112,7 @@ def _finding(sheet: Sheet, rate: Column, column: Column, cells: Sequence[Cell], 
     )
 
 
-def _common(sheet: Sheet, floor: Sequence[Cell], cells: Sequence[Cell]) -> str:
+def _common(sheet: Sheet, floor: Sequence[PrintedRate], cells: Sequence[PrintedRate]) -> str:
     """Say which bound on a size separates these rows from all others (" with B <= 64"), "" when none does."""
     here = {(cell.row, id(cell.column)) for cell in floor}
     others = [cell for cell in cells if (cell.row, id(cell.column)) not in here]

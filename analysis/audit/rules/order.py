@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need
-from ..reading.annotated_table import Column, Role, Sheet
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 from ..reading.words import QUANTILES
 
 _MEANS = frozenset(("mean", "average", "avg"))
@@ -18,27 +18,29 @@ AGREEING = 2
 def check(case: Case) -> Iterator[Finding]:
     """Compare neighbouring statistics of one quantity in every row."""
     for sheet in case.stacked:
-        groups: dict[tuple[object, ...], list[tuple[float, Column]]] = defaultdict(list)
-        for column in sheet.of(Role.TIME, Role.RATE, Role.THROUGHPUT, Role.STATISTIC, Role.OTHER):
+        groups: dict[tuple[object, ...], list[tuple[float, AnnotatedColumn]]] = defaultdict(list)
+        for column in sheet.of(
+            ColumnRole.TIME, ColumnRole.RATE, ColumnRole.THROUGHPUT, ColumnRole.STATISTIC, ColumnRole.OTHER
+        ):
             words = column.core & {*QUANTILES, *_MEANS}
             if len(words) == 1:
                 (word,) = words
                 rest = frozenset(column.side.split()) - {*QUANTILES, *_MEANS}
                 groups[rest, column.pass_, *column.fixed.items()].append((QUANTILES.get(word, -1.0), column))
         for ranked in groups.values():
-            units = {column.unit for _, column in ranked if column.role is Role.TIME}
+            units = {column.unit for _, column in ranked if column.role is ColumnRole.TIME}
             if len(units) <= 1:
                 yield from _disordered(sheet, ranked)
 
 
-def _disordered(sheet: Sheet, ranked: Sequence[tuple[float, Column]]) -> Iterator[Finding]:
+def _disordered(sheet: Sheet, ranked: Sequence[tuple[float, AnnotatedColumn]]) -> Iterator[Finding]:
     pairs = [
         (lower, upper)
         for rank, lower in ranked
         for other, upper in ranked
         if (0 <= rank < other) or (rank == 0 and other < 0) or (rank < 0 and other == 1)
     ]
-    wrong: dict[int, tuple[Column, Column]] = {}
+    wrong: dict[int, tuple[AnnotatedColumn, AnnotatedColumn]] = {}
     told = set()
     for lower, upper in pairs:
         for row in range(len(sheet)):

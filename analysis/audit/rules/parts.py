@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need
-from ..evidence.rates import Cell, cells_of
-from ..reading.annotated_table import Column, Role, Sheet
+from ..evidence.rates import PrintedRate, cells_of
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 from ..reading.words import passes_in, words_of
 
 WHOLES = {
@@ -26,14 +26,14 @@ PARTS = frozenset(("kernel", "kernels"))
 @dataclass(frozen=True, slots=True)
 class _Timed:
     sheet: Sheet
-    column: Column
+    column: AnnotatedColumn
     stage: str
-    cells: dict[tuple[object, ...], Cell]
+    cells: dict[tuple[object, ...], PrintedRate]
 
 
 def check(case: Case) -> Iterator[Finding]:
     """Compare all columns of times whose stages contain each other, of one side, at the same sizes."""
-    timed = [one for sheet in case.sheets for column in sheet.of(Role.TIME) if (one := _timed(sheet, column))]
+    timed = [one for sheet in case.sheets for column in sheet.of(ColumnRole.TIME) if (one := _timed(sheet, column))]
     for part in timed:
         for whole in timed:
             if whole.stage in WHOLES.get(part.stage, ()) and _side(part.column) == _side(whole.column):
@@ -44,8 +44,8 @@ def check(case: Case) -> Iterator[Finding]:
 
 def _between(sheet: Sheet) -> Iterator[Finding]:
     """Rates of a step that lie outside of those of its passes, whatever the FLOPs of each."""
-    sides: dict[tuple[object, ...], dict[str, Column]] = {}
-    for column in sheet.of(Role.RATE):
+    sides: dict[tuple[object, ...], dict[str, AnnotatedColumn]] = {}
+    for column in sheet.of(ColumnRole.RATE):
         sides.setdefault((column.side, *column.fixed.items()), {})[column.pass_] = column
     for passes in sides.values():
         if not {"fwd", "bwd", "step"} <= passes.keys():
@@ -64,7 +64,7 @@ def _between(sheet: Sheet) -> Iterator[Finding]:
                 yield RULE.at(sheet, row, message, step)
 
 
-def stage_of(sheet: Sheet, column: Column) -> str:
+def stage_of(sheet: Sheet, column: AnnotatedColumn) -> str:
     """Return what a column times: kernel, total or a pass, by its header, else by the title; "" when unclear."""
     for text in (column.name, sheet.titled.title.partition(":")[0]):
         words = words_of(text.replace("-only", " only"))
@@ -78,18 +78,18 @@ def stage_of(sheet: Sheet, column: Column) -> str:
     return ""
 
 
-def _side(column: Column) -> str:
+def _side(column: AnnotatedColumn) -> str:
     return " ".join(word for word in column.side.split() if word not in PARTS | TOTALS)
 
 
-def _timed(sheet: Sheet, column: Column) -> _Timed | None:
+def _timed(sheet: Sheet, column: AnnotatedColumn) -> _Timed | None:
     stage = stage_of(sheet, column)
     if not stage:
         return None
-    cells: dict[tuple[object, ...], Cell] = {}
+    cells: dict[tuple[object, ...], PrintedRate] = {}
     for cell in cells_of(sheet, column):
         sizes = tuple(sorted(sheet.sizes(cell.row, column).items()))
-        types = tuple(sheet.text(cell.row, one) for one in sheet.of(Role.DTYPE, Role.DEVICE))
+        types = tuple(sheet.text(cell.row, one) for one in sheet.of(ColumnRole.DTYPE, ColumnRole.DEVICE))
         device = sheet.setting_at(cell.row, column).device
         cells.setdefault((sizes, types, device and device.name), cell)
     return _Timed(sheet, column, stage, cells) if cells else None

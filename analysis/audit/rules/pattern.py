@@ -29,7 +29,7 @@ from ..evidence.structure import (
     blocks_of,
     describe,
 )
-from ..reading.annotated_table import Role, Sheet
+from ..reading.annotated_table import ColumnRole, Sheet
 
 FACTORS = (10.0, 0.1, 1000.0, 0.001)
 """What a decimal point, or a unit, changes a number by."""
@@ -93,7 +93,7 @@ def _slips(figures: Sequence[Figures], groups: Sequence[Sequence[Places]]) -> It
 
 def _exchanged(figures: Sequence[Figures]) -> Iterator[_Slip]:
     """Find two numbers of one row that make their columns irregular, and regular in each other's place."""
-    results = [one for one in figures if one.is_result and one.role is not Role.CHANGE and one.is_column]
+    results = [one for one in figures if one.is_result and one.role is not ColumnRole.CHANGE and one.is_column]
     for one, other in itertools.combinations(results, 2):
         at = np.flatnonzero(np.isfinite(one.logs + other.logs))
         if len(at) < FEWEST:
@@ -125,7 +125,7 @@ def _irregular(series: Floats) -> float:
 def _undone(described: Descriptions, before: Floats) -> _Slip | None:
     """Find the slip without which these figures are so regular that it is no coincidence."""
     least, cells = float(before.min()), described.cells
-    if described.figures.role is Role.CHANGE or least < LEAST:
+    if described.figures.role is ColumnRole.CHANGE or least < LEAST:
         return None
     if least < GAIN * (described.least_of_others() + FLOOR):
         return None

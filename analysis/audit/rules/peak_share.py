@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from ....shapes.device import specs
 from ....shapes.errors import quote, shorten
-from ...imports.consistency import Span
+from ...imports.consistency import ValueRange
 from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need
 from ..evidence.pairs import ratio
-from ..reading.annotated_table import Column, Role, Sheet
-from ..reading.assumptions import Setting, devices_in, short_name
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
+from ..reading.assumptions import Assumptions, devices_in, short_name
 from ..reading.document import Paragraph
 from ..reading.printed import read_printed
 from ..reading.prose import PeakClaim, StatedPeak, peak_claims, stated_peaks
@@ -34,10 +34,10 @@ _SCALES = {"tflops": 1e12, "gflops": 1e9, "pflops": 1e15}
 def check(case: Case) -> Iterator[Finding]:
     """Compare the peak that rate and percentage imply with the published one, in columns, sentences and claim rows."""
     for sheet in case.sheets:
-        for share in [one for one in sheet.of(Role.PEAK_SHARE) if one.detail != "bandwidth"]:
+        for share in [one for one in sheet.of(ColumnRole.PEAK_SHARE) if one.detail != "bandwidth"]:
             told = list(_column(sheet, share))
             yield from told or _disagreeing(sheet, share)
-        for share in [one for one in sheet.of(Role.PEAK_SHARE) if one.detail == "bandwidth"]:
+        for share in [one for one in sheet.of(ColumnRole.PEAK_SHARE) if one.detail == "bandwidth"]:
             yield from _disagreeing(sheet, share)
         for claim in _claim_rows(sheet):
             yield from _sentence(claim, case.setting)
@@ -47,9 +47,9 @@ def check(case: Case) -> Iterator[Finding]:
         yield from _stated(peak, case.setting)
 
 
-def _column(sheet: Sheet, share: Column) -> Iterator[Finding]:
+def _column(sheet: Sheet, share: AnnotatedColumn) -> Iterator[Finding]:
     """One finding per column of percentages, at the first row that tells."""
-    rates = [one for one in sheet.of(Role.RATE) if dict(one.fixed) == dict(share.fixed)]
+    rates = [one for one in sheet.of(ColumnRole.RATE) if dict(one.fixed) == dict(share.fixed)]
     beside = [one for one in rates if one.side == share.side] or rates
     if share.beside is not None:
         beside = [one for one in beside if one.index == share.beside]
@@ -60,14 +60,14 @@ def _column(sheet: Sheet, share: Column) -> Iterator[Finding]:
     marked = any(cell is not None and cell.unit == "%" for cell in share.cells)
     named = "%" in share.name or "pct" in share.name or "percent" in share.name
     whole = 100 if marked or named or max(values, default=0.0) > 1.5 else 1
-    implied: list[tuple[int, Span]] = []
+    implied: list[tuple[int, ValueRange]] = []
     for row in range(len(sheet)):
         printed, percent = rate.span(row), share.span(row)
         told = sheet.setting_at(row, rate).device is not None
         if printed is None or percent is None or not told or percent.low <= 0 or printed.low <= 0:
             continue
         ends = ratio(printed, percent)
-        implied.append((row, Span(ends.low * rate.unit * whole, ends.high * rate.unit * whole)))
+        implied.append((row, ValueRange(ends.low * rate.unit * whole, ends.high * rate.unit * whole)))
     dtype = share.dtype or rate.dtype
     wrong = [(row, ends) for row, ends in implied if not _matches(ends, _own(sheet.setting_at(row, rate), dtype))]
     if not wrong or (2 * len(wrong) <= len(implied) and len(wrong) < 3):
@@ -78,7 +78,9 @@ def _column(sheet: Sheet, share: Column) -> Iterator[Finding]:
     yield _finding(sheet, row, share, rate, ends, dtype, len(wrong))
 
 
-def _finding(sheet: Sheet, row: int, share: Column, rate: Column, ends: Span, dtype: str, count: int) -> Finding:
+def _finding(
+    sheet: Sheet, row: int, share: AnnotatedColumn, rate: AnnotatedColumn, ends: ValueRange, dtype: str, count: int
+) -> Finding:
     value = rate.cells[row]
     assert value is not None
     said = f"{rate.name} {sheet.quoted(row, rate)} as {sheet.quoted(row, share)} of peak ({share.name})"
@@ -87,23 +89,23 @@ def _finding(sheet: Sheet, row: int, share: Column, rate: Column, ends: Span, dt
     return replace(RULE.at(sheet, row, message + rows, share), evidence=evidence)
 
 
-def _disagreeing(sheet: Sheet, share: Column) -> Iterator[Finding]:
+def _disagreeing(sheet: Sheet, share: AnnotatedColumn) -> Iterator[Finding]:
     """Find rows whose peak is not that of most rows of the same device and type, whatever it is."""
-    roles = (Role.BANDWIDTH,) if share.detail == "bandwidth" else (Role.RATE, Role.BANDWIDTH)
+    roles = (ColumnRole.BANDWIDTH,) if share.detail == "bandwidth" else (ColumnRole.RATE, ColumnRole.BANDWIDTH)
     rate = next((found[0] for role in roles if len(found := sheet.of(role)) == 1), None)
     if share.beside is not None:
         rate = sheet.columns[share.beside]
     if rate is None or dict(rate.fixed) != dict(share.fixed):
         return
-    groups: dict[tuple[str, ...], list[tuple[int, Span]]] = {}
+    groups: dict[tuple[str, ...], list[tuple[int, ValueRange]]] = {}
     for row in range(len(sheet)):
         printed, percent = rate.span(row), share.span(row)
         if printed is not None and percent is not None and percent.low > 0 and printed.low > 0:
-            key = tuple(sheet.text(row, one) for one in sheet.of(Role.DEVICE, Role.DTYPE))
+            key = tuple(sheet.text(row, one) for one in sheet.of(ColumnRole.DEVICE, ColumnRole.DTYPE))
             groups.setdefault(key, []).append((row, ratio(printed, percent)))
     for rows in groups.values():
-        common = max((sum(one.meets(Span(ends.low, ends.low)) for _, one in rows), ends.low) for _, ends in rows)
-        outside = [(row, ends) for row, ends in rows if not ends.meets(Span(common[1], common[1]))]
+        common = max((sum(one.meets(ValueRange(ends.low, ends.low)) for _, one in rows), ends.low) for _, ends in rows)
+        outside = [(row, ends) for row, ends in rows if not ends.meets(ValueRange(common[1], common[1]))]
         if common[0] < FEWEST or common[0] < AGREEING * len(outside):
             continue
         for row, ends in outside:
@@ -115,12 +117,12 @@ def _disagreeing(sheet: Sheet, share: Column) -> Iterator[Finding]:
             yield RULE.at(sheet, row, message, share)
 
 
-def _sentence(claim: PeakClaim, setting: Setting) -> Iterator[Finding]:
+def _sentence(claim: PeakClaim, setting: Assumptions) -> Iterator[Finding]:
     setting = _setting_of(claim, setting)
     if setting.device is None:
         return
     percent = claim.percent.span
-    ends = ratio(claim.span, Span(percent.low / 100, percent.high / 100))
+    ends = ratio(claim.span, ValueRange(percent.low / 100, percent.high / 100))
     if _matches(ends, _own(setting, claim.dtype)):
         return
     said = f"{claim.rate.text} as {claim.percent.text}% of peak"
@@ -129,12 +131,12 @@ def _sentence(claim: PeakClaim, setting: Setting) -> Iterator[Finding]:
     yield replace(found, evidence=evidence)
 
 
-def _setting_of(said: StatedPeak, setting: Setting) -> Setting:
+def _setting_of(said: StatedPeak, setting: Assumptions) -> Assumptions:
     named = devices_in(said.text)
     return setting.on(named) if len(named) == 1 else setting
 
 
-def _stated(peak: StatedPeak, setting: Setting) -> Iterator[Finding]:
+def _stated(peak: StatedPeak, setting: Assumptions) -> Iterator[Finding]:
     """Find a peak that a sentence calls dense, or just a peak, and that the device has with sparsity only."""
     setting = _setting_of(peak, setting)
     if setting.device is None:
@@ -149,7 +151,7 @@ def _stated(peak: StatedPeak, setting: Setting) -> Iterator[Finding]:
     yield RULE.said(peak.where, peak.line, message, f'"{shorten(peak.text)}"')
 
 
-def _own(setting: Setting, dtype: str) -> dict[str, float]:
+def _own(setting: Assumptions, dtype: str) -> dict[str, float]:
     """Peaks of the device that may be meant: that of the type, else all."""
     assert setting.device is not None
     rates = setting.device.peak_flops
@@ -159,11 +161,13 @@ def _own(setting: Setting, dtype: str) -> dict[str, float]:
     return dict(rates)
 
 
-def _matches(ends: Span, peaks: dict[str, float]) -> bool:
+def _matches(ends: ValueRange, peaks: dict[str, float]) -> bool:
     return any(ends.low <= peak * (1 + CLOSE) and peak * (1 - CLOSE) <= ends.high for peak in peaks.values())
 
 
-def _explain(said: str, ends: Span, rate: float, setting: Setting, dtype: str) -> tuple[str, dict[str, float | str]]:
+def _explain(
+    said: str, ends: ValueRange, rate: float, setting: Assumptions, dtype: str
+) -> tuple[str, dict[str, float | str]]:
     device = setting.device
     assert device is not None
     own = _own(setting, dtype)
@@ -228,7 +232,7 @@ def _claim_rows(sheet: Sheet) -> Iterator[PeakClaim]:
 def paragraphs_in(sheet: Sheet) -> Sequence[Paragraph]:
     """Sentences that stand in cells of a table."""
     found = []
-    for column in sheet.of(Role.LABEL):
+    for column in sheet.of(ColumnRole.LABEL):
         for row in range(len(sheet)):
             text = sheet.text(row, column)
             if len(text.split()) > 3:

@@ -4,17 +4,17 @@ import itertools
 from collections.abc import Iterator
 
 from ....shapes.errors import shorten
-from ...imports.consistency import Span
+from ...imports.consistency import ValueRange
 from ..evidence.baseline import against_rows
 from ..evidence.changes import Resolved, allowed, kinds_for
 from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.pairs import Pair, meets, pair_of, ratio
 from ..evidence.rates import follows, time_beside
-from ..reading.annotated_table import Column, Role, Sheet
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 
 
-def forward(pair: Pair, row: int) -> Span | None:
+def forward(pair: Pair, row: int) -> ValueRange | None:
     """Return what the header promises: base / head as named; else how much faster the head is."""
     base, head = pair.base.span(row), pair.head.span(row)
     if base is None or head is None or base.high <= 0 or head.high <= 0:
@@ -22,16 +22,16 @@ def forward(pair: Pair, row: int) -> Span | None:
     return ratio(base, head) if pair.named or pair.is_time else ratio(head, base)
 
 
-def turned(span: Span) -> Span:
+def turned(span: ValueRange) -> ValueRange:
     """Reciprocals."""
     low, high = (1 / end if end > 0 else float("inf") for end in (span.high, span.low))
-    return Span(low, high)
+    return ValueRange(low, high)
 
 
 def check_label(case: Case) -> Iterator[Finding]:
     """Find ratios of which every row that tells is the reciprocal of what the header says, and changes mislabelled."""
     for number, sheet in enumerate(case.sheets):
-        for column in sheet.of(Role.RATIO):
+        for column in sheet.of(ColumnRole.RATIO):
             pair = pair_of(sheet, column)
             if pair is None or not pair.sure or not (pair.named or pair.is_known):  # which way is better is not said
                 continue
@@ -46,7 +46,7 @@ def check_label(case: Case) -> Iterator[Finding]:
                 yield LABEL.at(sheet, None, message, change.column)
 
 
-def _are_fractions(sheet: Sheet, column: Column, pair: Pair) -> bool:
+def _are_fractions(sheet: Sheet, column: AnnotatedColumn, pair: Pair) -> bool:
     """True where no change follows from its pair as it is, and every one a hundred times as large."""
     told = 0
     for row in range(len(sheet)):
@@ -55,7 +55,7 @@ def _are_fractions(sheet: Sheet, column: Column, pair: Pair) -> bool:
         if printed is None or not ends:
             continue
         told += 1
-        scaled = Span(100 * printed.low, 100 * printed.high)
+        scaled = ValueRange(100 * printed.low, 100 * printed.high)
         if any(printed.meets(one) for one in ends) or not any(scaled.meets(one) for one in ends):
             return False
     return told >= FEWEST_FRACTIONS
@@ -65,7 +65,7 @@ FEWEST_FRACTIONS = 3
 """Rows that tell fractions from percentages."""
 
 
-def directions(sheet: Sheet, column: Column, pair: Pair) -> tuple[list[int], list[int], list[int]]:
+def directions(sheet: Sheet, column: AnnotatedColumn, pair: Pair) -> tuple[list[int], list[int], list[int]]:
     """Rows that only the header's direction explains, that only the other one does, and that neither does."""
     right: list[int] = []
     wrong: list[int] = []
@@ -84,7 +84,7 @@ def directions(sheet: Sheet, column: Column, pair: Pair) -> tuple[list[int], lis
     return right, wrong, neither
 
 
-def _reversed(sheet: Sheet, column: Column, pair: Pair, row: int, count: int) -> Finding:
+def _reversed(sheet: Sheet, column: AnnotatedColumn, pair: Pair, row: int, count: int) -> Finding:
     base, head = pair.base, pair.head
     ends = forward(pair, row)
     assert ends is not None
@@ -96,14 +96,14 @@ def _reversed(sheet: Sheet, column: Column, pair: Pair, row: int, count: int) ->
     text = sheet.quoted(row, column)
     message = (
         f"{column.name}: the header says {says}, which is {ends.low:.3g} to {ends.high:.3g} here, but {text} is {does}"
-        f"; all {count} rows that can tell the two apart agree"
+        f"; all {count} rows that distinguish the two agree"
     )
     return LABEL.at(sheet, row, message, column, rows=float(count))
 
 
 def _mislabelled(sheet: Sheet, change: Resolved) -> Finding:
     message = (
-        f"{change.column.name}: labelled as {NAMES[change.labelled]}, but every row that can tell them apart is "
+        f"{change.column.name}: labelled as {NAMES[change.labelled]}, but every row that distinguishes them is "
         f"{NAMES[change.kind]}"
     )
     return LABEL.at(sheet, None, message, change.column)
@@ -119,21 +119,21 @@ NAMES = {
 def check_values(case: Case) -> Iterator[Finding]:
     """Find ratios, changes, differences and TFLOPS outside of what the printed numbers of their row allow."""
     for number, sheet in enumerate(case.sheets):
-        for column in sheet.of(Role.RATIO):
+        for column in sheet.of(ColumnRole.RATIO):
             yield from _ratios(sheet, column)
         for change in case.changes(number):
             yield from _changes(sheet, change)
-        for column in sheet.of(Role.RATIO, Role.CHANGE, Role.PEAK_SHARE):
+        for column in sheet.of(ColumnRole.RATIO, ColumnRole.CHANGE, ColumnRole.PEAK_SHARE):
             yield from _against(sheet, column)
-        for column in sheet.of(Role.DIFFERENCE):
+        for column in sheet.of(ColumnRole.DIFFERENCE):
             yield from _differences(sheet, column)
-        for column in sheet.of(Role.RATE):
+        for column in sheet.of(ColumnRole.RATE):
             yield from _rates(sheet, column)
-        for column in sheet.of(Role.BANDWIDTH):
+        for column in sheet.of(ColumnRole.BANDWIDTH):
             yield from _bandwidths(sheet, column)
 
 
-def _ratios(sheet: Sheet, column: Column) -> Iterator[Finding]:
+def _ratios(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
     pair = pair_of(sheet, column)
     if pair is None:
         return
@@ -148,7 +148,7 @@ def _ratios(sheet: Sheet, column: Column) -> Iterator[Finding]:
         yield _outside(sheet, row, column, turned(ends) if is_turned else ends, _of_pair(pair, row))
 
 
-def _against(sheet: Sheet, ratios: Column) -> Iterator[Finding]:
+def _against(sheet: Sheet, ratios: AnnotatedColumn) -> Iterator[Finding]:
     """Ratios to another row that do not follow, each once."""
     told: set[int] = set()
     for found in against_rows(sheet, ratios):
@@ -161,7 +161,7 @@ def _against(sheet: Sheet, ratios: Column) -> Iterator[Finding]:
             yield _outside(sheet, row, ratios, ends, f"{source}{sheet.line(base)})")
 
 
-def _is_meant(sheet: Sheet, column: Column, pair: Pair, outside: int) -> bool:
+def _is_meant(sheet: Sheet, column: AnnotatedColumn, pair: Pair, outside: int) -> bool:
     """Tell whether a column is derived from a pair at all: most rows follow, or header and sides leave no doubt."""
     told = sum(column.cells[row] is not None and forward(pair, row) is not None for row in range(len(sheet)))
     return 2 * outside <= told or (pair.sure and (pair.named or not column.side))
@@ -177,7 +177,7 @@ def _changes(sheet: Sheet, change: Resolved) -> Iterator[Finding]:
             yield _outside(sheet, row, change.column, ends, _of_pair(change.pair, row))
 
 
-def _differences(sheet: Sheet, column: Column) -> Iterator[Finding]:
+def _differences(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
     pair = pair_of(sheet, column)
     if pair is None or (column.unit != 1.0 and column.unit != pair.base.unit):
         return
@@ -187,8 +187,8 @@ def _differences(sheet: Sheet, column: Column) -> Iterator[Finding]:
         if printed is None or base is None or head is None:
             continue
         told += 1
-        ends = Span(head.low - base.high, head.high - base.low)
-        if not printed.meets(ends) and not printed.meets(Span(-ends.high, -ends.low)):
+        ends = ValueRange(head.low - base.high, head.high - base.low)
+        if not printed.meets(ends) and not printed.meets(ValueRange(-ends.high, -ends.low)):
             wrong.append((row, ends))
     if 2 * len(wrong) <= told or (pair.sure and column.unit == pair.base.unit):
         for row, ends in wrong:
@@ -200,7 +200,7 @@ def _of_pair(pair: Pair, row: int) -> str:
     return f"{pair.base.name} {base} and {pair.head.name} {head}"
 
 
-def _outside(sheet: Sheet, row: int, column: Column, ends: Span, source: str, note: str = "") -> Finding:
+def _outside(sheet: Sheet, row: int, column: AnnotatedColumn, ends: ValueRange, source: str, note: str = "") -> Finding:
     message = (
         f"{column.name}: {sheet.quoted(row, column)} does not follow from {source}, which allow {ends.low:.5g} to "
         f"{ends.high:.5g}{note}"
@@ -208,7 +208,7 @@ def _outside(sheet: Sheet, row: int, column: Column, ends: Span, source: str, no
     return VALUES.at(sheet, row, message, column, ends=ends)
 
 
-def _rates(sheet: Sheet, column: Column) -> Iterator[Finding]:
+def _rates(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
     """Rows of TFLOPS that do not follow from their time, where most do; or another count of FLOPs that all follow."""
     time = time_beside(sheet, column)
     if time is None:
@@ -242,7 +242,7 @@ def _rates(sheet: Sheet, column: Column) -> Iterator[Finding]:
             problem, taken = sheet.problem(row, time, m_is), time.span(row)
             assert problem is not None
             assert taken is not None
-            ends = Span(*(problem.flops / (end * time.unit) / column.unit for end in (taken.high, taken.low)))
+            ends = ValueRange(*(problem.flops / (end * time.unit) / column.unit for end in (taken.high, taken.low)))
             yield _outside(sheet, row, column, ends, f"the sizes and {time.name} {sheet.quoted(row, time)}")
 
 
@@ -250,10 +250,10 @@ BINARY = {1e3: 2.0**10, 1e6: 2.0**20, 1e9: 2.0**30}
 """Bytes of a unit: those that some mean by its name."""
 
 
-def _bandwidths(sheet: Sheet, column: Column) -> Iterator[Finding]:
+def _bandwidths(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
     """Bandwidths that are not the bytes of their row over its time, where as many are."""
-    times = [one for one in sheet.of(Role.TIME) if one.side == column.side] or sheet.of(Role.TIME)
-    sizes = sheet.of(Role.BYTES)
+    times = [one for one in sheet.of(ColumnRole.TIME) if one.side == column.side] or sheet.of(ColumnRole.TIME)
+    sizes = sheet.of(ColumnRole.BYTES)
     if len(times) == 1 and not sizes:
         yield from _bandwidths_of_sizes(sheet, column, times[0])
     if len(times) != 1 or len(sizes) != 1:
@@ -266,10 +266,10 @@ def _bandwidths(sheet: Sheet, column: Column) -> Iterator[Finding]:
             continue
         ends = ratio(moved, taken)
         scales = [unit / time.unit / column.unit for unit in (size.unit, BINARY.get(size.unit, size.unit))]
-        if any(meets(printed, Span(ends.low * scale, ends.high * scale)) for scale in scales):
+        if any(meets(printed, ValueRange(ends.low * scale, ends.high * scale)) for scale in scales):
             follow += 1
         else:
-            outside.append((row, Span(ends.low * scales[0], ends.high * scales[0])))
+            outside.append((row, ValueRange(ends.low * scales[0], ends.high * scales[0])))
     for row, ends in outside if follow >= len(outside) else ():
         source = f"{size.name} {sheet.quoted(row, size)} and {time.name} {sheet.quoted(row, time)}"
         yield _outside(sheet, row, column, ends, source)
@@ -291,14 +291,14 @@ TOO_SMALL = 0.02
 """Share of the weights alone below which a bandwidth has another unit than its header says."""
 
 
-def _bandwidths_of_sizes(sheet: Sheet, column: Column, time: Column) -> Iterator[Finding]:
+def _bandwidths_of_sizes(sheet: Sheet, column: AnnotatedColumn, time: AnnotatedColumn) -> Iterator[Finding]:
     """Bandwidths that are not the operands over the time, where most are; or all far below that of the weights."""
-    moved: dict[int, Span] = {}
+    moved: dict[int, ValueRange] = {}
     for row in range(len(sheet)):
         printed, taken = column.span(row), time.span(row)
         if printed and taken and min(printed.low, taken.low) > 0 and {"N", "K"} <= sheet.sizes(row).keys():
             unit = column.unit * time.unit
-            moved[row] = Span(printed.low * taken.low * unit, printed.high * taken.high * unit)
+            moved[row] = ValueRange(printed.low * taken.low * unit, printed.high * taken.high * unit)
     sizes = {row: sheet.sizes(row, column) for row in moved}
     if any(one.get("E", 1) * one.get("B", 1) > 1 for one in sizes.values()):
         return
@@ -314,13 +314,13 @@ def _bandwidths_of_sizes(sheet: Sheet, column: Column, time: Column) -> Iterator
     if len(moved) < FEWEST or not all("M" in one for one in sizes.values()):
         return
 
-    def outside(storage: tuple[float, float, float]) -> dict[int, Span]:
+    def outside(storage: tuple[float, float, float]) -> dict[int, ValueRange]:
         found = {}
         for row, one in sizes.items():
             weight, activation, output = storage
             fixed = weight * one["N"] * one["K"]
             rest = activation * one["M"] * one["K"] + output * one["M"] * one["N"]
-            ends = Span((fixed + rest) * (1 - APART), (SCALES * fixed + rest) * (1 + APART))
+            ends = ValueRange((fixed + rest) * (1 - APART), (SCALES * fixed + rest) * (1 + APART))
             if not moved[row].meets(ends):
                 found[row] = ends
         return found
@@ -332,7 +332,7 @@ def _bandwidths_of_sizes(sheet: Sheet, column: Column, time: Column) -> Iterator
         taken = time.span(row)
         assert taken is not None
         unit = time.unit * column.unit
-        ends = Span(total.low / taken.high / unit, total.high / taken.low / unit)
+        ends = ValueRange(total.low / taken.high / unit, total.high / taken.low / unit)
         source = f"the sizes and {time.name} {sheet.quoted(row, time)}"
         yield _outside(sheet, row, column, ends, source, " as other rows count bytes")
 

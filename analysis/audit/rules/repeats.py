@@ -11,16 +11,24 @@ from scipy.special import gammainc
 
 from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
-from ..evidence.rates import Cell, cells_of
-from ..reading.annotated_table import Column, Role, Sheet
+from ..evidence.rates import PrintedRate, cells_of
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 from ..reading.printed import Printed
 from ..reading.words import ERRORS, STATISTICS, words_of
 from .floor import ranges
 from .roof import least_bytes
 
 MEASURED = (
-    *(Role.TIME, Role.RATE, Role.BANDWIDTH, Role.THROUGHPUT, Role.RATIO, Role.CHANGE, Role.DIFFERENCE),
-    *(Role.PEAK_SHARE, Role.STATISTIC, Role.COUNT, Role.CASES),
+    *(
+        ColumnRole.TIME,
+        ColumnRole.RATE,
+        ColumnRole.BANDWIDTH,
+        ColumnRole.THROUGHPUT,
+        ColumnRole.RATIO,
+        ColumnRole.CHANGE,
+        ColumnRole.DIFFERENCE,
+    ),
+    *(ColumnRole.PEAK_SHARE, ColumnRole.STATISTIC, ColumnRole.COUNT, ColumnRole.CASES),
 )
 """Roles of what was measured; all other columns say of what."""
 
@@ -33,7 +41,7 @@ GROWTH = 4.0
 DIGITS = 3
 """Digits that a time must have to say something."""
 
-NOISY = (Role.TIME, Role.RATE, Role.BANDWIDTH, Role.THROUGHPUT)
+NOISY = (ColumnRole.TIME, ColumnRole.RATE, ColumnRole.BANDWIDTH, ColumnRole.THROUGHPUT)
 """Roles of what no two measurements agree on to many digits; errors and sizes may well be equal."""
 
 FEWEST_DIGITS = 8
@@ -124,12 +132,12 @@ def check_copies(case: Case) -> Iterator[Finding]:
         yield from _equal_columns(sheet)
 
 
-def _results(sheet: Sheet) -> list[Column]:
+def _results(sheet: Sheet) -> list[AnnotatedColumn]:
     """Columns of what was measured; whole numbers of an unknown column, and counts of cases, name their row."""
     return [
         one
-        for one in sheet.of(*MEASURED, Role.OTHER)
-        if one.role not in (Role.CASES, Role.COUNT) and not (one.role is Role.OTHER and one.is_whole)
+        for one in sheet.of(*MEASURED, ColumnRole.OTHER)
+        if one.role not in (ColumnRole.CASES, ColumnRole.COUNT) and not (one.role is ColumnRole.OTHER and one.is_whole)
     ]
 
 
@@ -149,7 +157,7 @@ def _digits(cell: Printed) -> int:
     return len(cell.digits.replace(".", "").strip("-+0"))
 
 
-def _names(sheet: Sheet, results: Sequence[Column], row: int) -> tuple[str, ...]:
+def _names(sheet: Sheet, results: Sequence[AnnotatedColumn], row: int) -> tuple[str, ...]:
     """Cells of a row that are no results."""
     measured = {one.index for one in results}
     return tuple(text.strip() for at, text in enumerate(sheet.titled.table.rows[row]) if at not in measured)
@@ -175,8 +183,8 @@ def _repeated(sheet: Sheet, groups: list[list[int]], severity: Severity, how: st
 def check_times(case: Case) -> Iterator[Finding]:
     """Find one and the same printed time for sizes of very different work."""
     for sheet in case.sheets:
-        for column in sheet.of(Role.TIME):
-            by_value: dict[float, list[Cell]] = defaultdict(list)
+        for column in sheet.of(ColumnRole.TIME):
+            by_value: dict[float, list[PrintedRate]] = defaultdict(list)
             timed = list(cells_of(sheet, column))
             every = sorted(cell.time_s for cell in timed)
             for cell in timed:
@@ -190,7 +198,7 @@ def check_times(case: Case) -> Iterator[Finding]:
                     yield _equal(sheet, column, cells)
 
 
-def _by_chance(count: int, cell: Cell, every: Sequence[float]) -> bool:
+def _by_chance(count: int, cell: PrintedRate, every: Sequence[float]) -> bool:
     """True where so many other rows of a long table lie near a time that `count` of them may well print one number.
 
     Those within 1 % of it fall on the numbers that can be printed there as if drawn (Poisson).
@@ -200,14 +208,14 @@ def _by_chance(count: int, cell: Cell, every: Sequence[float]) -> bool:
     return near > MANY_NEAR and numbers * float(gammainc(count, near / numbers)) > CHANCE
 
 
-def _is_other_work(sheet: Sheet, cells: list[Cell]) -> bool:
+def _is_other_work(sheet: Sheet, cells: list[PrintedRate]) -> bool:
     problems = [problem for cell in cells if (problem := sheet.problem(cell.row, cell.column)) is not None]
     moved = [least_bytes(problem, sheet.setting_at(cells[0].row)) for problem in problems]
     flops = [cell.flops for cell in cells]
     return min(max(flops) / max(min(flops), 1), max(moved) / max(min(moved), 1)) >= GROWTH
 
 
-def _equal(sheet: Sheet, column: Column, cells: list[Cell]) -> Finding:
+def _equal(sheet: Sheet, column: AnnotatedColumn, cells: list[PrintedRate]) -> Finding:
     lines = ranges([sheet.line(cell.row) for cell in cells])
     growth = max(cell.flops for cell in cells) / min(cell.flops for cell in cells)
     message = (

@@ -6,22 +6,22 @@ from ....shapes.device import DeviceSpec
 from ....shapes.problem import Op, Problem
 from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
-from ..evidence.rates import Cell, cells_of, time_beside
-from ..reading.annotated_table import Column, Role, Sheet
-from ..reading.assumptions import PER_EXPERT, TOTAL, Setting, reachable, short_name
+from ..evidence.rates import PrintedRate, cells_of, time_beside
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
+from ..reading.assumptions import PER_EXPERT, TOTAL, Assumptions, reachable, short_name
 from ..reading.words import dtypes_in
 
 
 def check_peak(case: Case) -> Iterator[Finding]:
     """Compare the FLOP/s that times and sizes imply, and those that are printed, with the dense peak of their type."""
     for sheet in case.sheets:
-        for column in sheet.of(Role.TIME, Role.RATE):
-            if column.role is Role.RATE and time_beside(sheet, column) is not None:
+        for column in sheet.of(ColumnRole.TIME, ColumnRole.RATE):
+            if column.role is ColumnRole.RATE and time_beside(sheet, column) is not None:
                 continue  # judged by its time
             yield from _column(sheet, column)
 
 
-def _column(sheet: Sheet, column: Column) -> Iterator[Finding]:
+def _column(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
     for cell in _cells(sheet, column):
         setting = sheet.setting_at(cell.row, column)
         roof = setting.peak(column.dtype or _named_type(sheet, cell.row, setting))
@@ -37,7 +37,7 @@ def _column(sheet: Sheet, column: Column) -> Iterator[Finding]:
         message = f"{how}{dtype} peak of {device} ({peak / 1e12:.6g} TFLOPS)"
         severity, more = Severity.IMPOSSIBLE, ""
         sizes = sheet.sizes(cell.row, column)
-        if column.role is Role.TIME and sheet.has_m_choice(cell.row, column) and rate / sizes["E"] <= peak:
+        if column.role is ColumnRole.TIME and sheet.has_m_choice(cell.row, column) and rate / sizes["E"] <= peak:
             severity = Severity.QUESTION
             more = f"; with M as the rows of all {sizes['E']} experts it would be {_tera(rate / sizes['E'])}"
         elif sizes.get("E", 1) > 1 and sheet.m_is != TOTAL and rate / sizes["E"] <= peak:
@@ -55,9 +55,9 @@ def _column(sheet: Sheet, column: Column) -> Iterator[Finding]:
         )
 
 
-def _named_type(sheet: Sheet, row: int, setting: Setting) -> str:
+def _named_type(sheet: Sheet, row: int, setting: Assumptions) -> str:
     """Return the fastest of the types that a row and the title name, as a column may be of outputs; "" for none."""
-    columns = sheet.of(Role.DTYPE)
+    columns = sheet.of(ColumnRole.DTYPE)
     if setting.dtype or setting.device is None or not columns:
         return ""
     text = " ".join([sheet.titled.title, *sheet.titled.table.header, *(sheet.text(row, one) for one in columns)])
@@ -65,25 +65,25 @@ def _named_type(sheet: Sheet, row: int, setting: Setting) -> str:
     return max((name for name in dtypes_in(text) if name in rates), key=lambda name: rates[name], default="")
 
 
-def _cells(sheet: Sheet, column: Column) -> Iterator[Cell]:
-    if column.role is Role.TIME:
+def _cells(sheet: Sheet, column: AnnotatedColumn) -> Iterator[PrintedRate]:
+    if column.role is ColumnRole.TIME:
         yield from cells_of(sheet, column)
         return
     for row in range(len(sheet)):  # a rate needs no sizes
         span = column.span(row)
         if span is not None and span.low > 0 and column.detail != "aggregate":
-            yield Cell(row, column, 0.0, span, type(span)(span.low * column.unit, span.high * column.unit))
+            yield PrintedRate(row, column, 0.0, span, type(span)(span.low * column.unit, span.high * column.unit))
 
 
 def _tera(rate: float) -> str:
     return f"{rate / 1e12:.4g}" if rate < 1e16 else f"{rate / 1e12:.0f}"
 
 
-def _implied(column: Column) -> str:
-    return "the time and the sizes imply " if column.role is Role.TIME else ""
+def _implied(column: AnnotatedColumn) -> str:
+    return "the time and the sizes imply " if column.role is ColumnRole.TIME else ""
 
 
-def least_bytes(problem: Problem, setting: Setting) -> float:
+def least_bytes(problem: Problem, setting: Assumptions) -> float:
     """Bytes that must move at least: each weight that has rows, each activation, 2 bytes per output; no scales."""
     used = min(problem.weights, problem.rows) if problem.op is not Op.GEMM else problem.weights
     weights = used * problem.N * problem.K * setting.weight_bits / 8
@@ -94,13 +94,13 @@ def least_bytes(problem: Problem, setting: Setting) -> float:
 def check_bandwidth(case: Case) -> Iterator[Finding]:
     """Compare the bytes per second that times and sizes imply, and those that are printed, with the memory's."""
     for sheet in case.sheets:
-        for column in sheet.of(Role.BANDWIDTH):
+        for column in sheet.of(ColumnRole.BANDWIDTH):
             for row in range(len(sheet)):
                 span, device = column.span(row), sheet.setting_at(row, column).device
                 speed = device.bandwidth_bytes_per_s if device else None
                 if span is not None and device and speed and span.low * column.unit > speed:
                     yield _fast(sheet, row, column, span.low * column.unit, speed, "", device)
-        for column in sheet.of(Role.TIME):
+        for column in sheet.of(ColumnRole.TIME):
             for cell in cells_of(sheet, column):
                 problem = sheet.problem(cell.row, column, TOTAL if sheet.m_is != PER_EXPERT else PER_EXPERT)
                 setting = sheet.setting_at(cell.row, column)
@@ -117,7 +117,7 @@ def check_bandwidth(case: Case) -> Iterator[Finding]:
 
 
 def _fast(
-    sheet: Sheet, row: int, column: Column, rate: float, speed: float, cached: str, device: DeviceSpec
+    sheet: Sheet, row: int, column: AnnotatedColumn, rate: float, speed: float, cached: str, device: DeviceSpec
 ) -> Finding:
     """Build the finding; `cached`: how much of what moved the last cache may have held, none, part or all of it."""
     name = short_name(device)

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
-from ...imports.consistency import Span
-from ...imports.rounding import Kind
+from ...imports.consistency import ValueRange
+from ...imports.rounding import RoundingKind
 from ..evidence.changes import allowed, are_of_rounded, kinds_for, steps_apart
 from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.pairs import Pair, pair_of
 from ..evidence.rates import cells_of
-from ..reading.annotated_table import Column, Role, Sheet
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 from .ratios import directions, forward, turned
 
 FEW = 2.0
@@ -29,18 +29,18 @@ def check(case: Case) -> Iterator[Finding]:
             if change.pair is not None and change.from_rounded:
                 kind = kinds_for(change.pair, "")[change.kind]
                 yield from _close(sheet, change.column, change.pair, partial(allowed, kind), " %")
-        for column in sheet.of(Role.RATIO):
+        for column in sheet.of(ColumnRole.RATIO):
             pair = pair_of(sheet, column)
             if pair is not None and _ratio_from_rounded(sheet, column, pair):
                 yield from _close(sheet, column, pair, forward, "")
     yield from _elsewhere(case)
 
 
-def _ratio_from_rounded(sheet: Sheet, column: Column, pair: Pair) -> bool:
+def _ratio_from_rounded(sheet: Sheet, column: AnnotatedColumn, pair: Pair) -> bool:
     right, wrong, _ = directions(sheet, column, pair)
     is_turned = len(wrong) > len(right)
 
-    def row_of(row: int) -> tuple[int, Span | None, float | None]:
+    def row_of(row: int) -> tuple[int, ValueRange | None, float | None]:
         ends, base, head = forward(pair, row), pair.base.cells[row], pair.head.cells[row]
         if ends is None or base is None or head is None or not base.value or not head.value:
             return row, None, None
@@ -52,7 +52,7 @@ def _ratio_from_rounded(sheet: Sheet, column: Column, pair: Pair) -> bool:
 
 
 def _close(
-    sheet: Sheet, column: Column, pair: Pair, ends_of: Callable[[Pair, int], Span | None], unit: str
+    sheet: Sheet, column: AnnotatedColumn, pair: Pair, ends_of: Callable[[Pair, int], ValueRange | None], unit: str
 ) -> Iterator[Finding]:
     """Find results of two numbers that are a few printed steps apart; `ends_of` gives what these allow."""
     for row in range(len(sheet)):
@@ -103,7 +103,7 @@ def _origins(case: Case) -> Iterator[_Origin]:
             pair = change.pair
             if pair is None or not change.from_rounded or not pair.is_time:
                 continue
-            if pair.base.rounding.kind is not Kind.DECIMALS or pair.base.mixed or not len(sheet):
+            if pair.base.rounding.kind is not RoundingKind.DECIMALS or pair.base.mixed or not len(sheet):
                 continue
             cells = [*cells_of(sheet, pair.base)]
             passes = {sheet.pass_of(cell.row, pair.base) for cell in cells}
@@ -113,7 +113,9 @@ def _origins(case: Case) -> Iterator[_Origin]:
                 yield _Origin(change.column.core, passes.pop(), step, rates, sheet.titled.name)
 
 
-def _estimated(sheet: Sheet, row: int, column: Column, flops: float, known: Sequence[_Origin]) -> Iterator[Finding]:
+def _estimated(
+    sheet: Sheet, row: int, column: AnnotatedColumn, flops: float, known: Sequence[_Origin]
+) -> Iterator[Finding]:
     step = known[0].step_s
     rate = median([rate for one in known for rate in one.rates])
     cell = column.cells[row]

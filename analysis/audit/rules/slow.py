@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
-from ..evidence.rates import Cell, cells_of
-from ..reading.annotated_table import Column, Role, Sheet
+from ..evidence.rates import PrintedRate, cells_of
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 from .roof import least_bytes
 
 SLOW = 0.01
@@ -23,7 +23,7 @@ UNIT = 1000.0
 def check(case: Case) -> Iterator[Finding]:
     """Look for columns of which every time is far too long, and an ordinary one in the next smaller unit."""
     for sheet in case.sheets:
-        for column in sheet.of(Role.TIME):
+        for column in sheet.of(ColumnRole.TIME):
             shares = [(cell, share) for cell in cells_of(sheet, column) if (share := _share(sheet, cell)) is not None]
             if not shares or not all(share < SLOW and UNIT * share <= 1 for _, share in shares):
                 continue
@@ -32,7 +32,7 @@ def check(case: Case) -> Iterator[Finding]:
                 yield _finding(sheet, column, cell, share, len(shares))
 
 
-def _share(sheet: Sheet, cell: Cell) -> float | None:
+def _share(sheet: Sheet, cell: PrintedRate) -> float | None:
     """Share of the nearer roof that a time reaches; None where no device or no work is known."""
     setting = sheet.setting_at(cell.row, cell.column)
     roof, problem = setting.peak(cell.column.dtype), sheet.problem(cell.row, cell.column)
@@ -44,7 +44,7 @@ def _share(sheet: Sheet, cell: Cell) -> float | None:
     return max(limits) / cell.time.high
 
 
-def _finding(sheet: Sheet, column: Column, cell: Cell, share: float, count: int) -> Finding:
+def _finding(sheet: Sheet, column: AnnotatedColumn, cell: PrintedRate, share: float, count: int) -> Finding:
     rows = f"; the same is true of all {count} rows" if count > 1 else ""
     message = (
         f"{column.name}: {sheet.quoted(cell.row, column)} is {cell.time_s:.3g} s, {100 * share:.2g} % of what the "

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from ....shapes.errors import quote
-from ...imports.consistency import Span, gain, reduction
+from ...imports.consistency import ValueRange, gain, reduction
 from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.near import Near, joined, quotients_of
 from ..evidence.pairs import ratio
-from ..reading.annotated_table import Column, Role, Sheet
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 from ..reading.document import Paragraph
 from ..reading.printed import Printed, read_printed
 
@@ -101,12 +101,14 @@ def check(case: Case) -> Iterator[Finding]:
         above = bisect_right(headings[where], line)
         return where, headings[where][above - 1] if above else 0
 
-    columns: dict[tuple[tuple[str, int], Role], list[tuple[Sheet, Column]]] = defaultdict(list)
+    columns: dict[tuple[tuple[str, int], ColumnRole], list[tuple[Sheet, AnnotatedColumn]]] = defaultdict(list)
     for sheet in case.sheets:
         if len(sheet) >= 2:
             place = section(sheet.titled.table.where, sheet.titled.line)
-            for column in sheet.of(Role.RATIO, Role.RATE, Role.BANDWIDTH, Role.CHANGE, Role.PEAK_SHARE):
-                role = Role.CHANGE if column.role is Role.PEAK_SHARE else column.role
+            for column in sheet.of(
+                ColumnRole.RATIO, ColumnRole.RATE, ColumnRole.BANDWIDTH, ColumnRole.CHANGE, ColumnRole.PEAK_SHARE
+            ):
+                role = ColumnRole.CHANGE if column.role is ColumnRole.PEAK_SHARE else column.role
                 columns[place, role].append((sheet, column))
     beside = {place: Near(found) for place, found in columns.items()}
     quotients = dict(quotients_of(case.sheets, section))
@@ -126,7 +128,7 @@ def check(case: Case) -> Iterator[Finding]:
                     yield _finding(paragraph, line, found[0], against, severity)
         yield from _arrows(paragraph)
         place = section(paragraph.where, paragraph.line)
-        if place in quotients and (place, Role.RATIO) not in beside and (place, Role.CHANGE) not in beside:
+        if place in quotients and (place, ColumnRole.RATIO) not in beside and (place, ColumnRole.CHANGE) not in beside:
             names, near_by = quotients[place]
             for found in _CALLED.finditer(paragraph.text):
                 printed = _factor(found)
@@ -140,13 +142,13 @@ def check(case: Case) -> Iterator[Finding]:
     yield from _twice(case.paragraphs)
 
 
-def _role(found: re.Match[str]) -> Role:
+def _role(found: re.Match[str]) -> ColumnRole:
     """Columns that a match speaks of."""
     groups = found.groupdict()
     unit = (groups.get("unit") or groups.get("its") or "x").lower()
     if unit == "%":
-        return Role.CHANGE
-    return Role.RATIO if unit in "x×" else Role.BANDWIDTH if "b/s" in unit else Role.RATE
+        return ColumnRole.CHANGE
+    return ColumnRole.RATIO if unit in "x×" else ColumnRole.BANDWIDTH if "b/s" in unit else ColumnRole.RATE
 
 
 class _Sentences:
@@ -181,7 +183,7 @@ def _arrows(paragraph: Paragraph) -> Iterator[Finding]:
         ends = [ratio(base.span, head.span), ratio(head.span, base.span)]
         if found["unit"] == "%":
             ends = [gain(base.span, head.span), gain(head.span, base.span), reduction(base.span, head.span)]
-            ends += [Span(-one.high, -one.low) for one in ends]
+            ends += [ValueRange(-one.high, -one.low) for one in ends]
         if not any(printed.span.meets(one) for one in ends):
             line = paragraph.line_of(found.start())
             against = f"the two numbers allow {ends[0].low:.4g} to {ends[0].high:.4g}"
@@ -203,7 +205,7 @@ def _highest(found: re.Match[str], near: Near) -> str | None:
     printed, unit = _factor(found), _unit(found)
     if printed is None or near.top is None or printed.span.low * unit <= near.top:
         return None
-    what = "ratio is" if near.role is Role.RATIO else "is"
+    what = "ratio is" if near.role is ColumnRole.RATIO else "is"
     return f"the largest {what} {near.top / unit:.4g}"
 
 
@@ -220,7 +222,7 @@ def _average(found: re.Match[str], near: Near) -> str | None:
     printed, unit = _factor(found), _unit(found)
     if printed is None or not near.means:
         return None
-    if near.sizes_of_means.meet(Span(printed.span.low * unit, printed.span.high * unit)):
+    if near.sizes_of_means.meet(ValueRange(printed.span.low * unit, printed.span.high * unit)):
         return None
     return f"the mean is {near.means[0].low / unit:.4g} to {near.means[0].high / unit:.4g}"
 
@@ -230,7 +232,7 @@ def _mean(found: re.Match[str], near: Near) -> str | None:
     printed, means = _factor(found), near.spans_of_geometric_means
     if printed is None or not means or not printed.value:
         return None
-    turned = Span(1 / printed.span.high, 1 / printed.span.low) if printed.span.low > 0 else printed.span
+    turned = ValueRange(1 / printed.span.high, 1 / printed.span.low) if printed.span.low > 0 else printed.span
     if means.meet(printed.span) or means.meet(turned):
         return None
     texts = (f"{mean.low:.4g} to {mean.high:.4g}" for mean in near.geometric_means)
@@ -265,7 +267,7 @@ def _exactly(found: re.Match[str], near: Near) -> str | None:
 def _is_there(printed: Printed, found: re.Match[str], near: Near) -> bool:
     """True where a number is that of a row or a summary, its reciprocal if it is a ratio, or a mean."""
     unit = _unit(found)
-    return near.there.meet(Span(printed.span.low * unit, printed.span.high * unit)) or not any(near.rows)
+    return near.there.meet(ValueRange(printed.span.low * unit, printed.span.high * unit)) or not any(near.rows)
 
 
 _SCALES = {"g": 1e9, "t": 1e12, "p": 1e15}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need
-from ..reading.annotated_table import Column, Role, Sheet
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 from ..reading.words import words_of
 
 CLOSE = 0.02
@@ -20,16 +20,16 @@ AGREEING = 2
 def check(case: Case) -> Iterator[Finding]:
     """Compare the column that a cell names with its neighbours, where most rows name the best."""
     for sheet in case.sheets:
-        for label in sheet.of(Role.LABEL):
-            for role in (Role.TIME, Role.RATE, Role.THROUGHPUT, Role.BANDWIDTH):
+        for label in sheet.of(ColumnRole.LABEL):
+            for role in (ColumnRole.TIME, ColumnRole.RATE, ColumnRole.THROUGHPUT, ColumnRole.BANDWIDTH):
                 columns = [one for one in sheet.of(role) if one.side and one.beside is None]
                 if len(columns) > 1 and len({(one.pass_, *one.fixed.items()) for one in columns}) == 1:
                     yield from _winners(sheet, label, columns)
 
 
-def _winners(sheet: Sheet, label: Column, columns: Sequence[Column]) -> Iterator[Finding]:
+def _winners(sheet: Sheet, label: AnnotatedColumn, columns: Sequence[AnnotatedColumn]) -> Iterator[Finding]:
     told, wrong = 0, []
-    by_text: dict[str, Column | None] = {}
+    by_text: dict[str, AnnotatedColumn | None] = {}
     for row in range(len(sheet)):
         text = sheet.text(row, label)
         if text not in by_text:
@@ -50,14 +50,14 @@ def _winners(sheet: Sheet, label: Column, columns: Sequence[Column]) -> Iterator
         yield RULE.at(sheet, row, message, label)
 
 
-def _named(text: str, columns: Sequence[Column]) -> Column | None:
+def _named(text: str, columns: Sequence[AnnotatedColumn]) -> AnnotatedColumn | None:
     """Return the only column whose side has all words of a text, remarks left out."""
     words = {*words_of(text.partition("(")[0])}
     found = [one for one in columns if words and words <= {*one.side.split()}]
     return found[0] if len(found) == 1 else None
 
 
-def _better(row: int, named: Column, columns: Sequence[Column]) -> Column | None:
+def _better(row: int, named: AnnotatedColumn, columns: Sequence[AnnotatedColumn]) -> AnnotatedColumn | None:
     """Return a column that is better in this row beyond doubt; None when none is."""
     own = named.span(row)
     assert own is not None  # it has a cell
@@ -65,7 +65,7 @@ def _better(row: int, named: Column, columns: Sequence[Column]) -> Column | None
         other = one.span(row)
         if other is None or other.low <= 0 or one.unit != named.unit:
             continue
-        is_time = named.role is Role.TIME
+        is_time = named.role is ColumnRole.TIME
         if other.high * (1 + CLOSE) < own.low if is_time else other.low > own.high * (1 + CLOSE):
             return one
     return None

@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ...jit.call import Call
+from ...jit.call import KernelCall
 from ..inputs import A16W8Inputs
 
 BLOCK_N = 32
@@ -34,9 +34,9 @@ def dequantize_a16w8_kernel(q, scale, out, N, K, BN: tl.constexpr):
     tl.store(out + start + n * K + k, values.to(out.dtype.element_ty), mask=inside)
 
 
-def dequantize_call(inputs: A16W8Inputs, out: torch.Tensor) -> Call:
+def dequantize_call(inputs: A16W8Inputs, out: torch.Tensor) -> KernelCall:
     """Write the dequantized weights to `out` [B,N,K], contiguous, in the type of the activations."""
     problem = inputs.problem
     grid = (problem.B * -(-problem.N // BLOCK_N) * -(-problem.K // 128), 1, 1)
     arguments = {"q": inputs.q, "scale": inputs.scale, "out": out, "N": problem.N, "K": problem.K}
-    return Call(dequantize_a16w8_kernel, grid, arguments, {"BN": BLOCK_N}, {"num_warps": 4})
+    return KernelCall(dequantize_a16w8_kernel, grid, arguments, {"BN": BLOCK_N}, {"num_warps": 4})

@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ...jit.call import Call
+from ...jit.call import KernelCall
 from ..inputs import FourBitInputs
 from ..triton_codes import exact_planes
 from ..triton_providers import packed_view, scale_operands, scales, target_isa
@@ -62,7 +62,7 @@ def dequantize_4bit_kernel(
         tl.store(out + first * 8 + inner, tl.reshape(w, [BW * 8]))
 
 
-def dequantize_call(inputs: FourBitInputs, out: torch.Tensor, isa: str = "") -> Call:
+def dequantize_call(inputs: FourBitInputs, out: torch.Tensor, isa: str = "") -> KernelCall:
     """Overwrite `out` with W[N,K] in the dtype of `out`.
 
     out  contiguous, N*K elements, bf16, fp16 or fp32, on the device of `inputs`. The values are those of
@@ -86,4 +86,4 @@ def dequantize_call(inputs: FourBitInputs, out: torch.Tensor, isa: str = "") -> 
     }
     grid = (-(-weight.numel // (BLOCK_WORDS * 8)), 1, 1)
     arguments = {"packed": packed, **scale_operands(inputs), "out": out, "numel": weight.numel}
-    return Call(dequantize_4bit_kernel, grid, arguments, constants, {"num_warps": 4, "num_stages": 2})
+    return KernelCall(dequantize_4bit_kernel, grid, arguments, constants, {"num_warps": 4, "num_stages": 2})

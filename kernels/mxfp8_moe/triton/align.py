@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ...jit.call import Call
+from ...jit.call import KernelCall
 from ..routing import Aligned
 
 COUNT_CHUNK = 1024
@@ -82,7 +82,7 @@ def align_place_kernel(
 
 def align_calls(
     topk_ids: torch.Tensor, aligned: Aligned, experts: int, expert_map: torch.Tensor | None = None
-) -> list[Call]:
+) -> list[KernelCall]:
     """Lay out `topk_ids` (int32 [T, top_k], read at every call) in `aligned`, on the device.
 
     expert_map  int32 [experts] or None, as in `routing.align`. Experts must exist: nobody can raise on the device.
@@ -100,6 +100,6 @@ def align_calls(
     place = {**shared, **result, "length": length, "blocks": blocks}
     programs, options = experts + -(-length // PLACE_CHUNK), {"num_warps": WARPS}
     return [
-        Call(align_count_kernel, (1, 1, 1), shared, counting, options),
-        Call(align_place_kernel, (programs, 1, 1), place, placing, options),
+        KernelCall(align_count_kernel, (1, 1, 1), shared, counting, options),
+        KernelCall(align_place_kernel, (programs, 1, 1), place, placing, options),
     ]

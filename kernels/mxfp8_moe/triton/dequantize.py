@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ...jit.call import Call
+from ...jit.call import KernelCall
 from ..triton_configs import traits
 from .tiles import decode, scale_value
 
@@ -33,10 +33,10 @@ def dequantize_moe_kernel(payload, scales, out, groups, GROUPS: tl.constexpr, DE
     tl.store(out + start * 32 + element, product.to(tl.bfloat16), mask=here[:, None])
 
 
-def dequantize_call(payload: torch.Tensor, scales: torch.Tensor, out: torch.Tensor, arch: str) -> Call:
+def dequantize_call(payload: torch.Tensor, scales: torch.Tensor, out: torch.Tensor, arch: str) -> KernelCall:
     """Write out [..., K] (bf16, contiguous) from payload [..., K] and scales [..., K/32]."""
     groups = scales.numel()
     arguments = {"payload": payload.view(torch.uint8), "scales": scales, "out": out, "groups": groups}
     constants = {"GROUPS": GROUPS, "DECODE": traits(arch).decode}
     grid = (-(-groups // GROUPS), 1, 1)
-    return Call(dequantize_moe_kernel, grid, arguments, constants, OPTIONS, decoded=GROUPS * 32)
+    return KernelCall(dequantize_moe_kernel, grid, arguments, constants, OPTIONS, decoded=GROUPS * 32)

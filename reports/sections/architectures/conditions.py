@@ -9,7 +9,7 @@ from ....analysis.run.architectures import ABSENT, side
 from ....shapes.gpu_architectures import architecture
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Bullets, Cell, Column, Section, Table, Text, text_columns, texts
+from ...model import Bullets, Column, Section, Table, TableCell, Text, text_columns, texts
 from ...view import View, shape_of
 from ..conditions.timing import how_timed, sample_counts
 from .subject import Architectures
@@ -26,7 +26,10 @@ def conditions(subject: Architectures) -> Section:
     rows = {name: dict(_conditions(view)) for name, view in subject.views.items()}
     items = dict.fromkeys(item for found in rows.values() for item in found)
     lines = [
-        (Cell(item), *(Cell(found.get(item) or "unknown", found.get(item) or None) for found in rows.values()))
+        (
+            TableCell(item),
+            *(TableCell(found.get(item) or "unknown", found.get(item) or None) for found in rows.values()),
+        )
         for item in items
         if any(found.get(item) for found in rows.values())
     ]
@@ -116,7 +119,7 @@ def absences(subject: Architectures) -> Section:
     return Section("absences", "What could not run where", (*blocks, table))
 
 
-def _without(own: pd.DataFrame, name: str) -> Iterator[tuple[Cell, ...]]:
+def _without(own: pd.DataFrame, name: str) -> Iterator[tuple[TableCell, ...]]:
     sizes = own["provider"].value_counts().to_dict()
     lacking = own[own["verdict"] != Verdict.PASSED]
     for (provider, verdict, reason), rows in lacking.groupby(["provider", "verdict", "reason"], sort=False):
@@ -124,7 +127,7 @@ def _without(own: pd.DataFrame, name: str) -> Iterator[tuple[Cell, ...]]:
         more = f" and {len(shapes) - MOST_SHAPES} more" if len(shapes) > MOST_SHAPES else ""
         yield (
             *texts(provider, name, str(verdict) or ABSENT),
-            Cell(fmt.count(len(rows), int(sizes[str(provider)])), len(rows)),
+            TableCell(fmt.count(len(rows), int(sizes[str(provider)])), len(rows)),
             *texts(
                 fmt.sizes(sorted({int(m) for m in rows["M"]})),
                 ", ".join(shapes[:MOST_SHAPES]) + more,
@@ -137,11 +140,11 @@ def limits(subject: Architectures) -> Section:
     """Say what a reader must not conclude from columns that stand beside each other."""
     items = (
         f"A ratio is to {subject.baseline} on the same architecture. A larger ratio on one of them may mean a faster "
-        f"kernel there, or a slower {subject.baseline}: the times tell.",
+        f"kernel there, or a slower {subject.baseline}: compare the times.",
         "No number is a mean over architectures: they are no sample of anything.",
         "Architectures were measured by different machines, not in turn: what differs between the machines besides the "
         "device (host, driver, cooling) is in the difference.",
         "A share of the roofline is of the ceilings of that device, as calibrated there.",
-        "What each run cannot tell by itself stands at the end of its own report.",
+        "The limits of each run are at the end of its own report.",
     )
-    return Section("limits", "What this report cannot tell", (Bullets(items),))
+    return Section("limits", "What this report cannot show", (Bullets(items),))

@@ -6,7 +6,19 @@ from ....analysis.frames.coordinates import SETTING
 from ....analysis.run.architectures import crossings_apart, side
 from ... import formatting as fmt
 from ...cells import interval_text, median_text, position_cell
-from ...model import Cell, Column, HowToRead, Section, Table, Text, Tone, integer, number_columns, text_columns, texts
+from ...model import (
+    Column,
+    HowToRead,
+    Section,
+    Table,
+    TableCell,
+    Text,
+    Tone,
+    integer,
+    number_columns,
+    text_columns,
+    texts,
+)
 from ...view import Row, Slice, anchors, chapter, shape_of
 from ..speedups.crossover import HOW
 from .subject import Architectures, nowhere
@@ -58,17 +70,17 @@ def _medians(subject: Architectures, medians: dict[tuple[str, ...], MedianCrosso
     return Table("median-crossover", "Median crossover over shapes", columns, tuple(lines), reading=reading, stub=2)
 
 
-def _why(subject: Architectures, name: str, part: Slice, challenger: str) -> Cell:
+def _why(subject: Architectures, name: str, part: Slice, challenger: str) -> TableCell:
     no_time = nowhere(subject.rows(name, part, challenger).values())
-    return no_time or Cell("none", note="no two M at which both have a time there", tone=Tone.FAILED)
+    return no_time or TableCell("none", note="no two M at which both have a time there", tone=Tone.FAILED)
 
 
-def _median(median: MedianCrossover | None, why: Cell) -> tuple[Cell, ...]:
+def _median(median: MedianCrossover | None, why: TableCell) -> tuple[TableCell, ...]:
     if median is None:
         return (why, *texts("", ""))
     return (
-        Cell(median_text(median), median.median_M, note="; ".join(median.warnings), tone=Tone.BEST),
-        Cell(interval_text(median)),
+        TableCell(median_text(median), median.median_M, note="; ".join(median.warnings), tone=Tone.BEST),
+        TableCell(interval_text(median)),
         integer(median.shapes),
     )
 
@@ -96,7 +108,7 @@ def _shapes(subject: Architectures, part: Slice, challenger: str, table_id: str,
         (
             *texts(shape_of(found[0]).label, shape_of(found[0]).size),
             *(cell for row, why in zip(found, reasons, strict=True) for cell in _position(row, why)),
-            *((Cell("yes" if is_apart else "no"),) if len(subject.names) > 1 else ()),
+            *((TableCell("yes" if is_apart else "no"),) if len(subject.names) > 1 else ()),
         )
         for *found, is_apart in zip(*sides, apart, strict=True)
     )
@@ -122,15 +134,15 @@ def _is_told(row: Row) -> bool:
     return bool(row["status"]) and CrossoverStatus(row["status"]).is_informative
 
 
-def _position(row: Row, why: Cell) -> tuple[Cell, ...]:
+def _position(row: Row, why: TableCell) -> tuple[TableCell, ...]:
     """Show where one architecture crosses, between which M, and whether that is verified."""
     if not row["status"]:
         return (why, *texts("", ""))
     cell = position_cell(row)
     if row["challenger_wins"] == "above":
-        cell = Cell(f"{cell.text} (faster above)", cell.value, note=cell.note, tone=cell.tone)
+        cell = TableCell(f"{cell.text} (faster above)", cell.value, note=cell.note, tone=cell.tone)
     if not _is_told(row):
-        cell = Cell(cell.text if cell.text != "none" else "unmeasured", note=cell.note, tone=Tone.FAILED)
+        cell = TableCell(cell.text if cell.text != "none" else "unmeasured", note=cell.note, tone=Tone.FAILED)
         return (cell, *texts("", ""))
     interval = fmt.m_interval(row["low_M"], row["high_M"])
     return (cell, *texts(interval, "yes" if row["verified"] else "no"))

@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ... import formatting as fmt
 from ...cells import mean_cell, ratio_cell, time_text
-from ...model import Cell, Column, HowToRead, Scale, Section, Table, Text, Tone, integer, text_columns, texts
+from ...model import Column, HowToRead, Scale, Section, Table, TableCell, Text, Tone, integer, text_columns, texts
 from ...terms import BOUND_CODES
 from ...view import Row, ShapeKey, Slice, anchors, chapter
 from ..limits.roofline import bound_cell
 from ..speedups.speedup import counted
 from .subject import Architectures, gain, lacking, nowhere
 
-Show = Callable[[Row], Cell]
+Show = Callable[[Row], TableCell]
 """Makes the cell of a row of one architecture."""
 
 OPEN_ROWS = 16
@@ -101,9 +101,9 @@ def _means(subject: Architectures, part: Slice, provider: str, table_id: str, ke
     lines = []
     for name in subject.names:
         means, rows = subject.means(name, part, provider), subject.rows(name, part, provider)
-        lines.append((Cell(name), *(_mean(means.get(m), rows, m) for m in sizes)))
+        lines.append((TableCell(name), *(_mean(means.get(m), rows, m) for m in sizes)))
     counts = {m: row for name in subject.names for m, row in subject.means(name, part, provider).items()}
-    lines.append((Cell("distinct GEMMs in it"), *(_gemms(counts.get(m)) for m in sizes)))
+    lines.append((TableCell("distinct GEMMs in it"), *(_gemms(counts.get(m)) for m in sizes)))
     return Table(
         table_id,
         provider,
@@ -115,29 +115,29 @@ def _means(subject: Architectures, part: Slice, provider: str, table_id: str, ke
     )
 
 
-def _mean(mean: Row | None, rows: Mapping[tuple[ShapeKey, int], Row], m: int) -> Cell:
+def _mean(mean: Row | None, rows: Mapping[tuple[ShapeKey, int], Row], m: int) -> TableCell:
     """Show a mean over common shapes; where there is none, why."""
     if mean is not None:
         cell = mean_cell(mean)
         out = int(mean["left_out"])
-        note = f"leaves out {fmt.plural(out, 'cell')} that another architecture has no ratio of" if out else ""
-        return Cell(cell.text, cell.value, cell.level, note, cell.tone)
+        note = f"excludes {fmt.plural(out, 'cell')} that another architecture has no ratio of" if out else ""
+        return TableCell(cell.text, cell.value, cell.level, note, cell.tone)
     own = _at(rows, m)
     if any(fmt.known(row["ratio"]) for row in own):
-        return Cell("none in common", note=NONE_IN_COMMON, tone=Tone.FAILED)
+        return TableCell("none in common", note=NONE_IN_COMMON, tone=Tone.FAILED)
     reasons = dict.fromkeys(str(row["why"]) for row in own if row["why"])
-    return _ratio(next(row for row in own if row["why"])) if reasons else Cell("", tone=Tone.MISSING)
+    return _ratio(next(row for row in own if row["why"])) if reasons else TableCell("", tone=Tone.MISSING)
 
 
 def _at(rows: Mapping[tuple[ShapeKey, int], Row], m: int) -> list[Row]:
     return [row for (_, size), row in rows.items() if size == m]
 
 
-def _gemms(row: Row | None) -> Cell:
-    return Cell("") if row is None else integer(int(row["gemms"]))
+def _gemms(row: Row | None) -> TableCell:
+    return TableCell("") if row is None else integer(int(row["gemms"]))
 
 
-def _ratio(row: Row) -> Cell:
+def _ratio(row: Row) -> TableCell:
     return ratio_cell(gain(row), "")
 
 
@@ -161,7 +161,7 @@ def per_shape(
     lines = tuple(
         (
             *texts(shape.label, shape.size, name),
-            *(show(rows[shape, m]) if (shape, m) in rows else Cell("", tone=Tone.MISSING) for m in sizes),
+            *(show(rows[shape, m]) if (shape, m) in rows else TableCell("", tone=Tone.MISSING) for m in sizes),
         )
         for shape in subject.shapes
         for name, rows in found.items()
@@ -193,10 +193,10 @@ def _rooflines(subject: Architectures, part: Slice, number: int) -> Section:
         counts = {m: integer(int(row["cells"])) for found in shares.values() for m, row in found.items()}
         lines = (
             *(
-                (Cell(name), *(_share(found.get(m), _at(subject.rows(name, part, provider), m)) for m in sizes))
+                (TableCell(name), *(_share(found.get(m), _at(subject.rows(name, part, provider), m)) for m in sizes))
                 for name, found in shares.items()
             ),
-            (Cell("shapes in it"), *(counts.get(m, Cell("")) for m in sizes)),
+            (TableCell("shapes in it"), *(counts.get(m, TableCell("")) for m in sizes)),
         )
         columns = (*text_columns("architecture"), *(Column(f"M={m}", scale=Scale.SEQUENTIAL) for m in sizes))
         reading = "Median over the shapes that all architectures have of the share of the bound that is reached."
@@ -213,22 +213,22 @@ def _rooflines(subject: Architectures, part: Slice, number: int) -> Section:
     return Section(f"roofline-{part.id}", part.title, tuple(blocks), folded=number > 0)
 
 
-def _share(row: Row | None, own: Sequence[Row]) -> Cell:
+def _share(row: Row | None, own: Sequence[Row]) -> TableCell:
     """Show a median share; where there is none, why."""
     if row is None:
         if any(fmt.known(one["fraction_of_bound"]) for one in own):
-            return Cell("none in common", note=NONE_IN_COMMON, tone=Tone.FAILED)
-        return nowhere(own) or Cell("", tone=Tone.MISSING)
+            return TableCell("none in common", note=NONE_IN_COMMON, tone=Tone.FAILED)
+        return nowhere(own) or TableCell("", tone=Tone.MISSING)
     share, out = float(row["share"]), int(row["left_out"])
-    note = f"leaves out {fmt.plural(out, 'cell')} that another architecture has no share of" if out else ""
-    return Cell(fmt.share(share), share, share, note)
+    note = f"excludes {fmt.plural(out, 'cell')} that another architecture has no share of" if out else ""
+    return TableCell(fmt.share(share), share, share, note)
 
 
 def _times(subject: Architectures, part: Slice, number: int) -> Section:
     tables = tuple(
         per_shape(
             subject, part, provider, table_id, provider,
-            lambda row: lacking(row) or Cell(time_text(row), float(row["time_s"])),
+            lambda row: lacking(row) or TableCell(time_text(row), float(row["time_s"])),
         )
         for provider, table_id in anchors(f"times-{part.id}", subject.providers)
         if subject.sizes(part, provider)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ....analysis.run.architectures import agreement
 from ... import formatting as fmt
-from ...model import Bullets, Cell, Code, KeyNumbers, Section, Table, number_columns, text_columns, texts
+from ...model import Bullets, CodeBlock, KeyNumbers, Section, Table, TableCell, number_columns, text_columns, texts
 from ...render.layout import wrap
 from ...render.plain import to_ascii
 from ...render.text import DIGEST_WIDTH
@@ -44,8 +44,8 @@ def _runs(subject: Architectures) -> Table:
     return Table("runs", "Runs of this sweep", columns, lines)
 
 
-def _linked(path: str) -> Cell:
-    return Cell(path, path or None, link=path)
+def _linked(path: str) -> TableCell:
+    return TableCell(path, path or None, link=path)
 
 
 def findings(subject: Architectures) -> Iterator[str]:
@@ -79,4 +79,4 @@ def digest(subject: Architectures) -> Section:
     missing = (f"{name} is missing: {why}." for name, why in subject.missing.items())
     for text in (*findings(subject), *missing):
         lines += ["", *wrap(text, DIGEST_WIDTH)]
-    return Section("digest", "For the commit message", (Code(to_ascii("\n".join(lines)), "text", digest=True),))
+    return Section("digest", "For the commit message", (CodeBlock(to_ascii("\n".join(lines)), "text", digest=True),))

@@ -17,12 +17,12 @@ from ....analysis.run.architectures import (
 )
 from ... import formatting as fmt
 from ...figures.marks import provider_styles
-from ...model import Cell, Tone
+from ...model import TableCell, Tone
 from ...view import Row, ShapeKey, Slice, View, shape_of, slices_of
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class SweepInfo:
     """What the runs are parts of: name, suite, when it was started, and where it is stored."""
 
     id: str
@@ -39,7 +39,7 @@ class Architectures:
     links    architecture -> path of its own report, relative to this one
     """
 
-    sweep: Sweep
+    sweep: SweepInfo
     views: Mapping[str, View]
     missing: Mapping[str, str] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
@@ -142,16 +142,16 @@ def gain(row: Row) -> Row:
     return {**row, "verdict": row["speedup"], "reason": row["why"], "note": row["remark"]}
 
 
-def lacking(row: Row) -> Cell | None:
+def lacking(row: Row) -> TableCell | None:
     """Show that an architecture has no such cell, or one without a time, with the reason; None where it has a time."""
     if fmt.known(row["time_s"]):
         return None
     reason = str(row["reason"]) or "no reason was stored"
     word = str(row["verdict"]) or ABSENT
-    return Cell(word, note=reason if reason.startswith(word) else f"{word}: {reason}", tone=Tone.FAILED)
+    return TableCell(word, note=reason if reason.startswith(word) else f"{word}: {reason}", tone=Tone.FAILED)
 
 
-def nowhere(rows: Iterable[Row]) -> Cell | None:
+def nowhere(rows: Iterable[Row]) -> TableCell | None:
     """Show why an architecture has no time of any of `rows`, by the first that says why; None where it has one."""
     cells = [lacking(row) for row in rows]
     told = [cell for cell in cells if cell is not None]

@@ -9,7 +9,7 @@ import pandas as pd
 from ....analysis.run.architectures import agreement, reversals, side
 from ... import formatting as fmt
 from ...cells import is_impossible, ratio_cell
-from ...model import Cell, Column, Scale, Section, Table, Text, Tone, integer, number_columns, text_columns, texts
+from ...model import Column, Scale, Section, Table, TableCell, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import Row, ShapeKey, Slice, View, chapter, shape_of
 from ..speedups.winners import leading, slower_pairs
 from .subject import Architectures, gain
@@ -96,9 +96,9 @@ def _reversals(subject: Architectures) -> list[Table | Text]:
             (
                 *texts(row["provider"], shape.label, shape.size),
                 integer(int(row["M"])),
-                Cell(titles[row["pass"], row["dtype"], row["scheme"], row["cache"]]),
+                TableCell(titles[row["pass"], row["dtype"], row["scheme"], row["cache"]]),
                 *(ratio_cell(gain(one), "") for one in rows),
-                Cell(fmt.ratio(float(row["contrast"])), float(row["contrast"])),
+                TableCell(fmt.ratio(float(row["contrast"])), float(row["contrast"])),
             )
         )
     columns = (
@@ -162,17 +162,17 @@ def _word(leaders: Leaders) -> str:
 def _counts(part: Slice, compared: Mapping[tuple[ShapeKey, int], Leaders]) -> Table:
     sizes = sorted({m for _, m in compared})
     counts = Counter((_word(leaders), m) for (_, m), leaders in compared.items())
-    rows = {"same": "the same", "another": "another one", "open": "not told apart"}
+    rows = {"same": "the same", "another": "another one", "open": "not distinguished"}
     lines = [
-        (Cell(text), *(_count(counts[word, m]) for m in sizes), _count(sum(counts[word, m] for m in sizes)))
+        (TableCell(text), *(_count(counts[word, m]) for m in sizes), _count(sum(counts[word, m] for m in sizes)))
         for word, text in rows.items()
     ]
     totals = [sum(counts[word, m] for word in rows) for m in sizes]
-    lines.append((Cell("shapes"), *map(_count, totals), _count(sum(totals))))
+    lines.append((TableCell("shapes"), *map(_count, totals), _count(sum(totals))))
     reading = (
         "Number of shapes at which the fastest provider is verified to be the same on all architectures; another one "
-        "(no provider is the fastest, or not told apart from it, on each); or not told apart. Counted are shapes with "
-        "times of two providers or more on two architectures or more; references, which pay for no decoding, left out."
+        "(no provider is the fastest, or not distinguished from it, on each); or not distinguished. Counted are shapes "
+        "with times of two providers or more on two architectures or more; references, which do not decode, excluded."
     )
     columns = (*text_columns("fastest provider"), *(Column(f"M={m}") for m in sizes), Column("all"))
     return Table(
@@ -180,7 +180,7 @@ def _counts(part: Slice, compared: Mapping[tuple[ShapeKey, int], Leaders]) -> Ta
     )
 
 
-def _count(number: int) -> Cell:
+def _count(number: int) -> TableCell:
     return integer(number)
 
 
@@ -202,8 +202,8 @@ def _choices(
     )
     more = f" {len(lines)} of {len(others)} are listed." if len(others) > len(lines) else ""
     reading = (
-        "The fastest provider of each architecture, with those that are not told apart from it; then how many times as "
-        f"long those take here, by the medians of their times, that are the fastest elsewhere.{more}"
+        "The fastest provider of each architecture, with those that are not distinguished from it; then how many times "
+        f"as long those take here, by the medians of their times, that are the fastest elsewhere.{more}"
     )
     return Table(
         f"choices-{part.id}",
@@ -216,10 +216,10 @@ def _choices(
     )
 
 
-def _choice(name: str, leaders: Leaders, found: Mapping[str, Row]) -> Cell:
+def _choice(name: str, leaders: Leaders, found: Mapping[str, Row]) -> TableCell:
     """Name the fastest on one architecture, and what the choices of the others cost there."""
     if name not in leaders:
-        return Cell("", tone=Tone.MISSING)
+        return TableCell("", tone=Tone.MISSING)
     first = leaders[name][0]
     elsewhere = dict.fromkeys(names[0] for other, names in leaders.items() if other != name)
     costs = [
@@ -230,4 +230,4 @@ def _choice(name: str, leaders: Leaders, found: Mapping[str, Row]) -> Cell:
         if rival not in leaders[name]
     ]
     beside = f" ({', '.join(costs)})" if costs else ""
-    return Cell(f"{' or '.join(leaders[name])}{beside}", first)
+    return TableCell(f"{' or '.join(leaders[name])}{beside}", first)

@@ -13,7 +13,7 @@ from ....analysis.comparison.parts import all_cases
 from ....analysis.comparison.result import SUM, SUMMED, Result
 from ....analysis.frames.coordinates import CASE
 from ... import formatting as fmt
-from ...model import Cell, Section, Table, Text, Tone, number_columns, text_columns, texts
+from ...model import Section, Table, TableCell, Text, Tone, number_columns, text_columns, texts
 from .words import (
     COMBINED,
     TIMES,
@@ -62,7 +62,7 @@ def outcomes(result: Result) -> Section | None:
     defined = "; ".join(
         f"{status}: {meaning}" for status, meaning in _MEANINGS.items() if (others["status"] == status).any()
     )
-    more = f" The other {len(others) - MOST_ROWS} of {len(others)} are left out." if len(others) > MOST_ROWS else ""
+    more = f" The other {len(others) - MOST_ROWS} of {len(others)} are not listed." if len(others) > MOST_ROWS else ""
     own = "its: of the version that passes, the geometric mean over its rounds."
     reading = f"They are in no mean. {defined}. {own}{more}"
     table = Table(
@@ -71,24 +71,24 @@ def outcomes(result: Result) -> Section | None:
     return Section("compared-outcomes", "Not compared", (table,))
 
 
-def _outcome(places: Places, row: Row) -> tuple[Cell, ...]:
+def _outcome(places: Places, row: Row) -> tuple[TableCell, ...]:
     status = Status(row["status"])
     side = _PASSES_IN.get(status, "")
     seconds = float(row[f"{side}_time_s"]) if side else math.nan
     return (
-        *(*places.cells(row), Cell(str(row["pass"]))),
-        Cell(str(status), tone=Tone.FAILED if status is Status.BROKEN else Tone.PLAIN),
-        *(Cell(str(row[f"{one}_verdict"]) or "absent") for one in ("base", "head")),
-        Cell(str(row["head_reason"] or row["base_reason"])),
+        *(*places.cells(row), TableCell(str(row["pass"]))),
+        TableCell(str(status), tone=Tone.FAILED if status is Status.BROKEN else Tone.PLAIN),
+        *(TableCell(str(row[f"{one}_verdict"]) or "absent") for one in ("base", "head")),
+        TableCell(str(row["head_reason"] or row["base_reason"])),
         *_own(seconds, float(row["flops"])),
     )
 
 
-def _own(seconds: float, flops: float) -> tuple[Cell, Cell]:
+def _own(seconds: float, flops: float) -> tuple[TableCell, TableCell]:
     if math.isnan(seconds):
-        return Cell(""), Cell("")
+        return TableCell(""), TableCell("")
     rate = flops / seconds if flops > 0 else math.nan
-    return Cell(fmt.time(seconds), seconds), Cell(fmt.flops(rate), None if math.isnan(rate) else rate)
+    return TableCell(fmt.time(seconds), seconds), TableCell(fmt.flops(rate), None if math.isnan(rate) else rate)
 
 
 def _whole(others: pd.DataFrame) -> Iterator[pd.DataFrame]:
@@ -107,12 +107,12 @@ def _impossible(others: pd.DataFrame) -> "pd.Series[bool]":
     return ((sides == "base") & others["base_impossible"]) | ((sides == "head") & others["head_impossible"])
 
 
-def _combined(places: Places, mine: pd.DataFrame) -> tuple[Cell, ...]:
+def _combined(places: Places, mine: pd.DataFrame) -> tuple[TableCell, ...]:
     first = mine.to_dict("records")[0]
     side = _PASSES_IN[Status(first["status"])]
     statuses = ", ".join(dict.fromkeys(str(word) for word in mine["status"]))
     return (
-        *(*places.cells(first), Cell(SUM, note=COMBINED), *texts(statuses, "", "", "")),
+        *(*places.cells(first), TableCell(SUM, note=COMBINED), *texts(statuses, "", "", "")),
         *_own(float(mine[f"{side}_time_s"].sum()), float(mine["flops"].sum())),
     )
 
@@ -126,7 +126,7 @@ def choices(result: Result) -> Section | None:
     rows = []
     for row in found.to_dict("records"):
         said = "; ".join(_chosen(row))
-        rows.append((*places.cells(row), Cell(str(row["pass"])), case_gain(row), *texts(row["word"], said)))
+        rows.append((*places.cells(row), TableCell(str(row["pass"])), case_gain(row), *texts(row["word"], said)))
     columns = (
         *(*places.columns, *text_columns("pass"), gain_column()),
         *text_columns("verdict", "chosen otherwise"),
@@ -162,8 +162,12 @@ def _chosen(row: Row) -> Iterator[str]:
 def _causes(places: Places, causes: pd.DataFrame) -> Table:
     rows = tuple(
         (
-            *(*places.cells(row), Cell(str(row["pass"])), *(_part(row, name) for name in ("total", "code", "choice"))),
-            Cell(row["cause"], note=MEANINGS[Attribution(row["cause"])]),
+            *(
+                *places.cells(row),
+                TableCell(str(row["pass"])),
+                *(_part(row, name) for name in ("total", "code", "choice")),
+            ),
+            TableCell(row["cause"], note=MEANINGS[Attribution(row["cause"])]),
         )
         for row in causes.to_dict("records")
     )
@@ -180,12 +184,12 @@ def _causes(places: Places, causes: pd.DataFrame) -> Table:
     return Table("compared-causes", "Why these cases changed", columns, rows, how_to_read=reading, stub=2)
 
 
-def _part(row: Row, name: str) -> Cell:
+def _part(row: Row, name: str) -> TableCell:
     if math.isnan(row[name]):
         return UNKNOWN
     cell = gain_cell(row[name], row[f"{name}_low"], row[f"{name}_high"])
     bounds = interval_cell(row[f"{name}_low"], row[f"{name}_high"])
-    return Cell(f"{cell.text} {bounds.text}", cell.value, cell.level)
+    return TableCell(f"{cell.text} {bounds.text}", cell.value, cell.level)
 
 
 def cases(result: Result) -> Section | None:

@@ -10,7 +10,19 @@ from ....analysis.comparison.evidence import SearchCost, binaries, costs, settin
 from ....analysis.comparison.result import Result
 from ....analysis.isa.diff import Difference, summarize_changes
 from ... import formatting as fmt
-from ...model import Block, Bullets, Cell, Column, Section, Table, Text, integer, number_columns, text_columns, texts
+from ...model import (
+    Block,
+    Bullets,
+    Column,
+    Section,
+    Table,
+    TableCell,
+    Text,
+    integer,
+    number_columns,
+    text_columns,
+    texts,
+)
 
 MOST_ROWS = 60
 
@@ -39,18 +51,18 @@ def cost(result: Result) -> Section | None:
     return Section("compared-cost", "Cost of tuning", (table, *((Text(said),) if said else ())))
 
 
-def _cost(sides: dict[str, SearchCost]) -> tuple[Cell, ...]:
+def _cost(sides: dict[str, SearchCost]) -> tuple[TableCell, ...]:
     pair = [sides.get(side) for side in ("base", "head")]
     searches = " → ".join("none" if one is None else str(one.searches) for one in pair)
     candidates = " → ".join("none" if one is None else str(one.candidates) for one in pair)
     base, head = pair
     if base is None or head is None:
         times = " → ".join("none" if one is None else fmt.time(one.seconds) or "unknown" for one in pair)
-        return Cell(searches), Cell(candidates), Cell(times)
+        return TableCell(searches), TableCell(candidates), TableCell(times)
     return (
-        Cell(searches),
-        Cell(f"{candidates}{_factor(base.candidates, head.candidates)}", head.candidates / base.candidates),
-        Cell(_times(base.seconds, head.seconds), _ratio(base.seconds, head.seconds)),
+        TableCell(searches),
+        TableCell(f"{candidates}{_factor(base.candidates, head.candidates)}", head.candidates / base.candidates),
+        TableCell(_times(base.seconds, head.seconds), _ratio(base.seconds, head.seconds)),
     )
 
 
@@ -108,7 +120,10 @@ def _binaries(result: Result) -> Table | None:
     rows = tuple(
         (
             *texts(one.provider, one.pass_),
-            *(Cell(fmt.count(part, one.cases), part) for part in (one.same, one.other, one.unknown, one.configured)),
+            *(
+                TableCell(fmt.count(part, one.cases), part)
+                for part in (one.same, one.other, one.unknown, one.configured)
+            ),
             *(integer(one.base), integer(one.head)),
         )
         for one in found
@@ -136,13 +151,13 @@ def _settings(result: Result) -> Table | None:
         (
             *texts(one.name, one.provider, one.pass_),
             *(
-                Cell(f"{fmt.count(part, one.cases)} ({fmt.share(part / one.cases)})", part)
+                TableCell(f"{fmt.count(part, one.cases)} ({fmt.share(part / one.cases)})", part)
                 for part in (one.base, one.head)
             ),
         )
         for one in found[:MOST_ROWS]
     )
-    more = f" The other {len(found) - MOST_ROWS} are left out." if len(found) > MOST_ROWS else ""
+    more = f" The other {len(found) - MOST_ROWS} are not listed." if len(found) > MOST_ROWS else ""
     return Table(
         "compared-settings",
         "Settings that were chosen in other numbers of cases",
@@ -175,7 +190,7 @@ def _isa(found: Difference) -> Iterator[Block]:
     )
     rows = tuple(
         (
-            *(Cell(str(row[name])) for name in (*varying, "column")),
+            *(TableCell(str(row[name])) for name in (*varying, "column")),
             *(integer(int(row["changed"])), *texts(row["base"], row["head"])),
         )
         for row in changes.head(MOST_ROWS).to_dict("records")
@@ -193,4 +208,4 @@ def _isa(found: Difference) -> Iterator[Block]:
 
 
 def _more(changes: pd.DataFrame) -> str:
-    return f" The other {len(changes) - MOST_ROWS} rows are left out." if len(changes) > MOST_ROWS else ""
+    return f" The other {len(changes) - MOST_ROWS} rows are not listed." if len(changes) > MOST_ROWS else ""

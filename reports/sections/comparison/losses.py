@@ -10,7 +10,7 @@ from ....analysis.comparison.decide import Word
 from ....analysis.comparison.parts import Part, all_cases, by_problem, parts, problem_of
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
-from ...model import Bullets, Cell, Section, Table, Text, text_columns
+from ...model import Bullets, Section, Table, TableCell, Text, text_columns
 from .words import Places, case_gain, gain_column, has_few, told
 
 LARGE = 0.05
@@ -65,13 +65,13 @@ def _table(result: Result, places: Places, flagged: pd.DataFrame) -> Table:
     return Table("compared-regressions", "Cases that lose", columns, rows, reading, stub=2)
 
 
-def _row(places: Places, passes: dict[str, dict[str, Any]], names: list[str]) -> tuple[Cell, ...]:
+def _row(places: Places, passes: dict[str, dict[str, Any]], names: list[str]) -> tuple[TableCell, ...]:
     first = next(iter(passes.values()))
     slower = [name for name in names if name in passes and passes[name]["word"] == Word.SLOWER.value]
     return (
         *places.cells(first),
-        *(case_gain(passes[name]) if name in passes else Cell("") for name in names),
-        Cell(", ".join(slower) or "none"),
+        *(case_gain(passes[name]) if name in passes else TableCell("") for name in names),
+        TableCell(", ".join(slower) or "none"),
     )
 
 

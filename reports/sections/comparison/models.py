@@ -12,7 +12,7 @@ from ....analysis.comparison.parts import GROUP, Part, leading, parts
 from ....analysis.comparison.result import Result
 from ....analysis.comparison.suite import SuiteChange
 from ... import formatting as fmt
-from ...model import Cell, Column, Section, Table, text_columns
+from ...model import Column, Section, Table, TableCell, text_columns
 from .suite import again_cell, mean_rates
 from .words import (
     UNKNOWN,
@@ -57,10 +57,15 @@ def _means(result: Result, names: list[str]) -> Table:
     )
     lines = tuple(
         (
-            *(Cell(name), *group_cells(result, part), pass_cell(part), _count(excluded, places, name, part, change)),
+            *(
+                TableCell(name),
+                *group_cells(result, part),
+                pass_cell(part),
+                _count(excluded, places, name, part, change),
+            ),
             *(cells if unit else ()),
             *(suite_gain(change), again_cell(part, change)),
-            *(Cell(str(count := part.words()[word]), count) for word in words),
+            *(TableCell(str(count := part.words()[word]), count) for word in words),
         )
         for (name, part, change), cells in zip(rows, rates, strict=True)
     )
@@ -72,14 +77,14 @@ def _means(result: Result, names: list[str]) -> Table:
     return Table("compared-by-model", "Models: geometric means", columns, lines, reading, stub=1)
 
 
-def _count(excluded: pd.DataFrame, places: Places, model: str, part: Part, change: SuiteChange) -> Cell:
+def _count(excluded: pd.DataFrame, places: Places, model: str, part: Part, change: SuiteChange) -> TableCell:
     """Number of cases; a footnote names those of the model that are in no mean, and why."""
     mine = (excluded["model"] == model) & (excluded[[*GROUP]] == list(part.group)).all(axis=1)
     rows = excluded[mine].to_dict("records")
     statuses = ", ".join(dict.fromkeys(str(row["status"]) for row in rows))
     without = f"without {places.numbering.title} {places.numbers(rows)}: {statuses}" if rows else ""
-    left = f"{fmt.plural(change.left_out, 'case')} without all rounds left out" if change.left_out else ""
-    return Cell(str(change.cases), change.cases, note="; ".join(filter(None, (without, left))))
+    left = f"{fmt.plural(change.left_out, 'case')} without all rounds excluded" if change.left_out else ""
+    return TableCell(str(change.cases), change.cases, note="; ".join(filter(None, (without, left))))
 
 
 def _percentages(result: Result, names: list[str]) -> tuple[Table, ...]:
@@ -116,7 +121,7 @@ def _percentages(result: Result, names: list[str]) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def _percentage_row(model: str, mine: list[Part]) -> tuple[Cell, ...]:
+def _percentage_row(model: str, mine: list[Part]) -> tuple[TableCell, ...]:
     cells, counts = [], []
     for quantity in (Quantity.REDUCTION, Quantity.GAIN):
         for part in mine:
@@ -128,6 +133,6 @@ def _percentage_row(model: str, mine: list[Part]) -> tuple[Cell, ...]:
                 continue
             mean = float(changes.mean())
             level = math.log2(1 + mean) * 4 if quantity is Quantity.GAIN and mean > -1 else None
-            cells.append(Cell(share_text(quantity, mean, own.cases), mean, level))
+            cells.append(TableCell(share_text(quantity, mean, own.cases), mean, level))
     low, high = min(counts), max(counts)
-    return (Cell(model), Cell(str(high) if low == high else f"{low} to {high}", high), *cells)
+    return (TableCell(model), TableCell(str(high) if low == high else f"{low} to {high}", high), *cells)

@@ -6,7 +6,7 @@ from ....analysis.comparison.decide import Word
 from ....analysis.comparison.parts import Part, by_problem, leading, leading_cases, parts, problem_of
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
-from ...model import Cell, Section, Table, Text, number_columns, text_columns
+from ...model import Section, Table, TableCell, Text, number_columns, text_columns
 from .words import (
     TIMES,
     Places,
@@ -71,7 +71,7 @@ def _verified(result: Result, rows: pd.DataFrame) -> str:
         )
     return (
         f"Ranked by {ranking}, of which {moved} of {fmt.plural(len(rows), 'case')} are verified to have changed; the "
-        "rank is by point estimate, so that the ends of a list flatter themselves: interval and verdict stand beside."
+        "rank is by point estimate, which exaggerates the changes at the ends of a list: see interval and verdict."
     )
 
 
@@ -112,9 +112,9 @@ def _gains(result: Result, places: Places, anchor: str, title: str, found: pd.Da
     return Table(anchor, title, columns, rows, reading, stub=2)
 
 
-def _other(problems: dict[tuple[object, ...], dict[str, dict[str, object]]], row: Row, name: str) -> Cell:
+def _other(problems: dict[tuple[object, ...], dict[str, dict[str, object]]], row: Row, name: str) -> TableCell:
     other = problems[problem_of(row)].get(name)
-    return Cell("") if other is None else case_gain(other)
+    return TableCell("") if other is None else case_gain(other)
 
 
 def _saved(result: Result, places: Places, rows: pd.DataFrame) -> Table:
@@ -125,11 +125,20 @@ def _saved(result: Result, places: Places, rows: pd.DataFrame) -> Table:
     lines = [_saving(places, row, total) for row in rows.assign(saved=saved).loc[order].head(TOP).to_dict("records")]
     sums = rows[["base_gmean_s", "head_gmean_s"]].sum()
     base, head = float(sums["base_gmean_s"]), float(sums["head_gmean_s"])
-    blank = (Cell(""),) * (len(places.columns) - 1)
+    blank = (TableCell(""),) * (len(places.columns) - 1)
     lines.append(
         (
-            *(Cell(f"all {len(rows)} cases"), *blank, Cell(fmt.time(base), base), Cell(fmt.time(head), head)),
-            *(_signed(base - head), Cell(""), Cell(f"{fmt.change(base / head)}, ratio of sums", base / head - 1)),
+            *(
+                TableCell(f"all {len(rows)} cases"),
+                *blank,
+                TableCell(fmt.time(base), base),
+                TableCell(fmt.time(head), head),
+            ),
+            *(
+                _signed(base - head),
+                TableCell(""),
+                TableCell(f"{fmt.change(base / head)}, ratio of sums", base / head - 1),
+            ),
         )
     )
     columns = (
@@ -143,18 +152,18 @@ def _saved(result: Result, places: Places, rows: pd.DataFrame) -> Table:
     return Table("compared-saved", "Most time saved or lost", columns, tuple(lines), reading, stub=2, footer=1)
 
 
-def _saving(places: Places, row: Row, total: float) -> tuple[Cell, ...]:
+def _saving(places: Places, row: Row, total: float) -> tuple[TableCell, ...]:
     saved = float(row["saved"])
     part = abs(saved) / total if total else 0.0
     return (
-        *(*places.cells(row), *time_cells(row), _signed(saved), Cell(fmt.share(part), part)),
+        *(*places.cells(row), *time_cells(row), _signed(saved), TableCell(fmt.share(part), part)),
         verdict_cell(row),
     )
 
 
-def _signed(seconds: float) -> Cell:
+def _signed(seconds: float) -> TableCell:
     sign = fmt.MINUS if seconds < 0 else ""
-    return Cell(f"{sign}{fmt.time(abs(seconds))}", seconds)
+    return TableCell(f"{sign}{fmt.time(abs(seconds))}", seconds)
 
 
 def _passes(result: Result, places: Places) -> tuple[Section, ...]:

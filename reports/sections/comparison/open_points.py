@@ -11,7 +11,7 @@ from ....analysis.comparison.parts import parts
 from ....analysis.comparison.result import SUM, Result
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Bullets, Cell, Column, Section, Table, Text, integer, number_columns, text_columns
+from ...model import Bullets, Column, Section, Table, TableCell, Text, integer, number_columns, text_columns
 from ..summary.known_limitations import Limitation, next_step
 from ..summary.tally import SKIPPED, bar_text, floor_of
 from .words import SIDES, Places, group_cells, group_columns, pass_cell, problems, rate_columns
@@ -32,7 +32,7 @@ def tally(result: Result) -> Section | None:
         lacking = counted[counted[f"{side}_verdict"] != Verdict.PASSED]
         whole = problems(counted) - problems(lacking)
         numbers = [len(found), *((found[f"{side}_verdict"] == verdict).sum() for verdict in verdicts)]
-        lines.append((Cell(side), *map(integer, (*numbers, problems(found), whole))))
+        lines.append((TableCell(side), *map(integer, (*numbers, problems(found), whole))))
     bars = ", ".join(
         f"{scheme} with {dtype} {bar_text(floor_of(str(scheme), str(dtype)))}"
         for scheme, dtype in cases[["scheme", "dtype"]].drop_duplicates().itertuples(index=False)
@@ -51,7 +51,7 @@ def limitations(result: Result) -> Section | None:
     if not found:
         return None
     columns = text_columns("limitation", "where", "cause, as far as it is known", "next")
-    lines = tuple(tuple(map(Cell, row)) for row in found)
+    lines = tuple(tuple(map(TableCell, row)) for row in found)
     return Section(
         "compared-limitations",
         "Known limitations",
@@ -85,7 +85,7 @@ def _loses(result: Result) -> Iterator[Limitation]:
         action = "see what ran, and the machine code of both: rooflens isa"
         if otherwise:
             cause = f"another configuration, kernel or dispatch in {fmt.count(otherwise, len(group))} of them"
-            action = "see the other choices; rooflens compare --git --tune tells the code from the choice"
+            action = "see the other choices; rooflens compare --git --tune separates the effects of code and choice"
         yield Limitation(f"{provider}, {pass_}: verified slower than base", _where(places, group), cause, action)
 
 
@@ -146,8 +146,8 @@ def arithmetic_means(result: Result) -> Section | None:
     lines = tuple(
         (
             *(*group_cells(result, part), pass_cell(part)),
-            *map(Cell, fmt.rates_in(unit, base, head), (base, head)),
-            Cell(f"{fmt.MINUS if head < base else '+'}{fmt.flops_in(unit, abs(head - base))}", head - base),
+            *map(TableCell, fmt.rates_in(unit, base, head), (base, head)),
+            TableCell(f"{fmt.MINUS if head < base else '+'}{fmt.flops_in(unit, abs(head - base))}", head - base),
             integer(len(cases)),
         )
         for (part, cases), (base, head) in zip(found, means, strict=True)

@@ -10,7 +10,7 @@ from ....analysis.comparison.result import Result
 from ....analysis.comparison.unverified import find_duplicates
 from ....analysis.frames.load import UPSTREAM, RunData
 from ... import formatting as fmt
-from ...model import Bullets, Cell, Code, Section, Table, Text, number_columns, text_columns, texts
+from ...model import Bullets, CodeBlock, Section, Table, TableCell, Text, number_columns, text_columns, texts
 from ...render.plain import to_ascii
 from ..conditions.context import shell
 from .suite import mean_rates
@@ -99,14 +99,14 @@ def _files(found: Identity | None) -> Iterator[Table]:
     ranked = sorted(found.files, key=lambda file: (-(file.added or 0) - (file.removed or 0), file.path))
     rows = tuple(
         (
-            Cell(file.path),
-            Cell("binary") if file.added is None else Cell(f"+{file.added}", file.added),
-            Cell("") if file.removed is None else Cell(f"{fmt.MINUS}{file.removed}", file.removed),
-            Cell(_role(file.path, found.command)),
+            TableCell(file.path),
+            TableCell("binary") if file.added is None else TableCell(f"+{file.added}", file.added),
+            TableCell("") if file.removed is None else TableCell(f"{fmt.MINUS}{file.removed}", file.removed),
+            TableCell(_role(file.path, found.command)),
         )
         for file in ranked[:MOST_FILES]
     )
-    more = f" The other {len(ranked) - MOST_FILES} are left out." if len(ranked) > MOST_FILES else ""
+    more = f" The other {len(ranked) - MOST_FILES} are not listed." if len(ranked) > MOST_FILES else ""
     yield Table(
         "compared-files",
         "Files that differ",
@@ -158,7 +158,7 @@ def _scope(result: Result) -> Iterator[str]:
 def provenance(result: Result) -> Section | None:
     """The runs behind the tables: ids, times, sources, versions of software, hashes of files; None without any."""
     rows = [
-        (Cell(name), *(Cell(value) for value in values))
+        (TableCell(name), *(TableCell(value) for value in values))
         for name, values in _origins(result)
         if any(filter(None, values))
     ]
@@ -208,13 +208,15 @@ def reproduce(result: Result) -> Section | None:
     """Say which commands measured both versions; None of tables, which do not tell."""
     if result.identity is not None and result.identity.command:
         text = "In a checkout of the repository; the versions are measured in turn."
-        return Section("compared-reproduce", "How to reproduce", (Text(text), Code(shell(result.identity.command))))
+        return Section(
+            "compared-reproduce", "How to reproduce", (Text(text), CodeBlock(shell(result.identity.command)))
+        )
     words = [run.manifest.command for side in SIDES if (run := result.runs.get(side))]
     commands = list(dict.fromkeys(shell(one) for one in words if one))
     if not commands:
         return None
-    text = "Each version was measured by a command of its own, in the state that its source hashes tell."
-    return Section("compared-reproduce", "How to reproduce", (Text(text), Code("\n".join(commands))))
+    text = "Each version was measured by a command of its own, in the state that its source hashes identify."
+    return Section("compared-reproduce", "How to reproduce", (Text(text), CodeBlock("\n".join(commands))))
 
 
 def doubts(result: Result) -> Section | None:
@@ -230,7 +232,7 @@ def _doubts(result: Result) -> Iterator[str]:
         if duplicates is not None:
             yield (
                 f"{told(result, part)}: {fmt.plural(duplicates.gemms, 'GEMM stands', 'GEMMs stand')} under several "
-                f"models ({duplicates.rows} cases). The hardware cannot tell them apart, so where their changes "
+                f"models ({duplicates.rows} cases). The hardware executes the same work, so where their changes "
                 f"disagree, that is noise: most for {duplicates.where}, with gains from {fmt.gain(duplicates.most)} to "
                 f"{fmt.gain(duplicates.least)}."
             )
@@ -264,7 +266,7 @@ def digest(result: Result) -> Section | None:
         lines.append(f"  {name:<{width}} : {pair} ({suite_gain(change).text}), {fmt.plural(change.cases, 'case')}")
     lines.append(f"  {_verdicts(result)}")
     return Section(
-        "compared-digest", "For the commit message", (Code(to_ascii("\n".join(lines)), "text", digest=True),)
+        "compared-digest", "For the commit message", (CodeBlock(to_ascii("\n".join(lines)), "text", digest=True),)
     )
 
 

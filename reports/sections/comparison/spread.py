@@ -5,7 +5,7 @@ from ....analysis.comparison.effects import Order
 from ....analysis.comparison.parts import Part, parts
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
-from ...model import Cell, Column, Section, Table, integer, text_columns
+from ...model import Column, Section, Table, TableCell, integer, text_columns
 from .words import group_cells, group_columns, pass_cell, share_text
 
 TOLD = (Quantity.GAIN, Quantity.REDUCTION)
@@ -29,7 +29,7 @@ def _quantiles(result: Result, found: list[Part]) -> Table:
         *(Column(name) for name in ("median", "mean", "p25", "p75", "min", "max")),
     )
     rows = tuple(
-        (*group_cells(result, part), pass_cell(part), Cell(quantity.value), *_row(quantity, spread, part))
+        (*group_cells(result, part), pass_cell(part), TableCell(quantity.value), *_row(quantity, spread, part))
         for quantity in TOLD
         for part in found
         if (spread := part.distribution(quantity)) is not None
@@ -46,9 +46,9 @@ def _quantiles(result: Result, found: list[Part]) -> Table:
     )
 
 
-def _row(quantity: Quantity, spread: ChangeDistribution, part: Part) -> tuple[Cell, ...]:
+def _row(quantity: Quantity, spread: ChangeDistribution, part: Part) -> tuple[TableCell, ...]:
     values = (spread.median, spread.mean, spread.p25, spread.p75, spread.least, spread.most)
-    cells = (Cell(share_text(quantity, one, part.cases), one) for one in values)
+    cells = (TableCell(share_text(quantity, one, part.cases), one) for one in values)
     return (integer(spread.cases), *cells)
 
 
@@ -79,8 +79,8 @@ def _lines(result: Result, found: list[Part]) -> Table:
     return Table("compared-lines", "Cases beyond a line", columns, tuple(rows), how_to_read=how, stub=len(columns) - 5)
 
 
-def _counted(count: Count, imported: bool) -> Cell:
+def _counted(count: Count, imported: bool) -> TableCell:
     if imported:
         return integer(count.seen)
     chance = "unknown" if count.expected is None else f"{count.expected:.1f}"
-    return Cell(f"{count.seen} / {count.verified} / {chance}", count.seen)
+    return TableCell(f"{count.seen} / {count.verified} / {chance}", count.seen)

@@ -10,7 +10,6 @@ from ....analysis.comparison.result import SUM, Result
 from ....analysis.comparison.suite import SuiteChange, by_pass
 from ... import formatting as fmt
 from ...model import (
-    Cell,
     Column,
     HowToRead,
     KeyNumber,
@@ -18,6 +17,7 @@ from ...model import (
     Remarks,
     Section,
     Table,
+    TableCell,
     integer,
     number_columns,
     text_columns,
@@ -110,24 +110,26 @@ def suite(result: Result) -> Section | None:
     return Section("compared-suite", "The suite", (means, table) if means else (table,))
 
 
-def again_cell(part: Part, change: SuiteChange) -> Cell:
+def again_cell(part: Part, change: SuiteChange) -> TableCell:
     """Interval of a geometric mean over the rounds; of tables, what rounding lets it be."""
     if rounded := part.rounded():
         return _interval((rounded.low, rounded.high))
     return _interval(change.rounds)
 
 
-def mean_rates(found: list[SuiteChange]) -> tuple[str, list[tuple[Cell, Cell]]]:
+def mean_rates(found: list[SuiteChange]) -> tuple[str, list[tuple[TableCell, TableCell]]]:
     """Unit and cells of the geometric means of the rates of base and head; the unit is "" where none counts."""
     rates = [(one.base_flops_per_s, one.head_flops_per_s) for one in found]
     known = [rate for pair in rates for rate in pair if not math.isnan(rate)]
     unit = fmt.flops_unit(known) if known else ""
-    return unit, [_rates(unit, base, head) if not math.isnan(base) else (Cell(""), Cell("")) for base, head in rates]
+    return unit, [
+        _rates(unit, base, head) if not math.isnan(base) else (TableCell(""), TableCell("")) for base, head in rates
+    ]
 
 
-def _rates(unit: str, base: float, head: float) -> tuple[Cell, Cell]:
+def _rates(unit: str, base: float, head: float) -> tuple[TableCell, TableCell]:
     texts = fmt.rates_in(unit, base, head)
-    return Cell(texts[0], base), Cell(texts[1], head)
+    return TableCell(texts[0], base), TableCell(texts[1], head)
 
 
 def _means(result: Result) -> Table | None:
@@ -170,26 +172,26 @@ def _marks(found: list[tuple[Part, SuiteChange]]) -> str:
     return f"{UNPROVEN} " if any(change.unproven for _, change in found) else ""
 
 
-def _cases(result: Result, change: SuiteChange) -> Cell:
+def _cases(result: Result, change: SuiteChange) -> TableCell:
     """Number of cases in a mean; a footnote says how many are not, and why."""
     uncounted = (Status.COMPARED, Status.DECLINED)
     others = [
         f"{count} {status}" for status in Status if status not in uncounted and (count := result.count_of(status))
     ]
-    left = f"{fmt.plural(change.left_out, 'case')} without all rounds left out" if change.left_out else ""
+    left = f"{fmt.plural(change.left_out, 'case')} without all rounds excluded" if change.left_out else ""
     said = f"not in any mean, over all passes: {', '.join(others)}" if others else ""
-    return Cell(str(change.cases), change.cases, note="; ".join(filter(None, (left, said))))
+    return TableCell(str(change.cases), change.cases, note="; ".join(filter(None, (left, said))))
 
 
 def _again_column(result: Result) -> Column:
     return Column("what rounding allows" if result.order is Order.IMPORTED else "if measured again")
 
 
-def _interval(bounds: tuple[float, float] | None) -> Cell:
+def _interval(bounds: tuple[float, float] | None) -> TableCell:
     return interval_cell(math.log(bounds[0]), math.log(bounds[1])) if bounds and bounds[0] > 0 else UNKNOWN
 
 
-def _distinct(part: Part) -> tuple[Cell, Cell]:
+def _distinct(part: Part) -> tuple[TableCell, TableCell]:
     found = part.change(unique=True)
     return (integer(found.cases), suite_gain(found)) if found else (UNKNOWN, UNKNOWN)
 

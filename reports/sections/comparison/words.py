@@ -19,7 +19,7 @@ from ....analysis.comparison.result import SUM, Result
 from ....analysis.comparison.suite import SuiteChange
 from ....analysis.frames.coordinates import size_label
 from ... import formatting as fmt
-from ...model import Cell, Column, Scale, Tone, integer, number_columns, text_columns, texts
+from ...model import Column, Scale, TableCell, Tone, integer, number_columns, text_columns, texts
 
 Row = Mapping[Any, Any]
 
@@ -30,7 +30,7 @@ COMBINED = (
 
 TIMES = "Times: geometric mean over the rounds of the median of each, so that a change follows from them."
 
-UNKNOWN = Cell("unknown", tone=Tone.MISSING)
+UNKNOWN = TableCell("unknown", tone=Tone.MISSING)
 
 SIDES = ("base", "head")
 
@@ -68,10 +68,10 @@ class Places:
             *number_columns("M", "N×K"),
         )
 
-    def cells(self, row: Row) -> tuple[Cell, ...]:
+    def cells(self, row: Row) -> tuple[TableCell, ...]:
         """Cells of `columns`."""
-        case, sizes = f"{row['model']} {row['layer']}", (integer(row["M"]), Cell(size_label(row, "×")))
-        return (Cell(case), integer(self.numbering[row]), *texts(*(row[name] for name in self.varying)), *sizes)
+        case, sizes = f"{row['model']} {row['layer']}", (integer(row["M"]), TableCell(size_label(row, "×")))
+        return (TableCell(case), integer(self.numbering[row]), *texts(*(row[name] for name in self.varying)), *sizes)
 
     def name(self, row: Row, known: Sequence[str] = ()) -> str:
         """A case in a sentence: llama2-7b down, M=16, 4096×11008 (case no. 3). `known`: names of GROUP told before."""
@@ -98,10 +98,10 @@ def group_columns(result: Result) -> tuple[Column, ...]:
     return text_columns(*varying(result))
 
 
-def group_cells(result: Result, part: Part) -> tuple[Cell, ...]:
+def group_cells(result: Result, part: Part) -> tuple[TableCell, ...]:
     """Cells of `group_columns`."""
     said = dict(zip(GROUP, part.group, strict=True))
-    return tuple(Cell(said[name]) for name in varying(result))
+    return tuple(TableCell(said[name]) for name in varying(result))
 
 
 def varying(result: Result) -> tuple[str, ...]:
@@ -110,9 +110,9 @@ def varying(result: Result) -> tuple[str, ...]:
     return tuple(name for place, name in enumerate(GROUP) if len({group[place] for group in groups}) > 1)
 
 
-def pass_cell(part: Part) -> Cell:
+def pass_cell(part: Part) -> TableCell:
     """Name of a pass; that of the sum says in a footnote what it is."""
-    return Cell(part.pass_, note=COMBINED if part.pass_ == SUM else "")
+    return TableCell(part.pass_, note=COMBINED if part.pass_ == SUM else "")
 
 
 def told(result: Result, part: Part) -> str:
@@ -120,17 +120,17 @@ def told(result: Result, part: Part) -> str:
     return ", ".join([*(cell.text for cell in group_cells(result, part)), part.pass_])
 
 
-def gain_cell(effect: float, low: float | None = None, high: float | None = None, note: str = "") -> Cell:
+def gain_cell(effect: float, low: float | None = None, high: float | None = None, note: str = "") -> TableCell:
     """A change of throughput; `value` is the share, the colour that of log2 of the ratio, four times as strong.
 
     low, high  interval of the effect, which the digits follow. That of a table is what rounding allows, not 95 %.
     """
     if math.isnan(effect):
         return UNKNOWN
-    return Cell(fmt.gain(effect, low, high), math.expm1(-effect), -effect / math.log(2) * 4, note)
+    return TableCell(fmt.gain(effect, low, high), math.expm1(-effect), -effect / math.log(2) * 4, note)
 
 
-def case_gain(row: Row) -> Cell:
+def case_gain(row: Row) -> TableCell:
     """A change of throughput of one case; one of which nothing is decided looks like it."""
     cell = gain_cell(row["effect"], *_measured_interval(row))
     return replace(cell, tone=Tone.UNDECIDED) if row["word"] == Word.INCONCLUSIVE and cell is not UNKNOWN else cell
@@ -155,31 +155,31 @@ def _measured_interval(row: Row) -> tuple[float | None, float | None]:
     return (None, None) if row["word"] == Word.UNVERIFIED else (float(row["low"]), float(row["high"]))
 
 
-def suite_gain(change: SuiteChange) -> Cell:
+def suite_gain(change: SuiteChange) -> TableCell:
     """Gain of a geometric mean; its digits follow the interval over the rounds, and ~ says that nothing is proven."""
     low, high = (math.log(bound) for bound in change.rounds) if change.rounds else (None, None)
     return _marked(gain_cell(math.log(change.ratio), low, high), change)
 
 
-def suite_reduction(change: SuiteChange) -> Cell:
+def suite_reduction(change: SuiteChange) -> TableCell:
     """The same as a reduction of time."""
     low, high = (math.log(bound) for bound in change.rounds) if change.rounds else (None, None)
     return _marked(reduction_cell(math.log(change.ratio), low, high), change)
 
 
-def _marked(cell: Cell, change: SuiteChange) -> Cell:
+def _marked(cell: TableCell, change: SuiteChange) -> TableCell:
     return replace(cell, text=fmt.unproven(cell.text), tone=Tone.UNDECIDED) if change.unproven else cell
 
 
 UNPROVEN = "~: the interval of the mean includes no change, or no verdict is given: nothing is proven."
 
 
-def reduction_cell(effect: float, low: float | None = None, high: float | None = None) -> Cell:
+def reduction_cell(effect: float, low: float | None = None, high: float | None = None) -> TableCell:
     """A change of time as a reduction."""
-    return UNKNOWN if math.isnan(effect) else Cell(fmt.reduction(effect, low, high), -math.expm1(effect))
+    return UNKNOWN if math.isnan(effect) else TableCell(fmt.reduction(effect, low, high), -math.expm1(effect))
 
 
-def case_reduction(row: Row) -> Cell:
+def case_reduction(row: Row) -> TableCell:
     """A reduction of the time of one case."""
     return reduction_cell(row["effect"], *_measured_interval(row))
 
@@ -194,22 +194,24 @@ def interval_column(result: Result) -> Column:
     return Column("what rounding allows" if result.order is Order.IMPORTED else "interval")
 
 
-def interval_cell(low: float, high: float) -> Cell:
+def interval_cell(low: float, high: float) -> TableCell:
     """An interval of effects, as of throughput."""
     if low == high:  # times of a table that were not rounded
-        return Cell("none", tone=Tone.MISSING)
+        return TableCell("none", tone=Tone.MISSING)
     text = fmt.gain_interval(low, high)
-    return Cell(text) if text else Cell("none", tone=Tone.MISSING)
+    return TableCell(text) if text else TableCell("none", tone=Tone.MISSING)
 
 
-def verdict_cell(row: Row) -> Cell:
+def verdict_cell(row: Row) -> TableCell:
     """What was decided, and what would have been found where nothing was."""
     word = Word(row["word"])
     smallest = float(row["smallest"])
     would = f", would find {fmt.about(smallest)}" if word is Word.INCONCLUSIVE and not math.isnan(smallest) else ""
     sides = "; ".join(f"{side}: {text}" for side in SIDES if (text := str(row[f"{side}_disturbed"])))
     disturbed = f"disturbed while it was measured: {sides}" if sides else ""
-    return Cell(f"{word}{would}", tone=TONES[word], note="; ".join(filter(None, (str(row["withheld"]), disturbed))))
+    return TableCell(
+        f"{word}{would}", tone=TONES[word], note="; ".join(filter(None, (str(row["withheld"]), disturbed)))
+    )
 
 
 def rate_unit(rows: pd.DataFrame) -> str:
@@ -221,18 +223,18 @@ def rate_unit(rows: pd.DataFrame) -> str:
     return fmt.flops_unit(rates)
 
 
-def rate_cells(row: Row, unit: str) -> tuple[Cell, ...]:
+def rate_cells(row: Row, unit: str) -> tuple[TableCell, ...]:
     """Rates of base and head in `unit`; without one, their times."""
     found = []
     for side in SIDES:
         seconds = float(row[f"{side}_gmean_s"])
         if not unit:
-            found.append(Cell(fmt.time(seconds), seconds))
+            found.append(TableCell(fmt.time(seconds), seconds))
         elif row["flops"] > 0:
             rate = float(row["flops"]) / seconds
-            found.append(Cell(fmt.flops_in(unit, rate), rate))
+            found.append(TableCell(fmt.flops_in(unit, rate), rate))
         else:
-            found.append(Cell(""))
+            found.append(TableCell(""))
     return tuple(found)
 
 
@@ -241,10 +243,10 @@ def rate_columns(unit: str) -> tuple[Column, ...]:
     return (Column("base", unit), Column("head", unit))
 
 
-def time_cells(row: Row) -> tuple[Cell, ...]:
+def time_cells(row: Row) -> tuple[TableCell, ...]:
     """Times of base and head."""
     seconds = [float(row[f"{side}_gmean_s"]) for side in SIDES]
-    return tuple(Cell(fmt.time(one), one) for one in seconds)
+    return tuple(TableCell(fmt.time(one), one) for one in seconds)
 
 
 def change_columns(result: Result) -> tuple[Column, ...]:
@@ -253,7 +255,7 @@ def change_columns(result: Result) -> tuple[Column, ...]:
     return (*measured, *text_columns("verdict"))
 
 
-def change_cells(row: Row) -> tuple[Cell, ...]:
+def change_cells(row: Row) -> tuple[TableCell, ...]:
     """Times, changes, interval and verdict of one case."""
     changes = (case_reduction(row), case_gain(row), interval_cell(row["low"], row["high"]))
     return (*time_cells(row), *changes, verdict_cell(row))

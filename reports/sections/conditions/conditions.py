@@ -7,7 +7,7 @@ from ....analysis.frames.telemetry import Conditions, Range
 from ....analysis.stability.canary import SLOWDOWN, SLOWDOWN_ON_CPU, Drift
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Block, Cell, Column, Table, integer, number_columns, text_columns, texts
+from ...model import Block, Column, Table, TableCell, integer, number_columns, text_columns, texts
 from ...view import Row, View, shape_of
 
 NOT_RECORDED = "not recorded"
@@ -57,7 +57,7 @@ def _overview(view: View, seen: Conditions | None, drifts: tuple[Drift, ...]) ->
         rows.append(("disturbed cells", fmt.count(disturbed, len(timed))))
     if timed["discarded"].notna().any():
         rows.append(("discarded samples", _discarded(view)))
-    cells = tuple((Cell(name), Cell(value, value)) for name, value in rows)
+    cells = tuple((TableCell(name), TableCell(value, value)) for name, value in rows)
     return Table("conditions-table", "While it was measured", text_columns("item", "value"), cells)
 
 
@@ -81,7 +81,7 @@ def _discarded(view: View) -> str:
     return fmt.count(sum(count for _, count in lost), len(view.run.samples)) + named
 
 
-def _quantities(seen: Conditions) -> Iterator[tuple[Cell, ...]]:
+def _quantities(seen: Conditions) -> Iterator[tuple[TableCell, ...]]:
     shown = (
         ("clock", seen.clock_hz, fmt.clock),
         ("memory clock", seen.memory_clock_hz, fmt.clock),
@@ -92,17 +92,17 @@ def _quantities(seen: Conditions) -> Iterator[tuple[Cell, ...]]:
     for name, values, write in shown:
         if isinstance(values, Range):
             numbers = (values.least, values.median, values.largest)
-            yield (Cell(name), *(Cell(write(number), number) for number in numbers))
+            yield (TableCell(name), *(TableCell(write(number), number) for number in numbers))
 
 
 def _canary(drifts: tuple[Drift, ...]) -> Table:
     columns = (*text_columns("part"), Column("readings"), Column("range", unit="%"), Column("trend", unit="%"))
     rows = tuple(
         (
-            Cell("GEMM" if drift.kind == "gemm" else drift.kind),
+            TableCell("GEMM" if drift.kind == "gemm" else drift.kind),
             integer(drift.readings),
-            Cell(fmt.signed_percent(drift.range).removeprefix("+"), drift.range),
-            Cell(fmt.signed_percent(drift.trend), drift.trend),
+            TableCell(fmt.signed_percent(drift.range).removeprefix("+"), drift.range),
+            TableCell(fmt.signed_percent(drift.trend), drift.trend),
         )
         for drift in drifts
     )
@@ -127,7 +127,7 @@ def _disturbed(view: View) -> Table | None:
     causes = timed["disturbed"].str.count("; ").sort_values(ascending=False, kind="stable")
     worst = timed.loc[causes.index].head(MOST_DISTURBED)
     rows = tuple(_disturbed_row(row) for row in worst.to_dict("records"))
-    reading = "Their times stand in every table all the same: stop other work on the device and measure them again."
+    reading = "Their times are nevertheless in every table: stop other work on the device and measure them again."
     if len(timed) > len(rows):
         reading += (
             f" {len(rows)} of {len(timed)}, those with most causes first; cells.csv and canary.csv have all of them."
@@ -135,7 +135,7 @@ def _disturbed(view: View) -> Table | None:
     return Table("disturbed", "Disturbed cells", columns, rows, reading=reading, stub=2, detail=len(rows) > 8)
 
 
-def _disturbed_row(row: Row) -> tuple[Cell, ...]:
+def _disturbed_row(row: Row) -> tuple[TableCell, ...]:
     shape = shape_of(row)
     return (
         *texts(row["provider"], shape.label, shape.size),

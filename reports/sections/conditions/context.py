@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from ....shapes.gpu_architectures import architecture
 from ....shapes.run_folder.manifest import StoredProtocol
 from ... import formatting as fmt
-from ...model import Bullets, Cell, Code, Section, Table, Text, text_columns, texts
+from ...model import Bullets, CodeBlock, Section, Table, TableCell, Text, text_columns, texts
 from ...view import View
 from .conditions import conditions, has_telemetry
 from .timing import how_timed, sample_counts
@@ -34,7 +34,7 @@ def reproduce(view: View) -> Section:
         rows.append((f"commit of the {'kernels' if has_files else 'working directory'}", f"{code.label}{of}"))
     providers = tuple(
         (
-            Cell(name, name),
+            TableCell(name, name),
             *texts(
                 entry.role,
                 "baseline" if name == view.baseline else "challenger" if name in view.challengers else "",
@@ -48,7 +48,7 @@ def reproduce(view: View) -> Section:
         "How to reproduce",
         (
             Text("The first command measures, the last one writes this report again from the stored files."),
-            Code("\n".join(commands)),
+            CodeBlock("\n".join(commands)),
             _facts("workload", "What was asked for", rows),
             Table(
                 "providers",
@@ -160,11 +160,11 @@ def limits(view: View) -> Section:
         )
     if view.run.device.is_cpu:
         items.insert(0, "It was measured on a CPU. It says nothing about how these kernels compare on a GPU.")
-    return Section("limits", "What this report cannot tell", (Bullets(tuple(items)),))
+    return Section("limits", "What this report cannot show", (Bullets(tuple(items)),))
 
 
 def _facts(table_id: str, title: str, rows: list[tuple[str, str]]) -> Table:
-    cells = tuple((Cell(name), Cell(value or "unknown", value or None)) for name, value in rows)
+    cells = tuple((TableCell(name), TableCell(value or "unknown", value or None)) for name, value in rows)
     return Table(table_id, title, text_columns("item", "value"), cells)
 
 

@@ -14,7 +14,7 @@ MOST_LINES = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DeviceLine:
     """A line of one device (its number), or of all rows (None), in which `joined` devices are; "" for the only device.
 
     `style` indexes the palette; 0 is ink.
@@ -45,12 +45,12 @@ def of_devices(run: RunData, rows: pd.DataFrame) -> pd.DataFrame:
     return known.assign(**{f"{kind}_change": known[f"{kind}_s"] / middle[f"{kind}_s"] - 1 for kind in times})
 
 
-def lines_of(run: RunData, *frames: pd.DataFrame) -> tuple[Line, ...]:
+def lines_of(run: RunData, *frames: pd.DataFrame) -> tuple[DeviceLine, ...]:
     """Lines for the devices that have a row in a frame of `of_devices`, in the order of run.json."""
     present = set(itertools.chain.from_iterable(frame["device"] for frame in frames))
     if not run.several_devices or not present:
-        return (Line(None, 0, ""),)
+        return (DeviceLine(None, 0, ""),)
     if len(present) > MOST_LINES:
-        return (Line(None, 0, f"median of {len(present)} devices", len(present)),)
+        return (DeviceLine(None, 0, f"median of {len(present)} devices", len(present)),)
     numbers = sorted(present, key=lambda number: (number < 0, abs(number)))
-    return tuple(Line(number, style, device_name(run, number)) for style, number in enumerate(numbers, start=1))
+    return tuple(DeviceLine(number, style, device_name(run, number)) for style, number in enumerate(numbers, start=1))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from ....analysis.stability.canary import KINDS
 from ....analysis.stability.devices import MeasuredDevice, beside_fleet
 from ... import formatting as fmt
-from ...model import Cell, Column, Section, Table, integer, number_columns, text_columns
+from ...model import Column, Section, Table, TableCell, integer, number_columns, text_columns
 from ...view import View
 
 MOST = 24
@@ -35,7 +35,8 @@ def devices(view: View) -> Section | None:
     naming = _naming(every)
     columns = text_columns(*naming)
     rows = tuple(
-        (*(Cell(_names(one)[header]) for header in naming), *_numbers(one, changes.get(one.number))) for one in shown
+        (*(TableCell(_names(one)[header]) for header in naming), *_numbers(one, changes.get(one.number)))
+        for one in shown
     )
     return Section(
         "devices",
@@ -73,12 +74,12 @@ def _naming(every: Sequence[MeasuredDevice]) -> list[str]:
     return [header for header in _NAMING if header not in left_out]
 
 
-def _numbers(device: MeasuredDevice, change: Mapping[str, float] | None) -> tuple[Cell, ...]:
+def _numbers(device: MeasuredDevice, change: Mapping[str, float] | None) -> tuple[TableCell, ...]:
     changes = [None if change is None else change[kind] for kind in KINDS]
     ranges = {drift.kind: drift.range for drift in device.drifts}
     return (
-        *(Cell(fmt.signed_percent(value), value) for value in changes),
-        *(Cell(fmt.signed_percent(ranges.get(kind)).removeprefix("+"), ranges.get(kind)) for kind in KINDS),
+        *(TableCell(fmt.signed_percent(value), value) for value in changes),
+        *(TableCell(fmt.signed_percent(ranges.get(kind)).removeprefix("+"), ranges.get(kind)) for kind in KINDS),
         *(integer(one) for one in (device.readings, device.cells, device.rounds, device.restarts)),
     )
 
@@ -92,8 +93,8 @@ def _reading(every: Sequence[MeasuredDevice], listed: int) -> str:
     if len(every) > MOST:
         said.append(f"{MOST} of {len(every)} devices, those that deviate most first.")
     if few := sum(one.readings < 2 for one in every):
-        are = "has one reading or none, which tells" if few == 1 else "have one reading or none, which tells"
-        said.append(f"{fmt.plural(few, 'device')} {are} no slow device from noise.")
+        have = "has" if few == 1 else "have"
+        said.append(f"{fmt.plural(few, 'device')} {have} too few readings to distinguish slow from noisy.")
     if listed > len(every):
         said.append(f"{fmt.plural(listed - len(every), 'more device')} measured too; run.json does not say what.")
     return " ".join(said)

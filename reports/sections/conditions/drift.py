@@ -24,11 +24,11 @@ from ....analysis.stability.timeline import (
 )
 from ... import formatting as fmt
 from ...figures.axes import elapsed_axis, linear_axis
-from ...figures.chart import Axis, Box, Chart, Data, Draw, Figure, LegendEntry, Point, Series, Span, Tick
+from ...figures.chart import Axis, Box, Chart, CrossoverSpan, Data, Draw, Figure, LegendEntry, Point, Series, Tick
 from ...figures.marks import GREY
 from ...model import Section
 from ...view import View
-from .device_lines import Line, lines_of, of_devices
+from .device_lines import DeviceLine, lines_of, of_devices
 
 HOW = (
     "Time runs from left to right, from the start of the run. {parts}Where a strip is shaded, with a bar along its "
@@ -104,8 +104,12 @@ def _figure(view: View) -> Figure | None:
     lines = lines_of(run, telemetry, canary)
     unused = [style for style in SLOW_STYLES if style not in {line.style for line in lines}]
     styles = dict(itertools.zip_longest(words, unused[: len(words)], fillvalue=GREY))
-    spans = tuple(Span(word, styles[word], None, first, max(last, first + end / 400)) for word, first, last in slow)
-    spans += tuple(Span("pause", 0, at) for at in without_pauses(np.array([stop for stop, _ in cut]), cut).tolist())
+    spans = tuple(
+        CrossoverSpan(word, styles[word], None, first, max(last, first + end / 400)) for word, first, last in slow
+    )
+    spans += tuple(
+        CrossoverSpan("pause", 0, at) for at in without_pauses(np.array([stop for stop, _ in cut]), cut).tolist()
+    )
     slowdowns = (LegendEntry(f"slowed down: {word}", fill=f"s{styles[word]}") for word in words)
     charts = [] if not has_canary else _canaries(canary, lines) if run.several_devices else [_canary(canary)]
     charts += [_strip(strip, telemetry, lines) for strip in known]
@@ -129,7 +133,7 @@ def _of_canary(is_drawn: bool) -> list[LegendEntry]:
     return [LegendEntry(f"canary: {_NAMES[kind]}", CANARY_STYLES[kind]) for kind in KINDS if is_drawn]
 
 
-def _of_lines(lines: Sequence[Line]) -> list[LegendEntry]:
+def _of_lines(lines: Sequence[DeviceLine]) -> list[LegendEntry]:
     return [LegendEntry(line.name, line.style, Draw.STROKE) for line in lines]
 
 
@@ -148,7 +152,7 @@ def _cut(rows: pd.DataFrame, cut: list[tuple[float, float]]) -> pd.DataFrame:
     return rows.assign(at_s=without_pauses(rows["at_s"].to_numpy(dtype=np.float64), cut))
 
 
-def _over(chart: Chart, x: Axis, spans: tuple[Span, ...]) -> Chart:
+def _over(chart: Chart, x: Axis, spans: tuple[CrossoverSpan, ...]) -> Chart:
     """Put a strip over the common time, with the slowdowns as shades and as bars along its upper edge."""
     ticks = x.ticks if x.label else tuple(Tick(tick.value) for tick in x.ticks)
     top = chart.y.high
@@ -160,7 +164,7 @@ def _over(chart: Chart, x: Axis, spans: tuple[Span, ...]) -> Chart:
     return replace(chart, x=replace(x, ticks=ticks), spans=spans, boxes=bars, height=HEIGHT)
 
 
-def _strip(strip: _Strip, telemetry: pd.DataFrame, lines: Sequence[Line]) -> Chart:
+def _strip(strip: _Strip, telemetry: pd.DataFrame, lines: Sequence[DeviceLine]) -> Chart:
     known = telemetry.loc[telemetry[strip.column].notna(), ["at_s", "device", strip.column]]
     values = known[strip.column]
     least, most = float(values.min()), float(values.max())
@@ -177,7 +181,7 @@ def _strip(strip: _Strip, telemetry: pd.DataFrame, lines: Sequence[Line]) -> Cha
     )
 
 
-def _stroke(title: str, line: Line, rows: pd.DataFrame, column: str) -> Series:
+def _stroke(title: str, line: DeviceLine, rows: pd.DataFrame, column: str) -> Series:
     thin = thinned(rows, [column], line.bins(rows, BINS))
     at, middle = thin["at_s"].tolist(), thin[column].tolist()
     low, high = thin[f"{column}_low"].tolist(), thin[f"{column}_high"].tolist()
@@ -196,7 +200,7 @@ def _canary(canary: pd.DataFrame) -> Chart:
     return _canary_chart("canary", canary, KINDS, series)
 
 
-def _canaries(canary: pd.DataFrame, lines: Sequence[Line]) -> list[Chart]:
+def _canaries(canary: pd.DataFrame, lines: Sequence[DeviceLine]) -> list[Chart]:
     """A strip per part, so that colour can tell devices apart."""
     charts = []
     for kind in KINDS:
@@ -253,7 +257,7 @@ def _alt(charts: Iterable[Chart], telemetry: pd.DataFrame, words: Sequence[str])
     return "; ".join(said)
 
 
-def _data(telemetry: pd.DataFrame, canary: pd.DataFrame, lines: Sequence[Line]) -> Data:
+def _data(telemetry: pd.DataFrame, canary: pd.DataFrame, lines: Sequence[DeviceLine]) -> Data:
     """Give the lines as they are drawn, and every reading of the canary; where lines join devices, their course."""
     joined, named = lines[0].joined > 1, ("device",) if lines[0].name else ()
     of_canary = _ranges([f"{kind}_change" for kind in KINDS]) if joined else tuple(f"{kind}_s" for kind in KINDS)

@@ -3,7 +3,7 @@
 from ....shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, TUNING
 from ....shapes.run_folder.manifest import MANIFEST
 from ... import formatting as fmt
-from ...model import Cell, Column, Section, Table, Text, integer, text_columns, texts
+from ...model import Column, Section, Table, TableCell, Text, integer, text_columns, texts
 from ...view import View
 
 BEHIND = {
@@ -32,8 +32,8 @@ def provenance(view: View) -> Section:
     lines = tuple(
         (
             *texts(name, what),
-            integer(len(tables[name])) if name in tables else Cell(""),
-            Cell(run.digests[name][:16], run.digests[name]),
+            integer(len(tables[name])) if name in tables else TableCell(""),
+            TableCell(run.digests[name][:16], run.digests[name]),
         )
         for name, what in BEHIND.items()
         if name in run.digests

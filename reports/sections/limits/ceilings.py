@@ -6,7 +6,7 @@ from ....shapes.device import DeviceSpec, match_spec
 from ....shapes.published_ceilings import missed
 from ....shapes.run_folder.columns import PUBLISHED
 from ... import formatting as fmt
-from ...model import Cell, Column, Scale, Section, Table, Text, text_columns, texts
+from ...model import Column, Scale, Section, Table, TableCell, Text, text_columns, texts
 from ...terms import CEILING_KINDS
 from ...view import View
 
@@ -62,7 +62,7 @@ def _low(row: dict[Any, Any], best: dict[tuple[str, str, str], float], device: D
     )
 
 
-def _line(row: dict[Any, Any], specs: dict[tuple[str, str, str, str], float], low: str) -> tuple[Cell, ...]:
+def _line(row: dict[Any, Any], specs: dict[tuple[str, str, str, str], float], low: str) -> tuple[TableCell, ...]:
     """Write one row.
 
     A specification without a pattern is of all patterns, one with a pattern (fp32 lanes, not integer ones) of it alone.
@@ -75,8 +75,8 @@ def _line(row: dict[Any, Any], specs: dict[tuple[str, str, str, str], float], lo
         note = "above the specification: the clock, the sparsity or the unit of one of the two is not what it seems"
     return (
         *texts(row["ceiling"], row["level"], row["pattern"], row["dtype"]),
-        Cell(fmt.ceiling(str(row["ceiling"]), value), value),
-        Cell(CEILING_KINDS[str(row["kind"])]),
-        Cell(fmt.share(fraction), fraction, fraction, note=note),
-        Cell(str(row["source"])),
+        TableCell(fmt.ceiling(str(row["ceiling"]), value), value),
+        TableCell(CEILING_KINDS[str(row["kind"])]),
+        TableCell(fmt.share(fraction), fraction, fraction, note=note),
+        TableCell(str(row["source"])),
     )

@@ -7,7 +7,7 @@ from ....analysis.roofline.ceilings import Ceilings
 from ....shapes.problem import Op
 from ... import formatting as fmt
 from ...cells import is_impossible, rate_cell, rate_text, time_cell, traffic_cell
-from ...model import Bullets, Cell, Column, Scale, Section, Table, text_columns
+from ...model import Bullets, Column, Scale, Section, Table, TableCell, text_columns
 from ...terms import BOUNDS
 from ...view import Row, Slice, View, anchors, chapter, shape_of
 from ..speedups.sizes import averaged, counting, size_cells, size_columns, size_names
@@ -72,7 +72,7 @@ def _table(view: View, part: Slice, provider: str, table_id: str, rows: list[Row
             traffic_cell(row),
             _share(row),
             _class(row),
-            Cell(shape_of(row).label),
+            TableCell(shape_of(row).label),
         )
         for row in listed
     )
@@ -111,17 +111,17 @@ def _legend(present: Sequence[Bound]) -> str:
     return f" ({'; '.join(f'{bound}: {BOUNDS[bound]}' for bound in present)})" if present else ", where it is known"
 
 
-def _share(row: Row) -> Cell:
+def _share(row: Row) -> TableCell:
     fraction = float(row["fraction_of_bound"]) if fmt.known(row["fraction_of_bound"]) else None
-    return Cell(fmt.share(fraction), fraction, fraction)
+    return TableCell(fmt.share(fraction), fraction, fraction)
 
 
-def _class(row: Row) -> Cell:
+def _class(row: Row) -> TableCell:
     name = str(row["bound_class"])
     if not name or is_impossible(row):  # the time has the footnote of an impossible one
-        return Cell(name or "unknown", name)
+        return TableCell(name or "unknown", name)
     note = "; ".join(filter(None, (_LAUNCH if name == Bound.LAUNCH else "", str(row["bound_note"]))))
-    return Cell(name, name, note=note)
+    return TableCell(name, name, note=note)
 
 
 def _remarks(view: View, provider: str, rows: Sequence[Row]) -> Iterator[str]:

@@ -115,7 +115,7 @@ def _shares(row: Row) -> tuple[float, ...]:
 
 def _corner(row: Row) -> str:
     left = int(row["impossible"])
-    out = f", {fmt.plural(left, 'impossible one')} left out" if left else ""
+    out = f", {fmt.plural(left, 'impossible one')} excluded" if left else ""
     return f"{fmt.plural(int(row['cells']), 'cell')}{out}: {fmt.time(row['time_s'])}"
 
 

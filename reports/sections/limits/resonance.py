@@ -12,7 +12,7 @@ from ....analysis.frames.coordinates import SETTING
 from ....analysis.frames.deciding import deciding
 from ... import formatting as fmt
 from ...figures.axes import decade_axis, linear_axis, size_axis
-from ...figures.chart import Axis, Chart, Data, Draw, Figure, LegendEntry, Point, Series, Spacing, Span
+from ...figures.chart import Axis, Chart, CrossoverSpan, Data, Draw, Figure, LegendEntry, Point, Series, Spacing
 from ...figures.marks import GREY
 from ...model import Section, Text
 from ...view import Row, Slice, View, anchors, chapter
@@ -48,7 +48,7 @@ def resonance(view: View) -> Section | None:
         return None
     parts = tuple(_slice(view, found, part, number) for number, part in enumerate(view.slices))
     left, every = (int(found.coverage[name].sum()) for name in ("impossible", "cells"))
-    told = (Text(f"{fmt.count(left, every)} cells are left out, faster than the device allows."),) if left else ()
+    told = (Text(f"{fmt.count(left, every)} cells are excluded, faster than the device allows."),) if left else ()
     return chapter("resonance", "Scan for sizes at which memory stalls", told, parts)
 
 
@@ -141,7 +141,7 @@ def _chart(view: View, scan: Row, sizes: pd.DataFrame, periods: pd.DataFrame, x:
         x=axis,
         y=y,
         series=tuple(one for one in series if one.points),
-        spans=tuple(Span("period", PERIOD_STYLE, float(size)) for row in own for size in row["sizes"]),
+        spans=tuple(CrossoverSpan("period", PERIOD_STYLE, float(size)) for row in own for size in row["sizes"]),
         corner=said,
         alt=f"{provider}: {said}",
         height=HEIGHT,

@@ -15,7 +15,7 @@ from ...figures.chart import Axis, Chart, Data, Draw, Figure, Point, Raw, Roof, 
 from ...figures.frames import SINGLE
 from ...figures.labels import LINE
 from ...figures.marks import provider_legend
-from ...model import Cell, Column, Scale, Section, Table, Text, Tone, integer, text_columns, texts
+from ...model import Column, Scale, Section, Table, TableCell, Text, Tone, integer, text_columns, texts
 from ...terms import BOUND_CODES, BOUNDS, CEILING_KINDS
 from ...view import Row, ShapeKey, Slice, View, anchors, chapter, shape_of
 
@@ -71,10 +71,10 @@ def _shares(view: View) -> Table:
     return Table("bound-shares", "What bounds the cells", columns, tuple(lines), reading=reading)
 
 
-def _share(row: Row | None) -> Cell:
+def _share(row: Row | None) -> TableCell:
     if row is None:
-        return Cell(fmt.share(0.0), 0.0, 0.0)
-    return Cell(fmt.share(row["share"]), float(row["share"]), float(row["share"]))
+        return TableCell(fmt.share(0.0), 0.0, 0.0)
+    return TableCell(fmt.share(row["share"]), float(row["share"]), float(row["share"]))
 
 
 def _slice(view: View, part: Slice, number: int) -> Section:
@@ -100,17 +100,19 @@ def _grid(view: View, provider: str, table_id: str, rows: Mapping[tuple[ShapeKey
     return Table(table_id, f"{provider}: share of the bound reached", columns, lines, how_to_read=reading, detail=True)
 
 
-def bound_cell(row: Row | None) -> Cell:
+def bound_cell(row: Row | None) -> TableCell:
     """Show which share of its bound a cell reaches, and the code of what takes its time; or why it has none."""
     if row is None:
-        return Cell("", tone=Tone.MISSING)
+        return TableCell("", tone=Tone.MISSING)
     bound = str(row["bound_class"])
     fraction = float(row["fraction_of_bound"])
     if not bound:
-        return Cell(str(row["verdict"]) if math.isnan(row["time_s"]) else "no limit", tone=Tone.FAILED)
+        return TableCell(str(row["verdict"]) if math.isnan(row["time_s"]) else "no limit", tone=Tone.FAILED)
     if bound == Bound.IMPOSSIBLE:
-        return Cell(bound, note=str(row["bound_note"]), tone=Tone.FAILED)
-    return Cell(f"{fmt.share(fraction)} {BOUND_CODES[Bound(bound)]}", fraction, fraction, note=str(row["bound_note"]))
+        return TableCell(bound, note=str(row["bound_note"]), tone=Tone.FAILED)
+    return TableCell(
+        f"{fmt.share(fraction)} {BOUND_CODES[Bound(bound)]}", fraction, fraction, note=str(row["bound_note"])
+    )
 
 
 def _figure(view: View, part: Slice, detail: bool) -> Figure | None:

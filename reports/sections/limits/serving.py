@@ -7,7 +7,7 @@ import pandas as pd
 from ....analysis.run.serving import DECODED, Serving, classes_of, comparable
 from ... import formatting as fmt
 from ...cells import time_cell
-from ...model import Bullets, Cell, Column, Section, Table, Tone, integer, text_columns
+from ...model import Bullets, Column, Section, Table, TableCell, Tone, integer, text_columns
 from ...view import Row, Slice, View, chapter, shape_of
 
 OPEN_ROWS = 50
@@ -80,9 +80,9 @@ def _table(view: View, part: Slice, stored: tuple[str, ...]) -> Table | None:
     stacks = list(dict.fromkeys(zip(found["stack"], found["stored"], strict=True)))
     lines = tuple(
         (
-            Cell(f"{shape_of(row).label} {shape_of(row).size}"),
+            TableCell(f"{shape_of(row).label} {shape_of(row).size}"),
             integer(row["M"]),
-            Cell(view.named(row["provider"])),
+            TableCell(view.named(row["provider"])),
             time_cell(row, note=view.footnote(row)),
             *(_time(beside[size].get(stack)) for stack in stacks),
         )
@@ -118,8 +118,8 @@ def _fastest(view: View, part: Slice, stored: tuple[str, ...]) -> list[Row]:
     return list(best.values())
 
 
-def _time(beside: Row | None) -> Cell:
+def _time(beside: Row | None) -> TableCell:
     if beside is None:
-        return Cell("", tone=Tone.MISSING)
+        return TableCell("", tone=Tone.MISSING)
     time_s = float(beside["time_s"])
-    return Cell(fmt.time(time_s), time_s, note=str(beside["kernel"]))
+    return TableCell(fmt.time(time_s), time_s, note=str(beside["kernel"]))

@@ -13,7 +13,7 @@ from ....analysis.frames.notes import MIXED
 from ....analysis.frames.speedup import ALIKE, speedups
 from ... import formatting as fmt
 from ...cells import is_impossible, rate_cell, traffic_cell
-from ...model import Cell, Column, Section, Table, Text, Tone, integer, number_columns, text_columns, texts
+from ...model import Column, Section, Table, TableCell, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import Row, Slice, View, chapter, shape_of
 from .sizes import averaged
 
@@ -72,14 +72,14 @@ def _peaks(rows: list[Row], part: Slice) -> Table:
     for provider in providers:
         mine = [row for row in rows if row["provider"] == provider]
         if not mine:
-            lines.append((Cell(provider), *(Cell("") for _ in columns[1:])))
+            lines.append((TableCell(provider), *(TableCell("") for _ in columns[1:])))
             continue
         wide = max(mine, key=lambda row: float(row["bandwidth_bytes_per_s"]))
-        line = [Cell(provider)]
+        line = [TableCell(provider)]
         if flops:
             fast = max(mine, key=lambda row: float(row["flops_per_s"]))
-            line += [rate_cell(fast, unit), Cell(_where(fast))]
-        lines.append((*line, traffic_cell(wide), Cell(_where(wide))))
+            line += [rate_cell(fast, unit), TableCell(_where(fast))]
+        lines.append((*line, traffic_cell(wide), TableCell(_where(wide))))
     rates_of = f"{'Useful FLOPs (2MNK) over time; compulsory' if flops else 'Compulsory'} bytes over time."
     reading = f"{rates_of}{_left_out(every, rows)}"
     return Table(f"peaks-{part.id}", "Highest rates reached", columns, tuple(lines), reading=reading)
@@ -87,7 +87,7 @@ def _peaks(rows: list[Row], part: Slice) -> Table:
 
 def _left_out(every: int, rows: list[Row]) -> str:
     left = every - len(rows)
-    return f" {fmt.count(left, every)} cells are left out, faster than the device allows." if left else ""
+    return f" {fmt.count(left, every)} cells are excluded, faster than the device allows." if left else ""
 
 
 def _where(row: Row) -> str:
@@ -124,10 +124,10 @@ def _whole_set(view: View, rows: list[Row], part: Slice, detail: bool) -> Table 
             rates[name, m] = float(mine[work].sum() / mine["time_s"].sum())
     unit = fmt.flops_unit(rates.values()) if flops else "GB/s"
     lines = [
-        (Cell(name), *(Cell(_in(unit, rates.get((name, m))), rates.get((name, m))) for m in sizes))
+        (TableCell(name), *(TableCell(_in(unit, rates.get((name, m))), rates.get((name, m))) for m in sizes))
         for name in providers
     ]
-    counts = (Cell("shapes in it"), *(integer(len(common[m])) for m in sizes))
+    counts = (TableCell("shapes in it"), *(integer(len(common[m])) for m in sizes))
     columns = (*text_columns("provider"), *(Column(f"M={m}") for m in sizes))
     return Table(
         f"whole-{part.id}",
@@ -190,15 +190,15 @@ def _timed_differently(rows: list[Row]) -> bool:
     return any(len(found) > 1 or MIXED in next(iter(found)) for found in ways.values())
 
 
-def _cell_row(view: View, row: Row, is_fastest: bool, unit: str) -> tuple[Cell, ...]:
+def _cell_row(view: View, row: Row, is_fastest: bool, unit: str) -> tuple[TableCell, ...]:
     shape, time = shape_of(row), float(row["time_s"])
     low, high = row["time_low_s"], row["time_high_s"]
     return (
         *texts(shape.label, shape.size),
-        Cell(str(row["provider"]), tone=Tone.BEST if is_fastest else Tone.PLAIN),
-        Cell(fmt.time(time, low, high), time, note=view.footnote(row)),
-        Cell(fmt.time_interval(low, high)),
+        TableCell(str(row["provider"]), tone=Tone.BEST if is_fastest else Tone.PLAIN),
+        TableCell(fmt.time(time, low, high), time, note=view.footnote(row)),
+        TableCell(fmt.time_interval(low, high)),
         *((rate_cell(row, unit),) if unit else ()),
         traffic_cell(row),
-        Cell(str(row["bound_class"])),
+        TableCell(str(row["bound_class"])),
     )

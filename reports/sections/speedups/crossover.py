@@ -9,11 +9,11 @@ from ... import formatting as fmt
 from ...cells import interval_text, median_text, position_cell
 from ...model import (
     Block,
-    Cell,
     Column,
     HowToRead,
     Section,
     Table,
+    TableCell,
     Text,
     Tone,
     integer,
@@ -87,7 +87,7 @@ def _slice(view: View, part: Slice, number: int) -> Section:
 
 def _counted(rows: Sequence[Row]) -> str:
     missing = sum(int(row["missing"]) for row in rows)
-    left_out = f"; {fmt.plural(missing, 'cell')} without a ratio left out" if missing else ""
+    left_out = f"; {fmt.plural(missing, 'cell')} without a ratio excluded" if missing else ""
     return f"{fmt.plural(len(rows), 'shape')}{left_out}."
 
 
@@ -97,15 +97,15 @@ def _defined(statuses: Iterable[CrossoverStatus]) -> str:
     return "; ".join(f"{status}: {meaning}" for status, meaning in MEANINGS.items() if status in used) + "."
 
 
-def _shape_row(row: Row, refined: bool) -> tuple[Cell, ...]:
+def _shape_row(row: Row, refined: bool) -> tuple[TableCell, ...]:
     shape = shape_of(row)
     side = " (faster above)" if row["challenger_wins"] == "above" else ""
     return (
         *texts(shape.label, shape.size),
         position_cell(row),
-        Cell(fmt.m_interval(row["low_M"], row["high_M"])),
-        Cell(f"{row['status']}{side}", str(row["status"])),
-        Cell("yes" if row["verified"] else "no"),
+        TableCell(fmt.m_interval(row["low_M"], row["high_M"])),
+        TableCell(f"{row['status']}{side}", str(row["status"])),
+        TableCell("yes" if row["verified"] else "no"),
         *((integer(int(row["refined"])),) if refined else ()),
     )
 
@@ -132,16 +132,16 @@ def _median_table(view: View, medians: Sequence[MedianCrossover]) -> Table:
     return Table("median-crossover", title, columns, rows, reading, stub=2, how_to_read=how)
 
 
-def _median_row(view: View, median: MedianCrossover, used: Sequence[CrossoverStatus]) -> tuple[Cell, ...]:
+def _median_row(view: View, median: MedianCrossover, used: Sequence[CrossoverStatus]) -> tuple[TableCell, ...]:
     counts = [median.statuses.get(status.value, 0) for status in used]
     places = _places(view.rows(view.crossovers, view.slice_of(median.setting), challenger=median.challenger))
     censored = sum(place in (0.0, math.inf) for place in places)
     return (
         *texts(median.challenger, view.slice_of(median.setting).title),
-        Cell(median_text(median), median.median_M, note="; ".join(median.warnings), tone=Tone.BEST),
+        TableCell(median_text(median), median.median_M, note="; ".join(median.warnings), tone=Tone.BEST),
         *texts(interval_text(median), _quartiles(median, places)),
         integer(median.shapes),
-        Cell(fmt.count(censored, median.shapes), censored),
+        TableCell(fmt.count(censored, median.shapes), censored),
         *(integer(count) for count in counts),
     )
 
@@ -191,13 +191,13 @@ def use_of(rule: Threshold) -> str:
     return "no M" if rule.M == 0 else "every M" if math.isinf(rule.M) else f"M ≤ {rule.M:g}"
 
 
-def _threshold_row(view: View, median: MedianCrossover, rule: Threshold) -> tuple[Cell, ...]:
+def _threshold_row(view: View, median: MedianCrossover, rule: Threshold) -> tuple[TableCell, ...]:
     mean, worst = math.expm1(rule.mean_regret), math.expm1(rule.worst_regret)
     return (
         *texts(median.challenger, view.slice_of(median.setting).title),
-        Cell(use_of(rule), rule.M),
-        Cell(fmt.signed_percent(mean), mean),
-        Cell(fmt.signed_percent(worst), worst),
-        Cell(f"{fmt.shape(rule.worst_shape)}, M={rule.worst_M}" if rule.worst_shape else "nowhere"),
+        TableCell(use_of(rule), rule.M),
+        TableCell(fmt.signed_percent(mean), mean),
+        TableCell(fmt.signed_percent(worst), worst),
+        TableCell(f"{fmt.shape(rule.worst_shape)}, M={rule.worst_M}" if rule.worst_shape else "nowhere"),
         integer(rule.cells),
     )

@@ -9,7 +9,7 @@ from ....analysis.crossover.curve import CrossoverStatus
 from ... import formatting as fmt
 from ...cells import is_impossible, position_cell
 from ...figures.axes import m_axis, octave_axis, time_axis, with_room
-from ...figures.chart import Axis, Chart, Data, Draw, Figure, Point, Series, Span
+from ...figures.chart import Axis, Chart, CrossoverSpan, Data, Draw, Figure, Point, Series
 from ...figures.marks import provider_legend
 from ...model import Section, Text
 from ...view import Row, ShapeKey, Slice, View, chapter, shape_of
@@ -159,14 +159,14 @@ def _points(rows: list[Row], provider: str) -> tuple[Point, ...]:
     return tuple(Point(int(row["M"]), float(row["time_s"])) for row in mine)
 
 
-def _span(view: View, row: Row) -> Span:
+def _span(view: View, row: Row) -> CrossoverSpan:
     low, high = float(row["low_M"]), float(row["high_M"])
     at = float(row["crossover_M"])
     open_ended = (low <= 0 and math.isinf(high)) or CrossoverStatus(row["status"]) in (
         CrossoverStatus.NEVER,
         CrossoverStatus.ALWAYS,
     )
-    return Span(
+    return CrossoverSpan(
         str(row["challenger"]),
         view.styles.get(str(row["challenger"]), 1),
         None if math.isnan(at) else at,

@@ -11,12 +11,12 @@ from ... import formatting as fmt
 from ...cells import ratio_cell, time_cell
 from ...figures.chart import Figure
 from ...model import (
-    Cell,
     Column,
     HowToRead,
     Scale,
     Section,
     Table,
+    TableCell,
     Text,
     Tone,
     integer,
@@ -100,7 +100,7 @@ def _heads(rows: Iterable[tuple[ShapeKey, int]], layers: bool) -> Heads:
     shapes = list(dict.fromkeys(shape for shape, _ in rows))
     names = shape_names(shapes)
     columns = (*text_columns("layer" if layers else "shape"), *size_columns(names))
-    return Heads(columns, lambda shape: (Cell(name_of(shape, layers)), *size_cells(shape._asdict(), names)))
+    return Heads(columns, lambda shape: (TableCell(name_of(shape, layers)), *size_cells(shape._asdict(), names)))
 
 
 def one_model(shapes: Iterable[ShapeKey]) -> bool:
@@ -113,7 +113,7 @@ def name_of(shape: ShapeKey, layers: bool) -> str:
     return shape.layer if layers else shape.label
 
 
-def _cell(row: Row | None, common: str, shared: str, found: Mapping[str, Band]) -> Cell:
+def _cell(row: Row | None, common: str, shared: str, found: Mapping[str, Band]) -> TableCell:
     cell = ratio_cell(row, common)
     if row is None or cell.tone is not Tone.UNDECIDED:
         return cell
@@ -150,10 +150,10 @@ def _ties(rows: Iterable[Row], found: Mapping[str, Band], table_id: str, provide
             (
                 *texts(name_of(shape_of(row), layers), shape_of(row).size),
                 integer(int(row["M"])),
-                Cell(fmt.ratio(row["ratio"]), float(row["ratio"]), tone=Tone.UNDECIDED),
-                Cell(fmt.ratio_interval(row["ratio_low"], row["ratio_high"])),
-                Cell(fmt.ratio(low), low),
-                Cell(fmt.ratio(high), high),
+                TableCell(fmt.ratio(row["ratio"]), float(row["ratio"]), tone=Tone.UNDECIDED),
+                TableCell(fmt.ratio_interval(row["ratio_low"], row["ratio_high"])),
+                TableCell(fmt.ratio(low), low),
+                TableCell(fmt.ratio(high), high),
                 integer(count),
             )
         )
@@ -211,7 +211,7 @@ def _representatives(view: View, part: Slice, names: Iterable[str]) -> Table | N
             if row := known[other].get((shape, m)):
                 head = (*texts(", ".join(why), name_of(shape, layers)), *size_cells(shape._asdict(), sizes))
                 both = (cells[row["baseline_cell_id"]], cells[row["cell_id"]])
-                lines.append((*head, integer(m), Cell(other.cache), *map(time_cell, both), *_ratio(row)))
+                lines.append((*head, integer(m), TableCell(other.cache), *map(time_cell, both), *_ratio(row)))
     columns = (
         *text_columns("cell", "layer" if layers else "shape"),
         *size_columns(sizes),
@@ -254,5 +254,5 @@ def _weights(shape: ShapeKey) -> int:
     return shape.B * shape.E * shape.N * shape.K
 
 
-def _ratio(row: Row) -> tuple[Cell, ...]:
-    return ratio_cell(row, str(row["note"])), Cell(fmt.ratio_interval(row["ratio_low"], row["ratio_high"]))
+def _ratio(row: Row) -> tuple[TableCell, ...]:
+    return ratio_cell(row, str(row["note"])), TableCell(fmt.ratio_interval(row["ratio_low"], row["ratio_high"]))

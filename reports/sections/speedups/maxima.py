@@ -8,7 +8,7 @@ from ....analysis.frames.speedup import best_speedups
 from ....shapes.problem import Pass
 from ... import formatting as fmt
 from ...cells import ratio_cell
-from ...model import Cell, Column, Scale, Section, Table, Tone, number_columns, text_columns, texts
+from ...model import Column, Scale, Section, Table, TableCell, Tone, number_columns, text_columns, texts
 from ...view import Row, View, shape_of
 from .sides import ratios_over
 
@@ -42,20 +42,20 @@ def maxima(view: View) -> Section | None:
     return Section("maxima", "How far it wins", (table,))
 
 
-def _line(view: View, challenger: str, rival: str, ratios: pd.DataFrame) -> tuple[Cell, ...] | None:
+def _line(view: View, challenger: str, rival: str, ratios: pd.DataFrame) -> tuple[TableCell, ...] | None:
     mine = ratios.loc[(ratios["provider"] == challenger) & ratios["ratio"].notna()]
     if mine.empty:
         return None
     faster, slower = (int((mine["verdict"] == word).sum()) for word in ("faster", "slower"))
     largest = mine.nlargest(1, "ratio").to_dict("records")[0]
     counts = (
-        Cell(fmt.count(faster, len(mine)), faster),
-        Cell(fmt.count(slower, len(mine)), slower),
+        TableCell(fmt.count(faster, len(mine)), faster),
+        TableCell(fmt.count(slower, len(mine)), slower),
     )
-    head = (Cell(challenger), Cell(f"{rival}{_role(view, rival)}", rival))
+    head = (TableCell(challenger), TableCell(f"{rival}{_role(view, rival)}", rival))
     if not faster:
-        where = Cell(f"largest ratio at {coordinates(view, largest)}")
-        return (*head, Cell("none verified", tone=Tone.FAILED), Cell(""), where, _plain(largest), *counts)
+        where = TableCell(f"largest ratio at {coordinates(view, largest)}")
+        return (*head, TableCell("none verified", tone=Tone.FAILED), TableCell(""), where, _plain(largest), *counts)
     best = best_speedups(mine, by=("provider", "baseline")).to_dict("records")[0]
     return (
         *head,
@@ -66,9 +66,9 @@ def _line(view: View, challenger: str, rival: str, ratios: pd.DataFrame) -> tupl
     )
 
 
-def _plain(row: Row) -> Cell:
+def _plain(row: Row) -> TableCell:
     cell = ratio_cell(row, str(row["note"]))
-    return Cell(cell.text, cell.value, tone=cell.tone)
+    return TableCell(cell.text, cell.value, tone=cell.tone)
 
 
 def _role(view: View, name: str) -> str:

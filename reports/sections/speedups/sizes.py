@@ -6,7 +6,7 @@ import pandas as pd
 
 from ....shapes.problem import Op, Pass
 from ... import formatting as fmt
-from ...model import Cell, Column, integer
+from ...model import Column, TableCell, integer
 from ...view import Row, ShapeKey
 
 _MANY = ("B", "E", "top_k")
@@ -29,7 +29,7 @@ def size_columns(names: Iterable[str]) -> tuple[Column, ...]:
     return tuple(Column(name) for name in names)
 
 
-def size_cells(row: Row, names: Iterable[str]) -> tuple[Cell, ...]:
+def size_cells(row: Row, names: Iterable[str]) -> tuple[TableCell, ...]:
     """Return the sizes of one row."""
     return tuple(integer(int(row[name])) for name in names)
 

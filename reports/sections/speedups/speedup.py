@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ... import formatting as fmt
 from ...cells import mean_cell, ratio_cell
 from ...figures.chart import Figure
-from ...model import Cell, Column, HowToRead, Scale, Section, Table, Text, integer, text_columns, texts
+from ...model import Column, HowToRead, Scale, Section, Table, TableCell, Text, integer, text_columns, texts
 from ...view import Row, ShapeKey, Slice, View, anchors, chapter
 from .heat import heat
 from .sizes import averaged
@@ -25,7 +25,7 @@ class Heads:
     """Columns that head a row of a grid, and their cells for one shape; the first `stub` of them name the row."""
 
     columns: tuple[Column, ...]
-    cells: Callable[[ShapeKey], tuple[Cell, ...]]
+    cells: Callable[[ShapeKey], tuple[TableCell, ...]]
     stub: int = 1
 
 
@@ -88,7 +88,7 @@ def grid(
     key: bool = False,
     detail: bool = False,
     heads: Heads = LABEL_AND_SIZE,
-    show: Callable[[Row | None, str], Cell] | None = None,
+    show: Callable[[Row | None, str], TableCell] | None = None,
 ) -> Table:
     """Build the grid of one provider in one slice, shapes by M, with the geometric mean of each column under it.
 
@@ -102,10 +102,10 @@ def grid(
         (*heads.cells(shape), *(write(rows.get((shape, m)), common) for m in sizes)) for shape in view.shapes_in(rows)
     ]
     means = {int(row["M"]): row for row in view.rows(view.analysis.means, part, provider=provider)}
-    empty = (Cell(""),) * (len(heads.columns) - 1)
+    empty = (TableCell(""),) * (len(heads.columns) - 1)
     footer = [
-        (Cell("geometric mean"), *empty, *(mean_cell(means.get(m)) for m in sizes)),
-        (Cell("distinct GEMMs in it"), *empty, *(_count_cell(means.get(m)) for m in sizes)),
+        (TableCell("geometric mean"), *empty, *(mean_cell(means.get(m)) for m in sizes)),
+        (TableCell("distinct GEMMs in it"), *empty, *(_count_cell(means.get(m)) for m in sizes)),
     ]
     several = len(lines) > 1
     return Table(
@@ -141,12 +141,12 @@ def counted(rows: Iterable[Row]) -> str:
     known = [row for row in listed if not math.isnan(row["ratio"])]
     words = [f"{sum(row['verdict'] == word for row in known)} {word}" for word in ("faster", "slower", "undecided")]
     left_out = len(listed) - len(known)
-    out = f"; {fmt.plural(left_out, 'cell')} without a time on both sides left out" if left_out else ""
+    out = f"; {fmt.plural(left_out, 'cell')} without a time on both sides excluded" if left_out else ""
     return f"{fmt.plural(len(known), 'cell')}: {', '.join(words)}{out}."
 
 
-def _count_cell(row: Row | None) -> Cell:
-    return Cell("") if row is None else integer(int(row["gemms"]))
+def _count_cell(row: Row | None) -> TableCell:
+    return TableCell("") if row is None else integer(int(row["gemms"]))
 
 
 def _common_reason(rows: Iterable[Row]) -> str:

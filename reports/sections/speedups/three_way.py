@@ -11,7 +11,7 @@ from ....analysis.roofline.ceilings import Ceilings
 from ....shapes.problem import Op, Pass
 from ... import formatting as fmt
 from ...cells import is_impossible, over_peak, rate_cell, rate_text, ratio_cell, time_cell, time_text
-from ...model import Cell, Column, Scale, Section, Table, Text, number_columns, text_columns
+from ...model import Column, Scale, Section, Table, TableCell, Text, number_columns, text_columns
 from ...view import Row, Slice, View, chapter, shape_of
 from .sides import Sides, ratios_over, sides
 from .sizes import averaged, counting, size_cells, size_columns, size_names
@@ -143,13 +143,13 @@ def _heads(problems: Sequence[Mapping[str, Row]]) -> tuple[list[str], tuple[Colu
     return names, (*text_columns("shape"), *size_columns(names))
 
 
-def _head(row: Row, names: Sequence[str]) -> tuple[Cell, ...]:
-    return (Cell(shape_of(row).label), *size_cells(row, names))
+def _head(row: Row, names: Sequence[str]) -> tuple[TableCell, ...]:
+    return (TableCell(shape_of(row).label), *size_cells(row, names))
 
 
-def _ratio(ratios: Mapping[Any, Row], row: Row) -> Cell:
+def _ratio(ratios: Mapping[Any, Row], row: Row) -> TableCell:
     found = ratios.get(row["cell_id"])
-    return Cell("") if found is None else ratio_cell(found, str(found["note"]))
+    return TableCell("") if found is None else ratio_cell(found, str(found["note"]))
 
 
 def _versus(view: View, trio: Trio) -> Table:
@@ -264,7 +264,7 @@ def _fwd_and_bwd(view: View, trio: Trio) -> Table | None:
     both = [(at, fwd, bwd) for at, fwd, bwd in both if not is_impossible(fwd) and not is_impossible(bwd)]
     if not both:
         return None
-    left = f"; {timed - len(both)} left out, faster than the device allows" if timed > len(both) else ""
+    left = f"; {timed - len(both)} excluded, faster than the device allows" if timed > len(both) else ""
     names = size_names(row for _, row, _ in both)
     added = ("time_s", "time_low_s", "time_high_s", "flops")
     sums: list[Row] = [{name: fwd[name] + bwd[name] for name in added} for _, fwd, bwd in both]
@@ -281,7 +281,7 @@ def _fwd_and_bwd(view: View, trio: Trio) -> Table | None:
             *_head(fwd, names),
             time_cell(fwd),
             time_cell(bwd),
-            Cell(time_text(both_passes), float(both_passes["time_s"])),
+            TableCell(time_text(both_passes), float(both_passes["time_s"])),
             rate_cell(both_passes, unit),
         )
         for (_, fwd, bwd), both_passes in zip(both, sums, strict=True)
@@ -303,7 +303,7 @@ def _how(view: View, rows: Sequence[Row]) -> str:
 def _left_out(trio: Trio, shown: int, who: str) -> str:
     missing = len(trio.problems) - shown
     n = f" {fmt.plural(shown, 'problem')}"
-    return f"{n}; {missing} without a time of both {who} left out." if missing else f"{n}, all included."
+    return f"{n}; {missing} without a time of both {who} excluded." if missing else f"{n}, all included."
 
 
 def _impossible(trio: Trio) -> list[str]:

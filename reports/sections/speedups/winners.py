@@ -8,7 +8,7 @@ import pandas as pd
 from ....analysis.frames.speedup import speedups
 from ... import formatting as fmt
 from ...cells import is_impossible, time_cell
-from ...model import Cell, Column, Section, Table, Text, Tone, integer, text_columns
+from ...model import Column, Section, Table, TableCell, Text, Tone, integer, text_columns
 from ...view import Row, ShapeKey, Slice, View, chapter
 from .decode_grid import name_of, one_model
 from .sizes import averaged, counting, shape_names, size_cells, size_columns
@@ -21,7 +21,9 @@ MOST_LEADERS = 3
 
 NOBODY = "none verified"
 
-_SHARED = "not told apart: the 95% interval of the ratio between these includes 1, or they were timed in different ways"
+_SHARED = (
+    "not distinguished: the 95% interval of the ratio between these includes 1, or they were timed in different ways"
+)
 
 Rows = Mapping[tuple[ShapeKey, int], Mapping[str, Row]]
 """Per shape and M, the rows of the providers with a time."""
@@ -61,7 +63,7 @@ def _slice(view: View, part: Slice, number: int, slower: frozenset[tuple[str, st
     rivals = {at: _rivals(view, found) for at, found in rows.items()}
     leaders = {at: leading(found, slower) for at, found in rivals.items() if len(found) > 1}
     left = sum(is_impossible(row) for found in rows.values() for row in found.values())
-    told = f"{fmt.plural(left, 'time')} left out, faster than the device allows." if left else ""
+    told = f"{fmt.plural(left, 'time')} excluded, faster than the device allows." if left else ""
     blocks: list[Table | Text] = [_counts(part, leaders, told)] if leaders else []
     if len(rows) > MAX_LINES:
         blocks.append(Text(f"The times of {len(rows)} cells are too many to list here; cells.csv has them."))
@@ -95,19 +97,19 @@ def _counts(part: Slice, leaders: Leaders, left_out: str) -> Table:
     wins = Counter((_won_by(names), m) for (_, m), names in leaders.items())
     totals = Counter(_won_by(names) for names in leaders.values())
     order = sorted(totals, key=lambda name: (name == NOBODY, -totals[name], name))
-    lines = [(Cell(name), *(_count(wins[name, m]) for m in sizes), _count(totals[name])) for name in order]
+    lines = [(TableCell(name), *(_count(wins[name, m]) for m in sizes), _count(totals[name])) for name in order]
     shapes = Counter(m for _, m in leaders)
-    lines.append((Cell("cells"), *(_count(shapes[m]) for m in sizes), _count(len(leaders))))
+    lines.append((TableCell("cells"), *(_count(shapes[m]) for m in sizes), _count(len(leaders))))
     columns = (*text_columns("fastest"), *(Column(f"M={m}") for m in sizes), Column("all"))
     reading = (
         "Number of shapes at which a provider is verified to be faster than every other one with a time there: the "
-        "95% interval of each of its ratios, paired by round, excludes 1. Providers that are not told apart from the "
-        f"fastest share its win, up to {MOST_LEADERS} of them. References are not counted."
+        "95% interval of each of its ratios, paired by round, excludes 1. Providers that are not distinguished from "
+        f"the fastest share its win, up to {MOST_LEADERS} of them. References are not counted."
     )
     return Table(f"wins-{part.id}", "Wins by M", columns, tuple(lines), left_out, footer=1, how_to_read=reading)
 
 
-def _count(number: int) -> Cell:
+def _count(number: int) -> TableCell:
     return integer(number)
 
 
@@ -119,8 +121,8 @@ def _times(view: View, part: Slice, rows: Rows, names: list[str], leaders: Leade
         for m in sorted(m for other, m in rows if other == shape):
             found = rows[shape, m]
             first, *others = leaders.get((shape, m), ("",))  # nothing to win without a rival
-            head = (Cell(name_of(shape, layers)), *size_cells(shape._asdict(), sizes), integer(m))
-            best = Cell(_won_by((first, *others)), first, note=_SHARED if others else "")
+            head = (TableCell(name_of(shape, layers)), *size_cells(shape._asdict(), sizes), integer(m))
+            best = TableCell(_won_by((first, *others)), first, note=_SHARED if others else "")
             sure = bool(first) and not others
             lines.append(
                 (

@@ -9,7 +9,7 @@ import pandas as pd
 from ....shapes.scheme import SNR_FLOOR_DB, DType
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Cell, Column, Section, Table, Text, Tone, integer, number_columns, text_columns, texts
+from ...model import Column, Section, Table, TableCell, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import View, shape_of
 
 
@@ -44,7 +44,7 @@ def correctness(view: View) -> Section:
     return Section("correctness", "Correctness", (Text(lead), table))
 
 
-def _accuracy_row(mine: pd.DataFrame, provider: str, dtype: str) -> tuple[Cell, ...] | None:
+def _accuracy_row(mine: pd.DataFrame, provider: str, dtype: str) -> tuple[TableCell, ...] | None:
     checked = mine.dropna(subset=["snr_db"])
     if checked.empty:
         return None
@@ -56,15 +56,15 @@ def _accuracy_row(mine: pd.DataFrame, provider: str, dtype: str) -> tuple[Cell, 
     largest = float(checked["max_abs_error"].max())
     shape = shape_of(worst)
     return (
-        Cell(provider, provider),
-        Cell(dtype, dtype),
+        TableCell(provider, provider),
+        TableCell(dtype, dtype),
         integer(len(checked)),
-        Cell(fmt.decibel(snr), snr, tone=Tone.FAILED if below else Tone.PLAIN),
-        Cell(fmt.decibel(floor), floor),
-        Cell(_scientific(error), error),
-        Cell("" if math.isnan(cosine) else f"{cosine:.7f}", cosine),
-        Cell(_scientific(largest), largest),
-        Cell(f"{shape.label} {shape.size}, M={worst['M']}, {worst['cache']}"),
+        TableCell(fmt.decibel(snr), snr, tone=Tone.FAILED if below else Tone.PLAIN),
+        TableCell(fmt.decibel(floor), floor),
+        TableCell(_scientific(error), error),
+        TableCell("" if math.isnan(cosine) else f"{cosine:.7f}", cosine),
+        TableCell(_scientific(largest), largest),
+        TableCell(f"{shape.label} {shape.size}, M={worst['M']}, {worst['cache']}"),
     )
 
 
@@ -100,7 +100,7 @@ def failures(view: View) -> Section:
     return Section("failed-cells", "Failed and missing cells", tuple(blocks))
 
 
-def _failure_row(key: dict[str, Any], group: pd.DataFrame) -> tuple[Cell, ...]:
+def _failure_row(key: dict[str, Any], group: pd.DataFrame) -> tuple[TableCell, ...]:
     shapes = list(dict.fromkeys(shape_of(row).label for row in group.to_dict("records")))
     named = ", ".join(shapes[:3]) + (f" and {len(shapes) - 3} more" if len(shapes) > 3 else "")
     return (
@@ -124,7 +124,11 @@ def _remarks(summary: pd.DataFrame) -> list[Text | Table]:
     if not counts:
         return []
     rows = tuple(
-        (Cell(remark), integer(found.total()), Cell(", ".join(f"{name} ({count})" for name, count in found.items())))
+        (
+            TableCell(remark),
+            integer(found.total()),
+            TableCell(", ".join(f"{name} ({count})" for name, count in found.items())),
+        )
         for remark, found in counts.items()
     )
     columns = (*text_columns("remark"), Column("cells"), *text_columns("providers (cells)"))

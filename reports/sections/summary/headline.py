@@ -23,7 +23,7 @@ def headline(view: View, *cards: Cards) -> Section:
     chosen = cards or (best, crossover, bounds)
     items = [item for card in chosen for item in card(view)] or [_best(view, found)]
     if found.impossible:
-        left = f"left out, faster than the device allows: {fmt.count(found.impossible, found.passed)} cells"
+        left = f"excluded, faster than the device allows: {fmt.count(found.impossible, found.passed)} cells"
         items[0] = replace(items[0], detail=f"{items[0].detail.removesuffix('.')}; {left}")
     blocks: list[Block] = [KeyNumbers(tuple(items))]
     if view.analysis.warnings:

@@ -11,7 +11,7 @@ from ....analysis.roofline.bounds import Bound
 from ....analysis.roofline.notes import SUSPECT
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Cell, Section, Table, text_columns
+from ...model import Section, Table, TableCell, text_columns
 from ...terms import BOUNDS
 from ...view import Row, View, shape_of
 from ..speedups.decode_grid import compared, name_of, one_model
@@ -50,8 +50,8 @@ def known_limitations(view: View) -> Section | None:
     if not found:
         return None
     columns = text_columns("limitation", "where", "cause, as far as it is known", "next")
-    lines = tuple(tuple(map(Cell, row)) for row in found)
-    reading = "Computed from the cells of this run; what concerns the run as a whole stands in the headline."
+    lines = tuple(tuple(map(TableCell, row)) for row in found)
+    reading = "Computed from the cells of this run; what concerns the whole run is in the headline."
     table = Table("limitations-table", "What limits the challengers", columns, lines, reading=reading)
     return Section("known-limitations", "Known limitations", (table,))
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ....shapes.problem import Op
 from ... import formatting as fmt
-from ...model import Bullets, Cell, Column, Section, Table, integer, text_columns
+from ...model import Bullets, Column, Section, Table, TableCell, integer, text_columns
 from ...view import ShapeKey, View
 
 _TP = re.compile(r"\b[Tt][Pp]\s?=?(\d+)\b")
@@ -43,10 +43,10 @@ def legend(view: View) -> Section:
     )
     lines = tuple(
         (
-            Cell(family.name),
-            *((Cell(", ".join(map(str, family.degrees))),) if with_tp else ()),
+            TableCell(family.name),
+            *((TableCell(", ".join(map(str, family.degrees))),) if with_tp else ()),
             *(_values(family, name) for name in sizes),
-            *((Cell(divided(family.shapes, family.degrees)),) if with_tp else ()),
+            *((TableCell(divided(family.shapes, family.degrees)),) if with_tp else ()),
         )
         for family in families
     )
@@ -86,9 +86,9 @@ def divided(shapes: Sequence[ShapeKey], degrees: Sequence[int]) -> str:
     return ", ".join(constant) or "not by the same factor"
 
 
-def _values(family: _Family, name: str) -> Cell:
+def _values(family: _Family, name: str) -> TableCell:
     values = [int(getattr(shape, name)) for shape in family.shapes]
-    return integer(values[0]) if len(set(values)) == 1 else Cell(", ".join(map(str, values)))
+    return integer(values[0]) if len(set(values)) == 1 else TableCell(", ".join(map(str, values)))
 
 
 def _why(view: View) -> list[str]:

@@ -54,7 +54,7 @@ def _range(known: Sequence[Row], base: str, new: str, impossible: int) -> str:
     sure = "" if word == "undecided" else "verified "
     whole = f"{new} is {sure}{word} at {count} of {fmt.plural(len(known), 'problem')}"
     verdicts = ", ".join([whole, *(f"{word} at {count}" for word, count in rest)])
-    left_out = f"; {impossible} left out, shorter than the device allows" if impossible else ""
+    left_out = f"; {impossible} excluded, shorter than the device allows" if impossible else ""
     best, worst = (pick(known, key=lambda row: float(row["ratio"])) for pick in (max, min))
     span = _ratio(best) if len(known) == 1 else f"{_ratio(worst)} to {_ratio(best)}"
     mean = f", geometric mean {_mean_text(known)} over distinct GEMMs" if len(known) > 1 else ""

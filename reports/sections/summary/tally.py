@@ -10,7 +10,7 @@ from ....shapes.scheme import DType
 from ....shapes.schemes import parse_scheme
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Cell, Column, Section, Table, Text, Tone, integer, number_columns, text_columns, texts
+from ...model import Column, Section, Table, TableCell, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import View
 
 SKIPPED = (Verdict.UNSUPPORTED,)
@@ -51,7 +51,7 @@ def _bars(view: View) -> Table:
     return Table("bars", "Outputs checked, by scheme", columns, lines, how_to_read=reading, stub=2)
 
 
-def _bar(view: View, scheme: str, dtype: str) -> tuple[Cell, ...]:
+def _bar(view: View, scheme: str, dtype: str) -> tuple[TableCell, ...]:
     mine = view.cells[(view.cells["scheme"] == scheme) & (view.cells["dtype"] == dtype)]
     wrong = int((mine["verdict"] == Verdict.INCORRECT).sum())
     passed = int((mine["verdict"] == Verdict.PASSED).sum())
@@ -62,12 +62,12 @@ def _bar(view: View, scheme: str, dtype: str) -> tuple[Cell, ...]:
     tone = Tone.FAILED if snr is not None and floor is not None and snr < floor else Tone.PLAIN
     return (
         *texts(scheme, dtype),
-        Cell(bar_text(floor), floor if floor is not None and math.isfinite(floor) else None),
+        TableCell(bar_text(floor), floor if floor is not None and math.isfinite(floor) else None),
         integer(passed + wrong),
         integer(passed),
-        Cell(str(wrong), wrong, tone=Tone.FAILED if wrong else Tone.PLAIN),
-        Cell(fmt.decibel(snr), snr if snr is not None and math.isfinite(snr) else None, tone=tone),
-        Cell("" if lowest is None else f"{lowest['provider']}, M={int(lowest['M'])}, {lowest['cache']}"),
+        TableCell(str(wrong), wrong, tone=Tone.FAILED if wrong else Tone.PLAIN),
+        TableCell(fmt.decibel(snr), snr if snr is not None and math.isfinite(snr) else None, tone=tone),
+        TableCell("" if lowest is None else f"{lowest['provider']}, M={int(lowest['M'])}, {lowest['cache']}"),
     )
 
 
@@ -95,14 +95,14 @@ def _reasons(lacking: pd.DataFrame) -> Table:
     return Table("skips", title, columns, tuple(_reason_lines(lacking)), how_to_read=reading, stub=2)
 
 
-def _reason_lines(lacking: pd.DataFrame) -> Iterator[tuple[Cell, ...]]:
+def _reason_lines(lacking: pd.DataFrame) -> Iterator[tuple[TableCell, ...]]:
     """One line per provider, outcome and reason; what differs only in an M that the reason begins with is one."""
     kinds = lacking.assign(kind=lacking["reason"].str.replace(r"^M=\d+: ", "", regex=True))
     for (provider, verdict, kind), group in kinds.groupby(["provider", "verdict", "kind"], sort=False):
         outcome = "skipped" if verdict in SKIPPED else str(verdict).replace("_", " ")
         yield (
-            Cell(str(provider)),
-            Cell(outcome, str(verdict)),
+            TableCell(str(provider)),
+            TableCell(outcome, str(verdict)),
             integer(len(group)),
             *texts(fmt.sizes(sorted({int(m) for m in group["M"]})), str(kind) or "no reason was stored"),
         )

@@ -6,7 +6,7 @@ from ....analysis.history.history import Gap, Proposal
 from ....analysis.statistics.change_points import LEAST_RUNS
 from ....shapes.run_folder.manifest import SHORT
 from ... import formatting as fmt
-from ...model import Block, Cell, Code, Column, Section, Table, Text, text_columns
+from ...model import Block, CodeBlock, Column, Section, Table, TableCell, Text, text_columns
 from ...trend_terms import between, run_name
 from .subject import Trend
 
@@ -53,7 +53,7 @@ def _place(trend: Trend, gap: Gap, folded: bool) -> Section:
     if after.code.subject:
         blocks.append(Text(f"Commit {after.code.commit[:SHORT]}: “{after.code.subject}”"))
     blocks += [Text(f"{gap.remark[0].upper()}{gap.remark[1:]}.")] if gap.remark else []
-    blocks += [_cells(trend, gap, name), Code(trend.decide(trend.history, gap))]
+    blocks += [_cells(trend, gap, name), CodeBlock(trend.decide(trend.history, gap))]
     title = f"{after.created_at[:10]}, {between(before, after)}: {what_changed(gap.proposals)}"
     return Section(name, title, tuple(blocks), folded=folded)
 
@@ -66,13 +66,13 @@ def _cells(trend: Trend, gap: Gap, name: str) -> Table:
         Column("as measured", "%"),
         *text_columns("remark"),
     )
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
+    rows: tuple[tuple[TableCell, ...], ...] = tuple(
         (
-            Cell(trend.cell_label(trend.history.series.loc[one.series].to_dict())),
-            Cell(fmt.signed_percent(one.change, one.low, one.high), one.change),
-            Cell(fmt.change_interval(1 + one.low, 1 + one.high)),
-            Cell(fmt.signed_percent(one.raw_change), one.raw_change),
-            Cell("; ".join(one.remarks)),
+            TableCell(trend.cell_label(trend.history.series.loc[one.series].to_dict())),
+            TableCell(fmt.signed_percent(one.change, one.low, one.high), one.change),
+            TableCell(fmt.change_interval(1 + one.low, 1 + one.high)),
+            TableCell(fmt.signed_percent(one.raw_change), one.raw_change),
+            TableCell("; ".join(one.remarks)),
         )
         for one in sorted(gap.proposals, key=lambda one: -abs(one.change))
     )

@@ -6,7 +6,6 @@ from typing import Any
 
 from ... import formatting as fmt
 from ...model import (
-    Cell,
     Column,
     HowToRead,
     KeyNumber,
@@ -14,6 +13,7 @@ from ...model import (
     Remarks,
     Section,
     Table,
+    TableCell,
     Text,
     integer,
     number_columns,
@@ -56,23 +56,23 @@ def index(trends: Sequence[Trend]) -> Section:
     return Section("overview", "Overview", (Text(lead), table, HowToRead((LEVEL, CHANGES))))
 
 
-def _row(trend: Trend) -> tuple[Cell, ...]:
+def _row(trend: Trend) -> tuple[TableCell, ...]:
     runs, levels = trend.history.runs, trend.level
     first, last = levels[0], levels[-1]
     gap = trend.gaps[0] if trend.gaps else None
     return (
-        Cell(trend.family, link=trend.page),
-        Cell(trend.device),
-        Cell("", curve=tuple(row["change"] for row in levels) if len(levels) > 1 else ()),
-        Cell(fmt.signed_percent(last["change"]), last["change"]),
-        Cell(_interval(last)),
+        TableCell(trend.family, link=trend.page),
+        TableCell(trend.device),
+        TableCell("", curve=tuple(row["change"] for row in levels) if len(levels) > 1 else ()),
+        TableCell(fmt.signed_percent(last["change"]), last["change"]),
+        TableCell(_interval(last)),
         *map(integer, trend.changes),
         *texts(
             runs[gap.after].created_at[:10] if gap else "none",
             between(runs[gap.before], runs[gap.after]) if gap else "",
         ),
         trend.run_cell(trend.runs[-1]),
-        Cell(runs[first["run"]].created_at[:10]),
+        TableCell(runs[first["run"]].created_at[:10]),
         *map(integer, (trend.cells, len(trend.runs))),
     )
 

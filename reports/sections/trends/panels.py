@@ -12,8 +12,8 @@ from ....analysis.history.history import Proposal
 from ....analysis.history.run_story import CELL
 from ... import formatting as fmt
 from ...figures.axes import FULL_HEIGHT, linear_axis
-from ...figures.chart import Axis, Chart, Draw, Figure, LegendEntry, Point, Series, Spacing, Span, Tick
-from ...model import Cell, Column, Section, Table, integer, number_columns, text_columns, texts
+from ...figures.chart import Axis, Chart, CrossoverSpan, Draw, Figure, LegendEntry, Point, Series, Spacing, Tick
+from ...model import Column, Section, Table, TableCell, integer, number_columns, text_columns, texts
 from ...trend_terms import letter
 from .subject import Trend
 
@@ -144,10 +144,10 @@ def _said(one: Proposal) -> str:
     return f"step {fmt.change(1 + one.change, 1 + one.low, 1 + one.high)}"
 
 
-def _span(one: Proposal, at: Mapping[int, int]) -> Span:
+def _span(one: Proposal, at: Mapping[int, int]) -> CrossoverSpan:
     """Mark a change halfway between two runs, and the runs between which it may lie."""
     middle = (at[one.before] + at[one.after]) / 2
-    return Span("change of level", CHANGE_STYLE, middle, float(at[one.earliest]), float(at[one.latest]))
+    return CrossoverSpan("change of level", CHANGE_STYLE, middle, float(at[one.earliest]), float(at[one.latest]))
 
 
 def _runs_axis(trend: Trend) -> Axis:
@@ -178,15 +178,15 @@ def _table(trend: Trend, points: Points, cells: Sequence[list[int]]) -> Table:
     return Table(f"{trend.anchor}-all", f"All {len(rows)} series as a table", columns, rows, detail=True)
 
 
-def _row(trend: Trend, number: int, values: "pd.Series[float]") -> tuple[Cell, ...]:
+def _row(trend: Trend, number: int, values: "pd.Series[float]") -> tuple[TableCell, ...]:
     row = trend.history.series.loc[number].to_dict()
     return (
-        Cell(trend.cell_label(row)),
-        Cell("", curve=tuple((values / row["first_s"] - 1).tolist())),
+        TableCell(trend.cell_label(row)),
+        TableCell("", curve=tuple((values / row["first_s"] - 1).tolist())),
         integer(row["runs"]),
-        Cell(fmt.time(row["first_s"]), row["first_s"]),
-        Cell(fmt.time(row["last_s"]), row["last_s"]),
-        Cell(fmt.signed_percent(row["change"]), row["change"]),
+        TableCell(fmt.time(row["first_s"]), row["first_s"]),
+        TableCell(fmt.time(row["last_s"]), row["last_s"]),
+        TableCell(fmt.signed_percent(row["change"]), row["change"]),
         integer(sum(one.series == number for one in trend.history.proposals)),
         *texts(letter(row["key"]), row["failed"]),
     )

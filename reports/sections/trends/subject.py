@@ -10,7 +10,7 @@ from ....analysis.history.history import Gap, History, gaps, level, part_of
 from ....analysis.history.run_story import CELL
 from ....shapes.scheme import DType
 from ....shapes.schemes import parse_scheme
-from ...model import Cell
+from ...model import TableCell
 
 Decide = Callable[[History, Gap], str]
 """Writes the command that decides the changes between two runs."""
@@ -72,10 +72,10 @@ class Trend:
         """Name a cell: "mine, M = 16, llama2-7b q (4096x4096), cold"."""
         return ", ".join((row["provider"], f"M = {row['M']}", shape_label(row), *(row[name] for name in self.varied)))
 
-    def run_cell(self, number: int) -> Cell:
+    def run_cell(self, number: int) -> TableCell:
         """Name a run, and lead to its report if there is one."""
         run = self.history.runs[number]
-        return Cell(run.id, run.id, link=self.links.get(run.folder, ""))
+        return TableCell(run.id, run.id, link=self.links.get(run.folder, ""))
 
 
 def trends_of(history: History, decide: Decide, links: Mapping[str, str]) -> list[Trend]:

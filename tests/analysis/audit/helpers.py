@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rooflens.analysis.audit.audit import audit
-from rooflens.analysis.audit.reading.assumptions import Setting, find_device
+from rooflens.analysis.audit.reading.assumptions import Assumptions, find_device
 from rooflens.analysis.audit.reading.column import Override
 from rooflens.analysis.audit.reading.document import read_document
 
@@ -11,7 +11,7 @@ PUBLISHED = Path(__file__).parents[2] / "data" / "published"
 
 
 def setting(device="", **more):
-    return Setting(find_device(device) if device else None, **more)
+    return Assumptions(find_device(device) if device else None, **more)
 
 
 def audited(text, device="", name="text", columns=(), claims=(), **more):

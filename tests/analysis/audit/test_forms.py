@@ -1,7 +1,7 @@
 """Forms that tables in real pull requests have: summaries, units in cells, remarks, ratios of named columns."""
 
 import pytest
-from rooflens.analysis.audit.reading.annotated_table import Role
+from rooflens.analysis.audit.reading.annotated_table import ColumnRole
 from rooflens.analysis.audit.reading.assumptions import find_device
 from rooflens.analysis.audit.reading.document import read_document
 from rooflens.analysis.audit.reading.printed import read_printed
@@ -237,20 +237,20 @@ def test_experts_without_a_row_are_not_read():
     ],
 )
 def test_emphasis_links_and_thousands_in_a_cell(cell, rate):
-    (column,) = audited(f"| case | bw |\n|-|-|\n| a | {cell} |\n").sheets[0].of(Role.BANDWIDTH)
+    (column,) = audited(f"| case | bw |\n|-|-|\n| a | {cell} |\n").sheets[0].of(ColumnRole.BANDWIDTH)
     assert column.cells[0].value * column.unit == pytest.approx(rate)
 
 
 @pytest.mark.parametrize("header", ["TF", "TF/s", "TFLOP/s", "tflops", "New (TF)"])
 @pytest.mark.parametrize("cell", ["650.5", "650.5 TF", "650.5 TF/s", "650500 GF/s", "0.6505 PFLOP/s"])
 def test_spellings_of_rates(header, cell):
-    (column,) = audited(f"| case | {header} |\n|-|-|\n| a | {cell} |\n").sheets[0].of(Role.RATE)
+    (column,) = audited(f"| case | {header} |\n|-|-|\n| a | {cell} |\n").sheets[0].of(ColumnRole.RATE)
     assert column.cells[0].value * column.unit == pytest.approx(650.5e12)
 
 
 def test_a_framework_with_a_unit_of_time_is_no_rate():
     (sheet,) = audited("| case | TF (ms) |\n|-|-|\n| a | 6.5 |\n").sheets
-    assert sheet.columns[1].role is Role.TIME
+    assert sheet.columns[1].role is ColumnRole.TIME
 
 
 def test_a_bandwidth_called_bw_is_held_against_the_memory():

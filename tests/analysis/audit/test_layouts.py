@@ -1,7 +1,7 @@
 """Layouts with several numbers in a cell, a line or a header: each is read as plain columns would be."""
 
 import pytest
-from rooflens.analysis.audit.reading.annotated_table import Role
+from rooflens.analysis.audit.reading.annotated_table import ColumnRole
 
 from .helpers import audited, found
 
@@ -18,7 +18,7 @@ def marked(*rows):
 def test_a_ratio_in_parentheses_is_of_its_cell_and_of_the_row_without_one():
     rows = ("a | 40.0 us", "b | 20.0 us (2.00x)", "c | {} us (4.00x)", "d | 80.0 us (0.50x)")
     right = audited(marked("kernel | latency", *rows).format("10.0"))
-    assert [column.role for column in right.sheets[0].columns] == [Role.LABEL, Role.TIME, Role.RATIO]
+    assert [column.role for column in right.sheets[0].columns] == [ColumnRole.LABEL, ColumnRole.TIME, ColumnRole.RATIO]
     assert not right.findings
     assert lines(audited(marked("kernel | latency", *rows).format("11.0")), "does-not-follow") == [5]
 
@@ -45,8 +45,8 @@ def test_a_share_of_the_peak_beside_its_rate():
 def test_numbers_between_slashes_have_the_names_between_slashes():
     (sheet,) = audited(marked("M | time (p10/p50)", "1 | 4.5 / 5.5 us", "2 | 6.5 / 7.5 us")).sheets
     assert [(one.name, one.role, one.unit) for one in sheet.columns[1:]] == [
-        ("time p10", Role.TIME, 1e-6),
-        ("time p50", Role.TIME, 1e-6),
+        ("time p10", ColumnRole.TIME, 1e-6),
+        ("time p50", ColumnRole.TIME, 1e-6),
     ]
 
 
@@ -67,7 +67,7 @@ def test_a_second_row_of_headers():
 @pytest.mark.parametrize("text", ["All times in microseconds.", "### Latency (us), bf16", "Results are in µs"])
 def test_a_unit_that_stands_above_the_table(text):
     (sheet,) = audited(f"{text}\n\n" + marked("M | cublas | ours", "1 | 4.5 | 5.5", "2 | 6.5 | 7.5")).sheets
-    assert [(one.role, one.unit) for one in sheet.columns[1:]] == [(Role.TIME, 1e-6)] * 2
+    assert [(one.role, one.unit) for one in sheet.columns[1:]] == [(ColumnRole.TIME, 1e-6)] * 2
 
 
 def test_sizes_as_headers():
@@ -165,7 +165,7 @@ def test_headers_with_remarks_above_a_frame():
     (sheet,) = audited(
         f"{header}\n0          1.0    2.870333     4.733311\n1         16.0   46.541434    71.740831\n"
     ).sheets
-    assert [one.role for one in sheet.columns] == [Role.OTHER, Role.SIZE, Role.RATE, Role.RATE]
+    assert [one.role for one in sheet.columns] == [ColumnRole.OTHER, ColumnRole.SIZE, ColumnRole.RATE, ColumnRole.RATE]
 
 
 def test_a_mean_below_a_plain_table():

@@ -1,8 +1,8 @@
 """Numbers, columns and devices are read as people mean them."""
 
 import pytest
-from rooflens.analysis.audit.reading.annotated_table import Role
-from rooflens.analysis.audit.reading.assumptions import Setting, devices_in, find_device
+from rooflens.analysis.audit.reading.annotated_table import ColumnRole
+from rooflens.analysis.audit.reading.assumptions import Assumptions, devices_in, find_device
 from rooflens.analysis.audit.reading.column import Override
 from rooflens.analysis.audit.reading.printed import read_printed
 from rooflens.analysis.audit.reading.words import dtypes_in, threshold_in
@@ -201,28 +201,28 @@ def test_devices_in_a_sentence():
 
 def test_peaks_of_a_setting():
     device = find_device("MI300X")
-    assert Setting(device).peak() == (2614.9e12, "fp8")
-    assert Setting(device, "bf16").peak() == (1307.4e12, "bf16")
-    assert Setting(device, "fp8").peak("bf16") == (1307.4e12, "bf16")
-    assert Setting().peak() is None
+    assert Assumptions(device).peak() == (2614.9e12, "fp8")
+    assert Assumptions(device, "bf16").peak() == (1307.4e12, "bf16")
+    assert Assumptions(device, "fp8").peak("bf16") == (1307.4e12, "bf16")
+    assert Assumptions().peak() is None
     with pytest.raises(UsageError, match="no published mxfp4 rate"):
-        Setting(device, "mxfp4")
+        Assumptions(device, "mxfp4")
     for name in ("fp4", "nvfp4"):
-        assert Setting(find_device("B200"), name).peak() == (9000e12, "mxfp4")
-    assert Setting(find_device("B300"), "nvfp4").peak() == (13500e12, "mxfp4")
-    assert Setting(find_device("MI350X"), "fp4").peak() == (9227.5e12, "mxfp4")
+        assert Assumptions(find_device("B200"), name).peak() == (9000e12, "mxfp4")
+    assert Assumptions(find_device("B300"), "nvfp4").peak() == (13500e12, "mxfp4")
+    assert Assumptions(find_device("MI350X"), "fp4").peak() == (9227.5e12, "mxfp4")
     for device in ("MI350X", "MI300X"):
         with pytest.raises(UsageError, match="no published nvfp4 rate"):
-            Setting(find_device(device), "nvfp4")
+            Assumptions(find_device(device), "nvfp4")
     with pytest.raises(UsageError, match="unknown dtype"):
-        Setting(device, "bf17")
+        Assumptions(device, "bf17")
     with pytest.raises(UsageError, match="unknown pass"):
-        Setting(device, pass_="forth")
+        Assumptions(device, pass_="forth")
 
 
 def test_columns_that_nothing_is_made_of_are_named():
     (sheet,) = audited("M,N,K,zig\n64,64,64,1.5\n", name="t.csv").sheets
-    assert [column.name for column in sheet.of(Role.OTHER)] == ["zig"]
+    assert [column.name for column in sheet.of(ColumnRole.OTHER)] == ["zig"]
 
 
 def steps(*cells):

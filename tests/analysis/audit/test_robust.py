@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooflens.analysis.audit.audit import audit
 from rooflens.analysis.audit.evidence.finding import Finding
-from rooflens.analysis.audit.reading.assumptions import Setting, find_device
+from rooflens.analysis.audit.reading.assumptions import Assumptions, find_device
 from rooflens.analysis.audit.reading.document import read_document
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Op
@@ -48,7 +48,7 @@ def assert_findings_can_be_read(result, text):
 @settings(max_examples=4 * settings().max_examples)
 @given(st.lists(texts(), min_size=1, max_size=3), DEVICES, st.sampled_from([Op.GEMM, Op.GROUPED_GEMM, Op.MOE_GEMM]))
 def test_any_table_is_audited(parts, device, op):
-    setting = Setting(find_device(device) if device else None, op=op)
+    setting = Assumptions(find_device(device) if device else None, op=op)
     text = "\n".join(parts)
     assert_findings_can_be_read(audit([read_document(text.encode(), "text")], setting), text)
 
@@ -59,7 +59,7 @@ def test_any_text_is_read_or_refused(text):
     stored = text.encode("utf-8", "replace")
     refusal = ""
     try:
-        assert_findings_can_be_read(audit([read_document(stored, "text")], Setting(find_device("H200"))), text)
+        assert_findings_can_be_read(audit([read_document(stored, "text")], Assumptions(find_device("H200"))), text)
     except UsageError as error:
         refusal = str(error)
     assert refusal == "" or refusal.startswith("text")
@@ -70,7 +70,7 @@ def test_any_text_is_read_or_refused(text):
 @given(st.lists(st.lists(st.sampled_from(CELLS), min_size=3, max_size=7).map(" ".join), min_size=2, max_size=8))
 def test_any_words_are_read(lines):
     text = "\n".join(["proj M N K TFLOPS", *lines])
-    assert_findings_can_be_read(audit([read_document(text.encode(), "text")], Setting(find_device("H200"))), text)
+    assert_findings_can_be_read(audit([read_document(text.encode(), "text")], Assumptions(find_device("H200"))), text)
 
 
 @settings(max_examples=settings().max_examples)
@@ -83,7 +83,7 @@ def test_units_scale_nothing(factor, share):
         f"M,N,K,time ({unit})\n4096,4096,4096,{time / scale:.8e}\n"
         for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
     ]
-    setting = Setting(find_device("MI300X"), "bf16")
+    setting = Assumptions(find_device("MI300X"), "bf16")
     results = [audit([read_document(text.encode(), "t.csv")], setting) for text in texts]
     assert {tuple(finding.rule for finding in result.findings) for result in results} == {
         tuple(finding.rule for finding in results[0].findings)

@@ -5,7 +5,7 @@ import io
 from dataclasses import dataclass, field
 
 import numpy as np
-from rooflens.analysis.audit.reading.assumptions import Setting, find_device
+from rooflens.analysis.audit.reading.assumptions import Assumptions, find_device
 from rooflens.shapes.problem import Op
 
 DEVICES = ("MI300X", "MI355X", "H200", "MI325X", "A100")
@@ -20,7 +20,7 @@ class Planted:
     """A text to audit, how to audit it, and the words of the rows in which the fault is (empty: anywhere)."""
 
     text: str
-    setting: Setting
+    setting: Assumptions
     rows: list[str] = field(default_factory=list)
 
 
@@ -36,8 +36,8 @@ class World:
         self.bandwidth = self.device.bandwidth_bytes_per_s
         self.bits = 8 if self.dtype == "fp8" else 16
 
-    def setting(self, op: Op = Op.GEMM, **more) -> Setting:
-        return Setting(self.device, self.dtype, op, **more)
+    def setting(self, op: Op = Op.GEMM, **more) -> Assumptions:
+        return Assumptions(self.device, self.dtype, op, **more)
 
     def sizes(self, count: int, least_s: float = 1e-4) -> list[tuple[int, int, int]]:
         """Different (M, N, K) whose time at peak is `least_s` or more."""

@@ -211,11 +211,11 @@ def test_what_a_csv_cannot_tell_apart_is_refused(table, policies):
     mixed = table.of_cases(np.ones(len(table.cases), dtype=bool))
     mixed.cases.loc[:9, "op"] = "moe_gemm"
     assert refusal(table) == ""
-    with pytest.raises(UsageError, match="cannot tell the operations moe_gemm, gemm apart; choose json or python"):
+    with pytest.raises(UsageError, match="does not distinguish the operations moe_gemm, gemm; choose json or python"):
         emit_csv(policies[0], mixed, FACTS)
     both = table.of_cases(np.ones(len(table.cases), dtype=bool))
     both.cases.loc[:9, "pass"] = "dgrad"
-    assert refusal(both) == "a CSV of that shape cannot tell the passes dgrad, fwd apart"
+    assert refusal(both) == "a CSV of that shape does not distinguish the passes dgrad, fwd"
 
 
 def test_an_arm_that_does_not_take_a_problem_is_not_written_there():

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooflens.analysis.dispatch.fit import fit
-from rooflens.analysis.dispatch.policy import Leaf, Measured, Policy, ShapeTable, Split, choices
+from rooflens.analysis.dispatch.policy import Leaf, MeasuredRule, Policy, ShapeTable, Split, choices
 from rooflens.analysis.dispatch.timings import SHAPE
 
 from .planted import plant_timings
@@ -17,7 +17,7 @@ TABLE = ShapeTable({(1, 1, 1, 512, 1024): ((1, Leaf("gemv")), (8, Leaf("new")), 
 
 
 def policy_of(rule, largest_M=128):
-    return Policy("p", "sm90", "old", {SETTING: Measured(largest_M, rule)})
+    return Policy("p", "sm90", "old", {SETTING: MeasuredRule(largest_M, rule)})
 
 
 def test_a_table_takes_the_smallest_measured_M_at_or_above():
@@ -30,7 +30,7 @@ def test_a_table_takes_the_smallest_measured_M_at_or_above():
 
 def test_what_is_not_among_the_arms_is_the_incumbent_of_the_policy():
     table = plant_timings(lambda case, arm: 1e-5, arms=("old", "new"), Ms=(1, 4, 64))
-    other = Policy("p", "sm90", "new", {SETTING: Measured(4, Split("M", 1, Leaf("gone"), Leaf("old")))})
+    other = Policy("p", "sm90", "new", {SETTING: MeasuredRule(4, Split("M", 1, Leaf("gone"), Leaf("old")))})
     arms = dict(zip(table.cases["M"], choices(other, table).tolist(), strict=True))
     assert arms == {1: 1, 4: 0, 64: 1}  # 64 was not measured for it: its incumbent too
     unknown = Policy("p", "sm90", "gone", other.rules)

@@ -7,7 +7,7 @@ import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.summarize import summarize
 from rooflens.shapes.errors import UsageError
-from rooflens.shapes.run_folder.columns import CANARY, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, Kind
+from rooflens.shapes.run_folder.columns import CANARY, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, ColumnType
 
 from ..run_files import CANARY_ROW, ONE, drop_columns
 from ..synthetic import write_run, write_table
@@ -25,7 +25,7 @@ def test_a_file_of_an_older_version_lacks_columns_that_are_then_unknown(tmp_path
     assert list(old.cells.columns) == list(CELLS.names)
     assert list(old.samples.columns) == list(SAMPLES.names)
     for name in NEW_IN_CELLS:
-        unknown = old.cells[name] == "" if CELLS[name].kind is Kind.TEXT else old.cells[name].isna()
+        unknown = old.cells[name] == "" if CELLS[name].kind is ColumnType.TEXT else old.cells[name].isna()
         assert unknown.all(), name
         assert old.cells[name].dtype == whole.cells[name].dtype
     assert old.samples[["event_time_s", "kernels_s"]].isna().all(axis=None)

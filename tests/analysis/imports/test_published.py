@@ -5,6 +5,8 @@ Tables of AMD-AGI/Primus-Turbo pull request 339 (MI355X) and its MI300X comment,
 
 import csv
 import math
+from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -12,19 +14,16 @@ from rooflens.analysis.comparison.effects import measure_effects, sum_of_passes
 from rooflens.analysis.comparison.unverified import rank_unverified
 from rooflens.analysis.comparison.versions import pair
 from rooflens.analysis.imports.consistency import (
+    SLACK,
     Claim,
-    Span,
+    ValueRange,
     contradictions,
-    counted,
     enlarged,
-    from_rounded,
     gain,
     gain_of_reduction,
-    plus,
     rate_of,
     reduction,
     span,
-    tally,
 )
 from rooflens.analysis.imports.read import read
 
@@ -34,6 +33,29 @@ DATA = Path(__file__).parents[2] / "data" / "published"
 def printed(name):
     with (DATA / f"primus339_{name}.csv").open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
+
+
+def plus(*spans: ValueRange) -> ValueRange:
+    """Sum."""
+    return ValueRange(sum(one.low for one in spans), sum(one.high for one in spans))
+
+
+def tally(values: Sequence[str], step: float, cases: int) -> ValueRange:
+    """How many of `cases` changes can be at `step` or beyond (a negative step: below), if `values` are among them.
+
+    At least those that certainly are, at most all but those that certainly are not.
+    """
+    sign = -1.0 if step < 0 else 1.0
+    ends = [sorted(sign * end for end in span(value)) for value in values]
+    certain = sum(low >= abs(step) - SLACK for low, _ in ends)
+    excluded = sum(high < abs(step) - SLACK for _, high in ends)
+    return ValueRange(float(certain), float(cases - excluded))
+
+
+def from_rounded(base: str, head: str, printed: str) -> bool:
+    """Return whether a printed reduction in percent is, to its last digit, that of the printed times taken as exact."""
+    exact = 100 * (1 - Decimal(head) / Decimal(base))
+    return round(exact, max(0, -int(Decimal(printed).as_tuple().exponent))) == Decimal(printed)
 
 
 def write(path, header, rows):
@@ -65,8 +87,8 @@ def test_printed_deltas_lie_within_what_the_printed_times_allow(mi300x):
     rows, result = mi300x
     assert len(result.cases) == len(rows) == 10
     for (_, case), row in zip(result.cases.iterrows(), rows, strict=True):
-        ratio = Span(math.exp(case["low"]), math.exp(case["high"]))
-        time_reduction = Span(100 * (1 - ratio.high), 100 * (1 - ratio.low))
+        ratio = ValueRange(math.exp(case["low"]), math.exp(case["high"]))
+        time_reduction = ValueRange(100 * (1 - ratio.high), 100 * (1 - ratio.low))
         assert time_reduction.meets(span(row["speedup_pct"])), row
         assert gain_of_reduction(time_reduction).meets(span(row["tflops_gain_pct"])), row
 
@@ -136,7 +158,9 @@ def test_means_over_models_are_the_mean_over_cases():
     }
     for column, metric in columns.items():
         total = plus(*(span(row[column]) for row in rows))  # twelve cases each
-        claim = Claim(metric, "mean", summary[metric]["mean_pct"], Span(total.low / 7, total.high / 7), "the models")
+        claim = Claim(
+            metric, "mean", summary[metric]["mean_pct"], ValueRange(total.low / 7, total.high / 7), "the models"
+        )
         assert claim.holds, claim
 
 
@@ -170,7 +194,7 @@ def test_gmeans_of_the_models_make_up_that_of_the_suite():
             )
             for end in (0, 1)
         ]
-        assert Claim(side, "gmean", whole[f"{side}_gmean_tflops"], Span(*ends), "the models").holds
+        assert Claim(side, "gmean", whole[f"{side}_gmean_tflops"], ValueRange(*ends), "the models").holds
 
 
 def test_rates_go_through_the_comparison(tmp_path):
@@ -193,7 +217,7 @@ def test_rates_go_through_the_comparison(tmp_path):
     ]
     result = rank_unverified(measure_effects(pair(*sides)))
     for (_, case), row in zip(result.cases.iterrows(), rows, strict=True):
-        rate_gain = Span(100 * math.expm1(-case["high"]), 100 * math.expm1(-case["low"]))
+        rate_gain = ValueRange(100 * math.expm1(-case["high"]), 100 * math.expm1(-case["low"]))
         assert rate_gain.meets(span(row["delta_comb_pct"])), row
         assert rate_gain.high - rate_gain.low < 0.04
         assert 100 * math.expm1(-case["effect"]) == pytest.approx(float(row["delta_comb_pct"]), abs=0.02)
@@ -224,7 +248,9 @@ def test_combined_change_lies_between_those_of_its_passes():
     for table in ("best_movers", "fwd_regressions", "large_n_wgrad"):
         for row in printed(table):
             ends = sorted(span(row[f"delta_{pass_}_pct"]) for pass_ in ("fwd", "bwd"))
-            claim = Claim(row["test_id"], "step", row["delta_comb_pct"], Span(ends[0].low, ends[1].high), "its passes")
+            claim = Claim(
+                row["test_id"], "step", row["delta_comb_pct"], ValueRange(ends[0].low, ends[1].high), "its passes"
+            )
             assert claim.holds, claim
 
 
@@ -250,7 +276,7 @@ def test_counts_that_rows_contradict():
         allowed = enlarged(counts["Bwd"][f"n_{name}pct"], 83, 1)
         claims.append(Claim("commit", f"Bwd {name}", count, allowed, "the counts over 83 of them"))
     # "all 10 net-negative-fwd shapes" beside 14 of -1 % or less
-    at_least = Span(counted(counts["Fwd"]["n_le_minus1pct"]).low, 83)
+    at_least = ValueRange(float(counts["Fwd"]["n_le_minus1pct"]), 83)
     claims.append(Claim("text", "Fwd below 0", "10", at_least, "the number at -1 % or less"))
     assert [line.split(":")[0] + line.split(":")[1].split(" cannot")[0] for line in contradictions(claims)] == [
         "commit Bwd ge_plus1 56",
@@ -265,16 +291,16 @@ def test_difference_of_means():
     for row in printed("mi300x_aggregate"):
         base, head = span(row["main_mean_tflops"]), span(row["opt_mean_tflops"])
         claim = Claim(
-            row["metric"], "delta", row["delta_tflops"], Span(head.low - base.high, head.high - base.low), "it"
+            row["metric"], "delta", row["delta_tflops"], ValueRange(head.low - base.high, head.high - base.low), "it"
         )
         assert claim.holds, claim
 
 
 def test_interval_arithmetic():
-    assert span("1.39") == Span(1.385, 1.395)
-    assert span("-5") == Span(-5.5, -4.5)
-    assert gain(Span(2, 2), Span(3, 3)) == pytest.approx((50, 50))
-    assert reduction(Span(2, 2), Span(1, 1)) == pytest.approx((50, 50))
-    assert gain_of_reduction(Span(50, 50)) == pytest.approx((100, 100))
-    assert tally(["4.99", "5.00", "5.004", "6"], 5, 10) == Span(2, 9)
+    assert span("1.39") == ValueRange(1.385, 1.395)
+    assert span("-5") == ValueRange(-5.5, -4.5)
+    assert gain(ValueRange(2, 2), ValueRange(3, 3)) == pytest.approx((50, 50))
+    assert reduction(ValueRange(2, 2), ValueRange(1, 1)) == pytest.approx((50, 50))
+    assert gain_of_reduction(ValueRange(50, 50)) == pytest.approx((100, 100))
+    assert tally(["4.99", "5.00", "5.004", "6"], 5, 10) == ValueRange(2, 9)
     assert not from_rounded("1.39", "1.18", "+15.20")

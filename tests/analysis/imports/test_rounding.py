@@ -4,31 +4,31 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rooflens.analysis.imports.rounding import Kind, Rounding, detect
+from rooflens.analysis.imports.rounding import Rounding, RoundingKind, detect
 
 TIMES = np.random.default_rng(7).lognormal(0, 2, 60)
 
 
 @pytest.mark.parametrize("places", [1, 2, 3, 4])
 def test_fixed_decimals(places):
-    assert detect([f"{time:.{places}f}" for time in TIMES]) == Rounding(Kind.DECIMALS, places)
+    assert detect([f"{time:.{places}f}" for time in TIMES]) == Rounding(RoundingKind.DECIMALS, places)
 
 
 @pytest.mark.parametrize("places", [2, 3, 4])
 def test_decimals_of_floats_that_lose_their_zeros(places):
     """As pandas writes a rounded column: 5.4049, 74.66, 8.2."""
-    assert detect([repr(round(float(time), places)) for time in TIMES]) == Rounding(Kind.DECIMALS, places)
+    assert detect([repr(round(float(time), places)) for time in TIMES]) == Rounding(RoundingKind.DECIMALS, places)
 
 
 @pytest.mark.parametrize("places", [3, 4, 6])
 def test_significant_digits(places):
     for shape in (f"#.{places}g", f".{places}g"):
-        assert detect([f"{time:{shape}}" for time in TIMES]) == Rounding(Kind.DIGITS, places), shape
+        assert detect([f"{time:{shape}}" for time in TIMES]) == Rounding(RoundingKind.DIGITS, places), shape
 
 
 def test_full_precision_is_no_rounding():
     rounding = detect([repr(float(time)) for time in TIMES])
-    assert rounding == Rounding(Kind.NONE)
+    assert rounding == Rounding(RoundingKind.NONE)
     assert rounding.step("0.1") == 0
 
 
@@ -54,19 +54,19 @@ def test_digits_of_two_decades_with_kept_zeros():
 
 def test_exponents():
     rounding = detect(["1.234e-05", "4.321e-03", "5.678e-04", "9.876e-02"])
-    assert rounding == Rounding(Kind.DIGITS, 4)
+    assert rounding == Rounding(RoundingKind.DIGITS, 4)
     assert rounding.step("4.321e-03") == pytest.approx(1e-6)
 
 
 def test_words_and_zeros_say_nothing():
-    assert detect(["0", "0.0", "0.00"]) == Rounding(Kind.NONE)
-    assert detect([]) == Rounding(Kind.NONE)
+    assert detect(["0", "0.0", "0.00"]) == Rounding(RoundingKind.NONE)
+    assert detect([]) == Rounding(RoundingKind.NONE)
     assert str(detect(["0", "1.25"])) == "2 decimals"
 
 
 @given(st.lists(st.decimals(min_value="0.01", max_value="999.99", places=2), min_size=1, max_size=30))
 def test_two_decimals_whatever_the_values(values):
-    assert detect([f"{value:.2f}" for value in values]) == Rounding(Kind.DECIMALS, 2)
+    assert detect([f"{value:.2f}" for value in values]) == Rounding(RoundingKind.DECIMALS, 2)
 
 
 @given(st.lists(st.floats(0.01, 1000), min_size=3, max_size=30))

@@ -14,7 +14,7 @@ from rooflens.kernels.geometry import Binary, Geometry
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.isa import launched
 from rooflens.kernels.isa.account import Decoding
-from rooflens.kernels.isa.schedule import Schedule, Work
+from rooflens.kernels.isa.schedule import Schedule, WarpWork
 from rooflens.kernels.provider import Launch, Provider
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.protocol import Protocol
@@ -24,7 +24,7 @@ from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.shapeset import Shape
 from rooflens.shapes.suite import Cache
 
-SCHEDULE = Schedule(Work(100.0, 3.0, {"issue": 90.0}), Work(50.0, 0.5, {"integer": 40.0, "issue": 10.0}))
+SCHEDULE = Schedule(WarpWork(100.0, 3.0, {"issue": 90.0}), WarpWork(50.0, 0.5, {"integer": 40.0, "issue": 10.0}))
 
 NAMES = [column.name for column in GEOMETRY]
 

@@ -8,7 +8,7 @@ import pytest
 from rooflens.kernels import registry
 from rooflens.kernels.isa import compile_all as compiling
 from rooflens.kernels.isa.account import account, amd_registers
-from rooflens.kernels.isa.compile_all import Cache, compile_all
+from rooflens.kernels.isa.compile_all import BuildCache, compile_all
 from rooflens.kernels.isa.occupancy import waves_by_registers
 from rooflens.kernels.isa.scan import Asked, scan
 from rooflens.shapes.gpu_architectures import architecture
@@ -110,14 +110,14 @@ def probed(*names):
 
 def test_what_was_compiled_is_not_compiled_again(tmp_path, monkeypatch):
     entries = probed("plain", "transposed")
-    first = collected(entries, Cache(tmp_path), jobs=2, files=[PROBES])
+    first = collected(entries, BuildCache(tmp_path), jobs=2, files=[PROBES])
     assert [(build.verdict, cached) for build, cached in first] == [(Verdict.PASSED, False)] * 2
-    monkeypatch.setattr(compiling, "Compiler", None)
-    assert collected(entries, Cache(tmp_path)) == [(build, True) for build, _ in first]
+    monkeypatch.setattr(compiling, "AotCompiler", None)
+    assert collected(entries, BuildCache(tmp_path)) == [(build, True) for build, _ in first]
 
 
 def test_a_damaged_file_in_the_cache_is_compiled_again(tmp_path):
-    (entry,), cache = probed("plain"), Cache(tmp_path)
+    (entry,), cache = probed("plain"), BuildCache(tmp_path)
     file = tmp_path / f"{cache.key(entry.arch, entry.request)}.json.gz"
     file.write_bytes(b"\x1f\x8b broken")
     ((build, cached),) = collected([entry], cache, files=[PROBES])
@@ -126,13 +126,13 @@ def test_a_damaged_file_in_the_cache_is_compiled_again(tmp_path):
 
 
 def test_a_hang_costs_one_kernel(tmp_path):
-    found = collected(probed("sleeping", "aborting"), Cache(tmp_path), timeout_s=4, files=[PROBES])
+    found = collected(probed("sleeping", "aborting"), BuildCache(tmp_path), timeout_s=4, files=[PROBES])
     assert [build.verdict for build, _ in found] == [Verdict.TIMEOUT, Verdict.CRASHED]
     assert found[0][0].reason == "not compiled after 4 s"
 
 
 def test_a_death_costs_one_kernel_and_is_tried_again(tmp_path):
-    entries, cache = probed("aborting", "plain"), Cache(tmp_path)
+    entries, cache = probed("aborting", "plain"), BuildCache(tmp_path)
     found = collected(entries, cache, files=[PROBES])
     assert [build.verdict for build, _ in found] == [Verdict.CRASHED, Verdict.PASSED]
     assert "exit status -6" in found[0][0].reason

@@ -2,7 +2,7 @@
 
 import pytest
 from rooflens.kernels.isa import gcn
-from rooflens.kernels.isa.code import COUNTS, Kind, count
+from rooflens.kernels.isa.code import COUNTS, OpKind, count
 from rooflens.kernels.isa.loops import main_loop
 
 CDNA = """\
@@ -120,23 +120,23 @@ def test_rdna_counts_bits_where_cdna_counts_dwords():
 @pytest.mark.parametrize(
     "opcode, kind, moved",
     [
-        ("v_smfmac_f32_16x16x64_bf8_bf8", Kind.MATRIX, 0),
-        ("v_swmmac_f32_16x16x32_f16", Kind.MATRIX, 0),
-        ("v_mfma_scale_f32_32x32x64_f8f6f4", Kind.MATRIX, 0),
-        ("v_cvt_scalef32_pk_f32_fp8", Kind.CONVERT, 0),
-        ("v_accvgpr_write_b32", Kind.ACC_MOVE, 0),
-        ("v_readfirstlane_b32", Kind.VALU, 0),
-        ("s_cbranch_execz", Kind.BRANCH, 0),
-        ("s_waitcnt_vscnt", Kind.SYNC, 0),
-        ("ds_add_rtn_u32", Kind.ATOMIC, 0),
-        ("ds_swizzle_b32", Kind.SHUFFLE, 0),
-        ("buffer_wbl2", Kind.SYNC, 0),
-        ("flat_load_dwordx3", Kind.LOAD, 12),
-        ("global_load_sbyte_d16_hi", Kind.LOAD, 1),
-        ("global_load_tr_b128", Kind.LOAD, 16),
-        ("buffer_load_sshort", Kind.LOAD, 2),
-        ("global_load_lds_dwordx4", Kind.LOAD, 16),
-        ("buffer_store_dword", Kind.STORE, 4),
+        ("v_smfmac_f32_16x16x64_bf8_bf8", OpKind.MATRIX, 0),
+        ("v_swmmac_f32_16x16x32_f16", OpKind.MATRIX, 0),
+        ("v_mfma_scale_f32_32x32x64_f8f6f4", OpKind.MATRIX, 0),
+        ("v_cvt_scalef32_pk_f32_fp8", OpKind.CONVERT, 0),
+        ("v_accvgpr_write_b32", OpKind.ACC_MOVE, 0),
+        ("v_readfirstlane_b32", OpKind.VALU, 0),
+        ("s_cbranch_execz", OpKind.BRANCH, 0),
+        ("s_waitcnt_vscnt", OpKind.SYNC, 0),
+        ("ds_add_rtn_u32", OpKind.ATOMIC, 0),
+        ("ds_swizzle_b32", OpKind.SHUFFLE, 0),
+        ("buffer_wbl2", OpKind.SYNC, 0),
+        ("flat_load_dwordx3", OpKind.LOAD, 12),
+        ("global_load_sbyte_d16_hi", OpKind.LOAD, 1),
+        ("global_load_tr_b128", OpKind.LOAD, 16),
+        ("buffer_load_sshort", OpKind.LOAD, 2),
+        ("global_load_lds_dwordx4", OpKind.LOAD, 16),
+        ("buffer_store_dword", OpKind.STORE, 4),
     ],
 )
 def test_classes_and_widths(opcode, kind, moved):

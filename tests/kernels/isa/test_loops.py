@@ -2,7 +2,7 @@
 
 import pytest
 from rooflens.kernels.isa import gcn
-from rooflens.kernels.isa.code import Code
+from rooflens.kernels.isa.code import Disassembly
 from rooflens.kernels.isa.loops import loops, main_loop
 
 LOAD, WIDE = "\tbuffer_load_dword v1, v0, s[0:3], 0 offen", "\tbuffer_load_dwordx4 v[1:4], v0, s[0:3], 0 offen"
@@ -59,6 +59,6 @@ def test_two_jumps_back_to_one_label_are_one_loop():
     assert loops(code) == [frozenset(range(4))]
 
 
-@pytest.mark.parametrize("code", [Code([], {}), parse(WORK, END), parse(".LBB0_1:", WORK, back(".LBB0_1"), END)])
+@pytest.mark.parametrize("code", [Disassembly([], {}), parse(WORK, END), parse(".LBB0_1:", WORK, back(".LBB0_1"), END)])
 def test_nothing_that_loads_or_multiplies_is_no_main_loop(code):
     assert main_loop(code) == []

@@ -2,7 +2,7 @@
 
 import pytest
 from rooflens.kernels.isa import sass
-from rooflens.kernels.isa.code import Kind, count
+from rooflens.kernels.isa.code import OpKind, count
 from rooflens.kernels.isa.loops import loops, main_loop
 
 SASS = """\
@@ -75,26 +75,26 @@ def test_the_main_loop_is_what_the_jump_repeats():
 @pytest.mark.parametrize(
     "opcode, kind, moved",
     [
-        ("HMMA.16816.F32.BF16", Kind.MATRIX, 0),
-        ("QGMMA.64x128x32.F32.E4M3.E4M3", Kind.MATRIX, 0),
-        ("UTCQMMA", Kind.MATRIX, 0),
-        ("UTCBAR", Kind.SYNC, 0),
-        ("LDTM.16dp32bit_t0_t15.x32", Kind.ACC_MOVE, 0),
-        ("I2FP.F32.S32", Kind.CONVERT, 0),
-        ("F2F.F16.F32", Kind.CONVERT, 0),
-        ("FADD2", Kind.VALU, 0),
-        ("PRMT", Kind.VALU, 0),
-        ("UPRMT", Kind.SCALAR, 0),
-        ("UTMALDG.2D", Kind.LOAD, 0),
-        ("LDG.E.ENL2.256", Kind.LOAD, 32),
-        ("LDG.E.STRONG.GPU", Kind.LOAD, 4),
-        ("LDG.E.S16", Kind.LOAD, 2),
-        ("STG.E.U8", Kind.STORE, 1),
+        ("HMMA.16816.F32.BF16", OpKind.MATRIX, 0),
+        ("QGMMA.64x128x32.F32.E4M3.E4M3", OpKind.MATRIX, 0),
+        ("UTCQMMA", OpKind.MATRIX, 0),
+        ("UTCBAR", OpKind.SYNC, 0),
+        ("LDTM.16dp32bit_t0_t15.x32", OpKind.ACC_MOVE, 0),
+        ("I2FP.F32.S32", OpKind.CONVERT, 0),
+        ("F2F.F16.F32", OpKind.CONVERT, 0),
+        ("FADD2", OpKind.VALU, 0),
+        ("PRMT", OpKind.VALU, 0),
+        ("UPRMT", OpKind.SCALAR, 0),
+        ("UTMALDG.2D", OpKind.LOAD, 0),
+        ("LDG.E.ENL2.256", OpKind.LOAD, 32),
+        ("LDG.E.STRONG.GPU", OpKind.LOAD, 4),
+        ("LDG.E.S16", OpKind.LOAD, 2),
+        ("STG.E.U8", OpKind.STORE, 1),
     ],
 )
 def test_classes_and_widths(opcode, kind, moved):
     assert sass.classify(opcode) is kind
-    if kind in (Kind.LOAD, Kind.STORE):
+    if kind in (OpKind.LOAD, OpKind.STORE):
         assert sass.bytes_of(opcode) == moved
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from rooflens.kernels.torchao.quantize import Operand, empty_layout, quantize, quantized_layout
+from rooflens.kernels.torchao.quantize import QuantizedOperand, empty_layout, quantize, quantized_layout
 from rooflens.shapes.schemes.torchao import QUANTIZERS
 
 FP8 = (torch.float8_e4m3fn, torch.float8_e4m3fnuz)
@@ -93,7 +93,7 @@ def test_layouts_hold_the_values(kind):
         data, scale = data.t(), scale.t()
     back = data.float() * scale.repeat_interleave(rows, 0).repeat_interleave(columns, 1)
     assert (back - x).abs().max() <= x.abs().max() / 448 * 16, "half a step of the largest values"
-    assert torch.equal(back, Operand(data, scale, rows, columns).dequantize(torch.empty(256, 384)))
+    assert torch.equal(back, QuantizedOperand(data, scale, rows, columns).dequantize(torch.empty(256, 384)))
 
 
 @pytest.mark.parametrize("groups", [(1, 128), (128, 1), (128, 128)])
