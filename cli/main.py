@@ -42,7 +42,7 @@ COMMANDS = {
     "calibrate": Entry("calibrate:calibrate", "Measure the ceilings of this device."),
     "tune": Entry("tune.tune:tune", "Search the fastest configuration of every kernel of SUITE, and keep the table."),
     "isa": Entry(
-        "isa.isa:isa", "Compile the Triton kernels of SUITE for GPUs that are not here, and say what came out."
+        "isa.isa:isa", "Compile the Triton kernels of SUITE for GPUs that this machine lacks, and say what came out."
     ),
     "report": Entry("report.report:report", "Write the report of a run, or of a run against another."),
     "crossover": Entry("crossover:crossover", "Say up to which M a challenger beats an incumbent."),
@@ -186,7 +186,7 @@ def _explain(error: BaseException) -> int:
             return _fail(_system_error(error), 1)
         case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] != "rooflens":
             package = name.partition(".")[0]
-            return _fail(f"this command needs the package {package}, which is not here: pip install {package}", 1)
+            return _fail(f"this command needs the package {package}, which is not installed: pip install {package}", 1)
         case _:
             return _fail(f"{_unexpected(error)}; for the traceback, run it again as rooflens --debug ...", 1)
 

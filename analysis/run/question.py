@@ -52,7 +52,7 @@ def with_times(run: RunData) -> RunData:
         if free:
             baseline = min(free, key=lambda name: _BASELINES.index(run.role(name)))
             replaced.append(
-                f"the baseline {run.baseline} has no time here: ratios are over {baseline}, which stands in for it "
+                f"the baseline {run.baseline} has no time here: ratios are over {baseline}, which replaces it "
                 "(choose another with --baseline)"
             )
     if (baseline, challengers) == (run.baseline, run.challengers):

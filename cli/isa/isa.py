@@ -1,4 +1,4 @@
-"""`rooflens isa`: compile the Triton kernels of a suite for GPUs that are not here, and say what came out."""
+"""`rooflens isa`: compile the Triton kernels of a suite for GPUs that this machine lacks, and say what came out."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,7 +64,7 @@ TIMEOUT = "300s"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def isa(**options: Any) -> None:
-    """Compile the Triton kernels of SUITE for GPUs that are not here, and say what came out.
+    """Compile the Triton kernels of SUITE for GPUs that this machine lacks, and say what came out.
 
     Every kernel, configuration and specialization of the suite's problems is compiled once per architecture, in child
     processes, as a launch on that GPU would compile it: registers, spills, shared memory, occupancy, and instructions
