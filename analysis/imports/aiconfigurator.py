@@ -6,7 +6,8 @@ kernel_source, gemm_dtype, m, n, k, latency[, power, power_limit]`; latency in m
 collect_gemm.py, its siblings, and `benchmark_with_power` of collector/helper.py. The call is the layer's forward on
 bf16 activations: one that multiplies in 8 or 4 bits quantizes them in it, weights are stored quantized. Six layers in
 turn (one of fp8_block and nvfp4), so that small weights stay in the cache, in a CUDA graph (not fp8_block in vLLM),
-the mean of six calls after three.
+the mean of six calls after three. Tried with the tables of the package
+aiconfigurator-core 0.12.0.
 """
 
 from collections.abc import Collection, Mapping

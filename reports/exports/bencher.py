@@ -18,12 +18,13 @@ def content(analysis: Analysis) -> bytes:
 
 def _measures(row: Row) -> dict[str, dict[str, float]]:
     time, low, high = (float(row[name]) for name in ("time_s", "time_low_s", "time_high_s"))
-    found = {"latency": _metric(time * 1e9, low * 1e9, high * 1e9)}
+    ends = (low, high) if fmt.is_telling(low, high) else ()
+    found = {"latency": _metric(time * 1e9, *(end * 1e9 for end in ends))}
     if flops := row["flops"]:
-        found["throughput"] = _metric(flops / time, flops / high, flops / low)
+        found["throughput"] = _metric(flops / time, *(flops / end for end in reversed(ends)))
     return found
 
 
-def _metric(value: float, low: float, high: float) -> dict[str, float]:
-    ends = {"lower_value": rounded(low), "upper_value": rounded(high)} if fmt.known(low) else {}
-    return {"value": rounded(value), **ends}
+def _metric(value: float, *ends: float) -> dict[str, float]:
+    names = ("value", "lower_value", "upper_value")
+    return {name: rounded(number) for name, number in zip(names, (value, *ends), strict=False)}

@@ -17,7 +17,7 @@ from .measured import as_json, measured, rounded
 
 
 def times(analysis: Analysis) -> bytes:
-    """Write the median time of each cell in microseconds, and its 95 % interval as the range."""
+    """Write the median time of each cell in microseconds; its 95 % interval, unless that says nothing, as the range."""
     return as_json([_entry(name, row, "us", lambda time: time * 1e6) for name, row in measured(analysis)])
 
 
@@ -38,7 +38,7 @@ def _tflops(flops: float, time_s: float) -> float:
 
 def _entry(name: str, row: Row, unit: str, of_time: Callable[[float], float]) -> dict[str, object]:
     found: dict[str, object] = {"name": name, "unit": unit, "value": rounded(of_time(row["time_s"]))}
-    if fmt.known(row["time_low_s"]):
+    if fmt.is_telling(row["time_low_s"], row["time_high_s"]):
         ends = sorted(of_time(row[end]) for end in ("time_low_s", "time_high_s"))
         found["range"] = f"95%: {ends[0]:.6g} to {ends[1]:.6g}"
     rounds = fmt.plural(int(row["rounds"]), "round")

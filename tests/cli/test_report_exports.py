@@ -219,3 +219,17 @@ def test_what_cannot_be_exported_is_one_line(plant, capsys, what, arguments, wor
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert words in err
+
+
+def test_an_interval_that_says_nothing_is_not_exported(exported):
+    """Two rounds that differ by a large factor: with one degree of freedom the interval spans many decades."""
+    what = {"rounds": 2, "latency": lambda cell: 20e-6, "round_noise": 4}
+    entries = json.loads(exported("github-benchmark", **what))
+    metrics = [metric for one in json.loads(exported("bencher", **what)).values() for metric in one.values()]
+    given = [re.fullmatch(r"95%: (\S+) to (\S+)", entry["range"]) for entry in entries if "range" in entry]
+    ranges = [tuple(map(float, one.groups())) for one in given]
+    assert len(ranges) < len(entries)
+    assert all(high <= 1e6 * low for low, high in ranges)
+    telling = [metric for metric in metrics if "lower_value" in metric]
+    assert len(telling) == 2 * len(ranges)
+    assert all(metric["lower_value"] < metric["value"] < metric["upper_value"] for metric in telling)

@@ -189,3 +189,27 @@ def test_the_audit_reads_times_and_finds_only_what_cannot_be(tmp_path, capsys):
     assert {(one["line"], one["severity"]) for one in found if one["rule"] == "above-peak"} == {
         (wrong + 1, "impossible")
     }
+
+
+PUBLISHED = [
+    # aiconfigurator-core 0.12.0 (Apache-2.0), systems/data/h200_sxm/gemm/vllm/0.24.0/gemm_perf.parquet
+    ("torch.nn.functional.linear", "bfloat16", 64, 4096, 4096, 0.012047111160225339),
+    ("CutlassFP8ScaledMMLinearKernel", "fp8", 64, 4096, 4096, 0.010786666638321347),
+    ("DeepGemmFp8BlockScaledMMKernel", "fp8_block", 64, 4096, 4096, 0.084042668342590332),
+    ("torch.nn.functional.linear", "bfloat16", 1, 4096, 4096, 0.01255733354224099),
+    ("FlashInferFp8BlockScaledMMKernel", "fp8_block", 1, 4096, 4096, 0.061072001854578652),
+    ("CutlassFP8ScaledMMLinearKernel", "fp8", 1, 4096, 4096, 0.012031111452314587),
+    ("torch.nn.functional.linear", "bfloat16", 512, 8192, 65536, 0.589622),
+]
+
+
+def test_published_rows_are_read_and_audited(tmp_path, capsys):
+    """Types as in the file: texts, int64 and doubles. 932 TFLOPS, its fastest row but two, are below 989.4."""
+    file = tmp_path / "gemm_perf.parquet"
+    rows = [("VLLM", "0.24.0", "NVIDIA H200", "gemm", *row) for row in PUBLISHED]
+    pd.DataFrame(rows, columns=HEADER).to_parquet(file)
+    frame = read(file, {}).frame
+    assert sorted(frame["time_s"] * 1e3) == pytest.approx(sorted(row[-1] for row in PUBLISHED))
+    assert set(frame["scheme"]) == {"bfloat16", "fp8", "fp8_block"}
+    assert main(["audit", str(file)]) == 0
+    assert "compared with NVIDIA H200 SXM" in capsys.readouterr().out

@@ -3,8 +3,8 @@
 import itertools
 import math
 import re
-from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from bisect import bisect
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from scipy.special import gammainc
@@ -68,8 +68,8 @@ _INTERVAL = re.compile(r"\\?\[\d+\.\d+[^,\]]*, *\d+\.\d+[^,\]]*\] *\w*")
 LAUNCH_S = 50e-6
 """Times up to here may be those of a launch, whatever the work."""
 
-NEAR = 0.01
-"""How far a time may differ from another to be near it, as a share."""
+NEAR = (0.01, 0.1)
+"""How far a time may differ from another to be near it, as shares: a peak of the distribution, steps of a timer."""
 
 MANY_NEAR = 20
 """Other rows near one time from which on some may print the same."""
@@ -199,12 +199,22 @@ def check_times(case: Case) -> Iterator[Finding]:
 
 
 def _by_chance(count: int, cell: PrintedRate, every: Sequence[float]) -> bool:
-    """True where so many other rows of a long table lie near a time that `count` of them may well print one number.
+    """True where so many other rows of a long table lie near a time that `count` of them may well print one number."""
+    return any(_are_drawn(count, cell, every, within) for within in NEAR)
 
-    Those within 1 % of it fall on the numbers that can be printed there as if drawn (Poisson).
+
+def _are_drawn(count: int, cell: PrintedRate, every: Sequence[float], within: float) -> bool:
+    """True where rows near a time fall on numbers as if drawn (Poisson).
+
+    They fall on those that can be printed there, or on fewer, where the steps of the timer are wider. How few they are,
+    pairs of the other rows tell that are equal by chance.
     """
-    near = bisect_right(every, cell.time_s * (1 + NEAR)) - bisect_left(every, cell.time_s * (1 - NEAR)) - count
-    numbers = max(2 * NEAR * cell.time_s / (cell.time.high - cell.time.low), 1.0)
+    first, last = (bisect(every, cell.time_s * (1 + side * within)) for side in (-1, 1))
+    others = Counter(time_s for time_s in every[first:last] if time_s != cell.time_s)
+    near = others.total()
+    numbers = max(2 * within * cell.time_s / (cell.time.high - cell.time.low), 1.0)
+    if pairs := sum(math.comb(equal, 2) for equal in others.values()):
+        numbers = min(numbers, math.comb(near, 2) / pairs)
     return near > MANY_NEAR and numbers * float(gammainc(count, near / numbers)) > CHANCE
 
 

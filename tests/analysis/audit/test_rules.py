@@ -1,5 +1,6 @@
 """Single rules in closed form: what each calls wrong, what it leaves alone, and why."""
 
+import numpy as np
 import pytest
 from rooflens.analysis.imports.consistency import gain_of_reduction, span
 from rooflens.shapes.problem import Op
@@ -325,6 +326,18 @@ def test_one_time_for_many_sizes():
     assert (finding.rule, finding.evidence["rows"]) == ("equal-times", 4)
     assert not check(csv("M,N,K,ms", *rows[:3])).findings
     assert not check(csv("M,N,K,us", *(row.replace("1.253", "12.53") for row in rows)), device="").findings  # a launch
+
+
+def test_times_of_a_timer_with_wide_steps_are_no_copies():
+    """An A100's events count steps of 1.024 us, so that many of some thousand times between 50 and 100 us are equal."""
+    generator = np.random.default_rng(0)
+    ticks = generator.integers(50, 100, 3000)
+    sizes = [(M, N, 4096) for M in range(1, 101) for N in range(64, 1984, 64)]
+    rows = [f"{M},{N},{K},{tick * 1.024e-3:.4f}" for (M, N, K), tick in zip(sizes, ticks, strict=True)]
+    assert not found(check(csv("M,N,K,ms", *rows), device=""), "equal-times")
+    alone = [f"{M},4096,4096,1.253" for M in (1024, 2048, 4096, 8192)]
+    (finding,) = found(check(csv("M,N,K,ms", *rows, *alone), device=""), "equal-times")
+    assert finding.evidence["rows"] == 4
 
 
 def test_a_floor_at_fixed_weights():
