@@ -92,6 +92,7 @@ def _limits(
         "launch": ceilings.launch(),
         "fill": ceilings.fill(cache),
         "latency": ceilings.latency("dram" if level == "dram" else "llc"),
+        "near": ceilings.latency("llc"),
     }
 
 
@@ -266,6 +267,9 @@ def _schedule_times(
     alone = floats(cells, "schedule_clocks") / clock + floats(cells, "memory_waits") * used.values("latency")
     started = turns * alone + used.values("launch")
     started = np.where(np.isnan(started), _library_times(cells, used, clock), started)
+    # what another kernel of the launch left is in the last-level cache
+    others = floats(cells, "other_clocks") / clock + floats(cells, "other_waits") * used.values("near")
+    started = np.where(np.isnan(others), started, np.fmax(started, used.values("launch")) + others)
     none = np.full_like(time, np.nan)
     latency, possible = _accept(none, started, SCHEDULE_ERROR * time)
     pipe, occupied = _accept(none, per_unit * floats(cells, "pipe_clocks") / clock, SCHEDULE_ERROR * time)

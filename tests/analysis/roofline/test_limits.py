@@ -225,6 +225,16 @@ def test_workgroups_that_a_unit_runs_one_after_another():
     assert math.isnan(one(cell(1e-3, **what), unmeasured)["latency_time_s"])
 
 
+def test_the_other_kernels_of_a_launch_run_before_or_after_the_main_one():
+    table = pd.concat([TABLE, ceilings(("latency", "llc", "", "", 200e-9, "measured"))])
+    others = {"other_clocks": 3000.0, "other_waits": 4.0, "clock_hz": 1.5e9}
+    beside = 3000 / 1.5e9 + 4 * 200e-9
+    assert one(cell(1e-3, **others), table)["latency_time_s"] == pytest.approx(1.5e-6 + beside)
+    main = {"workgroups": 100.0, "schedule_clocks": 6000.0, "memory_waits": 1.0}
+    alone = 1.5e-6 + 6000 / 1.5e9 + 500e-9
+    assert one(cell(1e-3, **main, **others), table)["latency_time_s"] == pytest.approx(alone + beside)
+
+
 def test_a_schedule_that_is_little_longer_than_the_cell_is_right():
     what = {"workgroups": 100.0, "schedule_clocks": 20e3, "memory_waits": 0.0, "N": 64, "K": 64}
     model = 1.5e-6 + 20e3 / 2e9
