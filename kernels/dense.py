@@ -10,6 +10,7 @@ import torch
 
 from ..shapes.device import Device
 from ..shapes.problem import Problem
+from .geometry import Geometry, combined
 from .inputs import Tensors
 from .provider import Config, InputsT, Launch, Provider, Role, SchemeT
 from .saved import Saved
@@ -22,6 +23,7 @@ class Decoded:
     fill     decodes them, again at every call; None: they stay as they are
     sources  what `fill` reads that changes between measurements
     config   what was chosen for decoding; kernels, artifact  as in `Launch`
+    described  the kernels of `fill`, where they are known
     """
 
     operands: Any
@@ -30,6 +32,7 @@ class Decoded:
     config: Mapping[str, Any] = field(default_factory=dict)
     kernels: tuple[str, ...] = ()
     artifact: str = ""
+    described: tuple[Geometry, ...] = ()
 
 
 class DenseBlas(Provider[SchemeT, InputsT]):
@@ -68,7 +71,10 @@ class DenseBlas(Provider[SchemeT, InputsT]):
         if inputs.device.is_rocm:
             ran["library"] = library_that_ran(launched)
         output = outputs if len(outputs) > 1 else outputs[0]
-        return Launch(launched, output, ran, decoded.kernels, artifact=decoded.artifact, refresh=refresh)
+        geometry = combined((), () if refresh else decoded.described)
+        return Launch(
+            launched, output, ran, decoded.kernels, artifact=decoded.artifact, geometry=geometry, refresh=refresh
+        )
 
     def math_dtype(self, problem: Problem, scheme: SchemeT, device: Device) -> str:
         """Nothing is multiplied in the format of the weights."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Grid = tuple[int, int, int]
@@ -32,6 +32,7 @@ class Geometry:
     decode_integer_per_weight  those of decode_per_weight that issue at the rate of shifts and logic
     iterations         of its main loop in one workgroup, the mean over them
     binary             what `resident` and the instructions per weight are read from where they are not given
+    others             other kernels of the launch, one after another; of several that multiply, these too
     """
 
     tile_M: int | None = None
@@ -44,6 +45,7 @@ class Geometry:
     decode_integer_per_weight: float | None = None
     iterations: float | None = None
     binary: Binary | None = None
+    others: tuple["Geometry", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +98,22 @@ def geometry_of(grid: Grid, compiled: Any, tiling: Tiling | None = None) -> Geom
     )
 
 
-def combined(parts: Sequence[Geometry]) -> Geometry | None:
-    """Describe a launch of several main kernels, one after the other: sums, and tiles where they are alike."""
-    if len(parts) < 2:
-        return parts[0] if parts else None
+def combined(parts: Sequence[Geometry], beside: Sequence[Geometry] = ()) -> Geometry | None:
+    """Describe a launch of several main kernels, one after the other: sums, and tiles where they are alike.
+
+    `beside` are the kernels of the launch that do something else.
+    """
+    if not parts:
+        return Geometry(others=tuple(beside)) if beside else None
     first = parts[0]
+    if len(parts) == 1:
+        return replace(first, others=tuple(beside)) if beside else first
     return Geometry(
         tile_M=first.tile_M if all(one.tile_M == first.tile_M for one in parts) else None,
         tile_N=first.tile_N if all(one.tile_N == first.tile_N for one in parts) else None,
         issued_flops=_sum([one.issued_flops for one in parts]),
         decoded_weights=_sum([one.decoded_weights for one in parts]),
+        others=(*parts, *beside),
     )
 
 

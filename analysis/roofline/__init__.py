@@ -13,7 +13,7 @@ A limit that is not known limits nothing, and is named once (`roofline_warnings`
 `raising` (measured ceilings that a cell beats), `placing` (classes and fractions), `notes` (what a report says of cells
 and of the run), `gaps` (from the ideal to the measured time in steps), `pairs` (cold against warm), `regimes`
 (classes over M), `roofs` (the ceilings in use). Below them `ceilings` (reads the stored ones), `bounds` (what the
-classes are) and `traffic` (bytes by level).
+classes are), `traffic` (bytes by level) and `library_gemms` (what the names of vendors' kernels tell).
 """
 
 from .notes import roofline_warnings

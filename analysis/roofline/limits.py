@@ -13,10 +13,12 @@ import numpy as np
 import pandas as pd
 
 from ...shapes.device import match_spec
+from ...shapes.problem import Pass
 from ...shapes.run_folder.manifest import StoredDevice
 from ..statistics.arrays import Flags, Floats, Ints, floats
 from .bounds import IMPOSSIBLE_FACTOR, LIMITS, Bound, implemented
 from .ceilings import Ceiling, Ceilings
+from .library_gemms import library_gemms
 from .traffic import first_bytes, output_bytes, pattern, served_bytes
 
 COLUMNS = {limit: f"{limit}_time_s" for limit in LIMITS} | {
@@ -90,6 +92,7 @@ def _limits(
         "launch": ceilings.launch(),
         "fill": ceilings.fill(cache),
         "latency": ceilings.latency("dram" if level == "dram" else "llc"),
+        "near": ceilings.latency("llc"),
     }
 
 
@@ -235,15 +238,16 @@ TICK_S = 1e-9
 def _kernels(cells: pd.DataFrame, launch: Floats, time: Floats) -> tuple[Floats, Floats, Flags]:
     """Kernels of a launch, seconds in which none of them ran, and where neither was refuted.
 
-    1 and 0 where the timer does not see them, and where so many would take longer than the cell did: a provider may
-    state more kernels than it launches.
+    1 and 0 where the timer does not see them. 1 where so many would take longer than the cell did: a provider may state
+    more kernels than it launches, or fewer.
     """
     counts = {text: len(json.loads(text or "[]")) for text in pd.unique(cells["kernels"])}
     stated = cells["kernels"].map(counts).to_numpy(dtype=np.float64)
     between = time - floats(cells, "kernels_s")
     seen = np.isfinite(between)
-    between = np.where(between < TICK_S / 2, 0.0, between)
-    count, between = np.where(seen, np.fmax(stated, 1.0), 1.0), np.where(seen, between, 0.0)
+    between = np.where(seen & (between >= TICK_S / 2), between, 0.0)
+    least = np.where(between > 0, 2.0, 1.0)  # what is between two kernels proves both of them
+    count = np.where(seen, np.fmax(stated, least), 1.0)
     possible = ~(count * launch + between > _longest(time)) | (count == 1)
     return np.where(possible, count, 1.0), between, possible
 
@@ -261,10 +265,29 @@ def _schedule_times(
     per_unit = np.ceil(floats(cells, "workgroups") / _units(device))
     turns = np.ceil(per_unit / np.nan_to_num(floats(cells, "resident"), nan=1.0))
     alone = floats(cells, "schedule_clocks") / clock + floats(cells, "memory_waits") * used.values("latency")
+    started = turns * alone + used.values("launch")
+    started = np.where(np.isnan(started), _library_times(cells, used, clock), started)
+    # what another kernel of the launch left is in the last-level cache
+    others = floats(cells, "other_clocks") / clock + floats(cells, "other_waits") * used.values("near")
+    started = np.where(np.isnan(others), started, np.fmax(started, used.values("launch")) + others)
     none = np.full_like(time, np.nan)
-    latency, possible = _accept(none, turns * alone + used.values("launch"), SCHEDULE_ERROR * time)
+    latency, possible = _accept(none, started, SCHEDULE_ERROR * time)
     pipe, occupied = _accept(none, per_unit * floats(cells, "pipe_clocks") / clock, SCHEDULE_ERROR * time)
     return np.minimum(latency, time), np.minimum(pipe, time), possible & occupied
+
+
+def _library_times(cells: pd.DataFrame, used: Used, clock: Floats) -> Floats:
+    """Least time of the GEMMs of cuBLAS in each launch, one after another: NaN where there are none that are known.
+
+    Each takes an empty launch, the answer of memory that its first product waits for, and the passage of one tile's
+    operands through shared memory.
+    """
+    least = cells[["M", "N", "K"]].min(axis=1)
+    keys = pd.DataFrame({"kernels": cells["kernels"], "K": cells["K"].where(cells["pass"] == Pass.FWD, least)})
+    known = {key: library_gemms(*key) for key in set(keys.itertuples(index=False, name=None))}
+    gemms = np.array([known[key] for key in keys.itertuples(index=False, name=None)], dtype=np.float64).reshape(-1, 2)
+    each = used.values("launch") + used.values("latency")
+    return np.asarray(np.where(gemms[:, 0] > 0, gemms[:, 0] * each + gemms[:, 1] / clock, np.nan))
 
 
 def _memory_times(

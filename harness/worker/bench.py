@@ -176,12 +176,12 @@ class Bench:
             "tuning": ready.chosen.tuning,
             "candidates": ready.chosen.candidates,
             "tuning_s": ready.chosen.seconds,
-            "kernels": [str(name)[:LONGEST_NAME] for name in islice(launch.kernels or taken.kernels, MOST_KERNELS)],
+            "kernels": [str(name)[:LONGEST_NAME] for name in islice(taken.kernels or launch.kernels, MOST_KERNELS)],
             "dispatched": str(launch.dispatched),
             "artifact": str(launch.artifact),
             "math_dtype": provider.math_dtype(cell.problem, cell.scheme, self.device),
             "moved_bytes": _whole_bytes("moved_bytes", provider.moved_bytes(*work)),
-            **geometry_columns(launch),
+            **geometry_columns(launch, self.device.compute_units),
         } | ({"role": Role.REFERENCE.value} if ready.is_reference else {})
 
     def check(self, ready: Prepared, operands: Operands, cell: Cell) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Columns of cells.csv that say how a launch divides its work: as its provider states it, and as its binary shows."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -10,18 +12,24 @@ from ..isolation.faults import ProviderError
 
 _SCHEDULED = ("schedule_clocks", "memory_waits", "pipe_clocks", "pipe")
 
-_MAY_BE_NONE = ("decode_integer_per_weight", "memory_waits")
+_OTHER = ("other_clocks", "other_waits")
+
+_MAY_BE_NONE = ("decode_integer_per_weight", "memory_waits", *_OTHER)
 """Of a share of the instructions, 0 is a figure."""
 
 
-def geometry_columns(launch: Launch) -> dict[str, Any]:
-    """Return the columns, unknown ones as None. Raises ProviderError for what is not a Geometry of positive numbers."""
+def geometry_columns(launch: Launch, units: int) -> dict[str, Any]:
+    """Return the columns, unknown ones as None, for a device of `units` SMs, CUs or WGPs.
+
+    Raises ProviderError for what is not a Geometry of positive numbers.
+    """
     geometry = launch.geometry
     if geometry is None:
         return {column.name: None for column in GEOMETRY}
     if not isinstance(geometry, Geometry):
         raise ProviderError(f"Launch.geometry is a {type(geometry).__name__}: a rooflens.kernels.geometry.Geometry")
-    stated = {field.name: getattr(geometry, field.name) for field in fields(geometry)} | dict.fromkeys(_SCHEDULED)
+    stated = {field.name: getattr(geometry, field.name) for field in fields(geometry)}
+    stated |= dict.fromkeys(_SCHEDULED) | dict(zip(_OTHER, _others(geometry.others, units), strict=True))
     if isinstance(geometry.binary, Binary):
         from ...kernels.isa.launched import facts  # imports Triton
 
@@ -34,6 +42,20 @@ def geometry_columns(launch: Launch) -> dict[str, Any]:
             pipe = max(work.pipes, key=work.pipes.__getitem__)
             stated |= dict(zip(_SCHEDULED, (work.clocks, work.waits, work.pipes[pipe], pipe), strict=True))
     return {column.name: _value(column.name, column.kind, stated[column.name]) for column in GEOMETRY}
+
+
+def _others(kernels: Sequence[Geometry], units: int) -> tuple[float | None, float | None]:
+    """Clocks, and answers of memory, for which a unit runs workgroups of `kernels`, as many at once as it holds."""
+    found = []
+    for one in kernels:
+        if one.binary and one.workgroups:
+            from ...kernels.isa.launched import facts
+
+            of_one = facts(one.binary)
+            turns = math.ceil(math.ceil(one.workgroups / units) / (of_one.resident or 1))
+            if work := of_one.schedule and of_one.schedule.of_launch(one.iterations):
+                found.append((turns * work.clocks, turns * work.waits))
+    return (sum(one[0] for one in found), sum(one[1] for one in found)) if found else (None, None)
 
 
 def _value(name: str, kind: ColumnType, value: Any) -> int | float | str | None:

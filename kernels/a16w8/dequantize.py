@@ -43,7 +43,7 @@ def prepare(form: str, inputs: A16W8Inputs, dtype: torch.dtype) -> Decoded:
 
         weight = torch.empty(inputs.q.shape, dtype=dtype, device=inputs.q.device)
         launch = compile_calls([dequantize_call(inputs, weight)])
-        return Decoded(weight, launch.run, kernels=launch.kernels, artifact=launch.artifact)
+        return Decoded(weight, launch.run, kernels=launch.kernels, artifact=launch.artifact, described=launch.described)
     return _prepare_bits(inputs, dtype) if form == "bits" else _prepare_torch(inputs, dtype)
 
 

@@ -1,7 +1,7 @@
 """Library baselines: torch's bf16 GEMM on decoded operands, with and without quantizing and decoding in the call."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -19,6 +19,9 @@ from .inputs import ORIGINS, TrainInputs
 from .products import output_shapes
 from .quantize import Quantized, decode_into, quantize_into, scale_shape
 from .triton_configs import quant_configs
+
+if TYPE_CHECKING:
+    from ..jit.call import CompiledCalls  # imports Triton
 
 NO_GEMM = "computes GEMMs; this is a quantizer"
 
@@ -90,13 +93,15 @@ class DequantBlasFp8(BlasBf16):
         timed = tuple(name for name in quantized if name not in saved)
         quantizers = _triton_quantizers if config["kernels"] == "triton" else _torch_quantizers
         keep = Saved([part for name in saved for part in inputs.sources(name)], quantizers(inputs, forms, saved, {})[0])
-        work, kernels, artifact = quantizers(inputs, forms, timed, dense)
+        work, calls = quantizers(inputs, forms, timed, dense)
 
         def fill() -> None:
             keep.refresh()
             work()
 
-        return Decoded(dense, fill, kernels=kernels, artifact=artifact)
+        if calls is None:
+            return Decoded(dense, fill)
+        return Decoded(dense, fill, kernels=calls.kernels, artifact=calls.artifact, described=calls.described)
 
     def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
         """Quantizers (bf16 read, FP8 written), decoders (FP8 read, bf16 written), GEMMs."""
@@ -174,8 +179,8 @@ def _form(inputs: TrainInputs, name: str) -> Quantized:
     return Quantized(data, torch.empty(scale_shape(kind, *x.shape), device=x.device), kind)
 
 
-_Work = tuple[Callable[[], object], tuple[str, ...], str]
-"""A closure that quantizes and decodes, the names of its kernels, and their hash."""
+_Work = tuple[Callable[[], object], "CompiledCalls | None"]
+"""A closure that quantizes and decodes, and what it consists of where those are Triton's kernels."""
 
 
 def _torch_quantizers(
@@ -187,7 +192,7 @@ def _torch_quantizers(
         for name, out in dense.items():
             decode_into(forms[name], out)
 
-    return work, (), ""
+    return work, None
 
 
 def _triton_quantizers(
@@ -207,7 +212,7 @@ def _triton_quantizers(
             calls.append(quantize_call(x, q if kind == "row" else None, q if kind == "col" else None, config))
     calls += [dequantize_call(forms[name], out) for name, out in dense.items()]
     compiled = compile_calls(calls)
-    return compiled.run, compiled.kernels, compiled.artifact
+    return compiled.run, compiled
 
 
 BLAS_BF16 = BlasBf16()

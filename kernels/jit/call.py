@@ -56,13 +56,14 @@ class KernelCall:
 class CompiledCalls:
     """What enqueues some calls in order, the names of their kernels, and a hash of their code ("" when interpreted).
 
-    `geometry` is that of the kernels that multiply, or of the only kernel.
+    `geometry` is that of the kernels that multiply, or of the only kernel; `described` that of each of them.
     """
 
     run: Callable[[], None]
     kernels: tuple[str, ...]
     artifact: str
     geometry: Geometry | None
+    described: tuple[Geometry, ...]
 
 
 def compile_calls(calls: Sequence[KernelCall]) -> CompiledCalls:
@@ -74,13 +75,15 @@ def compile_calls(calls: Sequence[KernelCall]) -> CompiledCalls:
         for one in runs:
             one()
 
-    described = [launch.geometry(call.tiling) for launch, call in zip(launches, calls, strict=True)]
+    described = tuple(launch.geometry(call.tiling) for launch, call in zip(launches, calls, strict=True))
     multiplying = [geometry for geometry, call in zip(described, calls, strict=True) if call.tiling]
+    beside = [geometry for geometry, call in zip(described, calls, strict=True) if not call.tiling]
     return CompiledCalls(
         runs[0] if len(runs) == 1 else run,
         tuple(launch.kernel for launch in launches),
         _combined_hash([launch.artifact for launch in launches]),
-        combined(described if len(described) == 1 else multiplying),
+        combined(described) if len(described) == 1 else combined(multiplying, beside),
+        described,
     )
 
 

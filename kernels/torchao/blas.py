@@ -116,10 +116,12 @@ class DequantBlasAo(BlasAo):
         if chosen == "triton":
             from .triton_dequantize import prepare_dequantize as prepare_triton
 
-            fill, activations, weight = prepare_triton(inputs)
+            calls, activations, weight = prepare_triton(inputs)
+            fill, described = calls.run, calls.described
         else:
             fill, activations, weight = _prepare_torch(inputs)
-        return Decoded((activations, weight), fill, config={"dequantize": chosen})
+            described = ()
+        return Decoded((activations, weight), fill, config={"dequantize": chosen}, described=described)
 
     def moved_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
         """Casts if they are inside (W is cast once), FP8 read, dense operands written, then the products'."""

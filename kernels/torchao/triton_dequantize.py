@@ -1,11 +1,9 @@
 """Dequantization on GPUs: casts where the scheme has them inside, then one pass per operand."""
 
-from collections.abc import Callable
-
 import torch
 
 from ...shapes.schemes.torchao import BLOCK
-from ..jit.call import KernelCall, compile_calls
+from ..jit.call import CompiledCalls, KernelCall, compile_calls
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
 from .triton_casts import cast, dequantize_call
@@ -13,10 +11,10 @@ from .triton_casts import cast, dequantize_call
 Tensors = tuple[torch.Tensor, ...]
 
 
-def prepare_dequantize(inputs: ProductInputs | LinearInputs) -> tuple[Callable[[], None], Tensors, torch.Tensor]:
-    """Compile. Return the call that fills dense activations and weights, and those, as `blas.dense_products` wants."""
+def prepare_dequantize(inputs: ProductInputs | LinearInputs) -> tuple[CompiledCalls, Tensors, torch.Tensor]:
+    """Compile. Return the calls that fill dense activations and weights, and those, as `blas.dense_products` wants."""
     calls, activations, weight = dequantize_calls(inputs)
-    return compile_calls(calls).run, activations, weight
+    return compile_calls(calls), activations, weight
 
 
 def dequantize_calls(inputs: ProductInputs | LinearInputs) -> tuple[list[KernelCall], Tensors, torch.Tensor]:

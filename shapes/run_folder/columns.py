@@ -146,6 +146,14 @@ GEOMETRY = (
     ),
     _float("pipe_clocks", "clocks that one workgroup occupies the busiest pipe of its unit", "clock", Better.LOWER),
     _text("pipe", "that pipe: issue (the schedulers), integer, fp16, fp32, conversion, load/store, matrix or uniform"),
+    _float(
+        "other_clocks",
+        "schedule_clocks of the workgroups that one unit runs one after another, of all other kernels of the launch "
+        "whose code is known; of several that multiply, theirs too",
+        "clock",
+        Better.LOWER,
+    ),
+    _float("other_waits", "answers of memory that these wait for one after another", "", Better.LOWER),
 )
 """How a launch divides its work: of the main kernel, the one that multiplies (or the only one)."""
 

@@ -3,6 +3,7 @@
 Providers prepare on operands of the CPU for a device that is described, with a recorder in place of the compiler.
 """
 
+import math
 import sys
 from dataclasses import replace
 
@@ -135,6 +136,11 @@ def test_moe_on_matrix_units_with_scales_decodes_nothing(prepared):
     assert launch.geometry.issued_flops
 
 
+def main(launch):
+    """Of the kernel that multiplies."""
+    return replace(launch.geometry, others=())
+
+
 TRAIN = tile(128, 64, 128, GROUP_M=4)
 
 
@@ -157,15 +163,16 @@ def test_products_of_training(prepared, pass_, rows, columns, depth, turned):
         issued_flops=2 * 128 * 64 * tiles * -(-depth // 128) * 128,
         iterations=-(-depth // 128),
     )
-    assert launch.geometry == expected
+    assert main(launch) == expected
     config = {"K_MAJOR": 0, pass_.value: TRAIN}
-    assert prepared("specialised_fp8", "fp8-blockwise-prequantized", problem, config)[0].geometry == expected
+    assert main(prepared("specialised_fp8", "fp8-blockwise-prequantized", problem, config)[0]) == expected
 
 
 def test_a_step_adds_up_its_products(prepared):
     config = dict.fromkeys(("fwd", "dgrad", "wgrad"), TRAIN)
-    launch, _ = prepared("shared_fp8", "fp8-blockwise", Problem(256, 128, 512, pass_=Pass.STEP), config)
-    assert launch.geometry == Geometry(issued_flops=3 * 2 * 256 * 128 * 512)  # tiles of wgrad lie the other way round
+    launch, grids = prepared("shared_fp8", "fp8-blockwise", Problem(256, 128, 512, pass_=Pass.STEP), config)
+    assert sorted(one.workgroups for one in launch.geometry.others) == sorted(map(math.prod, grids))
+    assert main(launch) == Geometry(issued_flops=3 * 2 * 256 * 128 * 512)  # tiles of wgrad lie the other way round
 
 
 def test_persistent_workgroups_are_as_many_as_there_are_programs(prepared):
@@ -196,7 +203,8 @@ def test_groups_are_padded_to_tiles_each(prepared):
     assert launch.geometry == Geometry(64, 128, tiles, issued_flops=2 * 64 * 128 * tiles * 256, iterations=2)
     alone, grids = prepared("loop_ao", "ao-grouped", problem, config)
     assert sum(grid[0] for grid in grids) == tiles
-    assert alone.geometry == Geometry(64, 128, issued_flops=2 * 64 * 128 * tiles * 256)
+    assert main(alone) == Geometry(64, 128, issued_flops=2 * 64 * 128 * tiles * 256)
+    assert [one.workgroups for one in alone.geometry.others] == [grid[0] for grid in grids]
 
 
 def test_a_quantizer_has_workgroups_only(prepared):
@@ -216,6 +224,11 @@ def test_several_main_kernels():
     first, second = (geometry_of((2, 1, 1), None, Tiling(64, columns, 128)) for columns in (64, 128))
     assert combined([]) is None
     assert combined([first]) is first
-    assert combined([first, first]) == Geometry(64, 64, issued_flops=2 * 2 * 64 * 64 * 128)
-    assert combined([first, second]) == Geometry(64, None, issued_flops=2 * 64 * (64 + 128) * 128)
-    assert combined([first, replace(second, issued_flops=None)]) == Geometry(64)
+    both = combined([first, first], [second])
+    assert both == Geometry(64, 64, issued_flops=2 * 2 * 64 * 64 * 128, others=(first, first, second))
+    assert combined([first], [second]) == replace(first, others=(second,))
+    assert combined([], [second]) == Geometry(others=(second,))
+    unlike = Geometry(64, None, issued_flops=2 * 64 * (64 + 128) * 128, others=(first, second))
+    assert combined([first, second]) == unlike
+    partly = replace(second, issued_flops=None)
+    assert combined([first, partly]) == Geometry(64, others=(first, partly))

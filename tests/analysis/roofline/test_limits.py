@@ -1,5 +1,6 @@
 """Each limit in closed form: a cell that takes exactly as long gets its class, and stands at its bound."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -224,6 +225,16 @@ def test_workgroups_that_a_unit_runs_one_after_another():
     assert math.isnan(one(cell(1e-3, **what), unmeasured)["latency_time_s"])
 
 
+def test_the_other_kernels_of_a_launch_run_before_or_after_the_main_one():
+    table = pd.concat([TABLE, ceilings(("latency", "llc", "", "", 200e-9, "measured"))])
+    others = {"other_clocks": 3000.0, "other_waits": 4.0, "clock_hz": 1.5e9}
+    beside = 3000 / 1.5e9 + 4 * 200e-9
+    assert one(cell(1e-3, **others), table)["latency_time_s"] == pytest.approx(1.5e-6 + beside)
+    main = {"workgroups": 100.0, "schedule_clocks": 6000.0, "memory_waits": 1.0}
+    alone = 1.5e-6 + 6000 / 1.5e9 + 500e-9
+    assert one(cell(1e-3, **main, **others), table)["latency_time_s"] == pytest.approx(alone + beside)
+
+
 def test_a_schedule_that_is_little_longer_than_the_cell_is_right():
     what = {"workgroups": 100.0, "schedule_clocks": 20e3, "memory_waits": 0.0, "N": 64, "K": 64}
     model = 1.5e-6 + 20e3 / 2e9
@@ -252,6 +263,46 @@ def test_each_kernel_of_a_launch_starts_and_what_lies_between_them_is_seen():
     unseen = one(cell(12e-6, **what | {"kernels_s": math.nan}))
     assert (unseen["launches_time_s"], unseen["between_kernels_s"]) == (1.5e-6, 0)
     assert one(cell(12e-6, **what | {"kernels_s": 12e-6 - 1e-15}))["between_kernels_s"] == 0  # rounding is no pause
+
+
+def test_what_lies_between_kernels_proves_two_of_them():
+    """A provider that names the first of its kernels only."""
+    found = one(cell(12e-6, N=64, K=64, kernels='["dequantize"]', kernels_s=8e-6))
+    assert found["launches_time_s"] == pytest.approx(2 * 1.5e-6 + 4e-6)
+    assert found["fill_time_s"] == pytest.approx(2 * 0.4e-6)
+
+
+NVJET = "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT"
+PASSED_S = 2 * (64 + 8) * 2048 * 2 / 128 / 1.5e9
+"""Operands of a tile of 64 x 8 with K = 2048 in 16 bits, into shared memory and out of it, at 1.5 GHz."""
+
+
+@pytest.mark.parametrize(
+    "kernels, K, gemms, passed_s",
+    [
+        ([NVJET], 2048, 1, PASSED_S),
+        ([NVJET], 2048 - 63, 1, PASSED_S),  # whole steps of 64
+        (["dequantize", NVJET, NVJET], 2048, 2, 2 * PASSED_S),
+        ([NVJET.replace("bz", "bz_splitK"), "splitKreduce"], 2048, 1, 0),
+    ],
+)
+def test_a_gemm_of_cublas_takes_what_one_of_its_tiles_takes(kernels, K, gemms, passed_s):
+    model = gemms * (1.5e-6 + 500e-9) + passed_s
+    what = {"N": 64, "K": K, "clock_hz": 1.5e9, "kernels": json.dumps(kernels)}
+    found = one(cell(model, **what))
+    assert found["latency_time_s"] == pytest.approx(model)
+    assert found["bound_class"] == "latency"
+    assert one(cell(3 * model, **what))["bound_class"] == "unexplained"  # another 3 x slower is not explained
+
+
+def test_a_step_contracts_at_least_its_shortest_dimension():
+    what = {"op": "gemm", "pass": "step", "M": 128, "N": 640, "K": 2048, "clock_hz": 1.5e9, "kernels": f'["{NVJET}"]'}
+    assert one(cell(1e-3, **what))["latency_time_s"] == pytest.approx(2e-6 + PASSED_S * 128 / 2048)
+
+
+@pytest.mark.parametrize("name", ["gemm", "nvjet_sm100_tst_64x8_64x16", "nvjet_sm90_qqtst_64x8_128x16_4x1_v_bz_TNT"])
+def test_nothing_is_read_from_other_names(name):
+    assert math.isnan(one(cell(1e-3, kernels=f'["{name}"]'))["latency_time_s"])
 
 
 KERNELS = {"kernels": '["dequantize", "gemm"]', "moved_bytes": NF4 + 2 * (N + K) + 160e6}

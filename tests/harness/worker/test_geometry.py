@@ -28,6 +28,8 @@ SCHEDULE = Schedule(WarpWork(100.0, 3.0, {"issue": 90.0}), WarpWork(50.0, 0.5, {
 
 NAMES = [column.name for column in GEOMETRY]
 
+UNITS = 10
+
 
 def launch(geometry):
     return Launch(lambda: None, torch.zeros(1), geometry=geometry)
@@ -37,36 +39,51 @@ def test_the_columns_are_stored_ones():
     assert [
         *("tile_M", "tile_N", "workgroups", "resident", "issued_flops", "decode_per_weight", "decoded_weights"),
         *("decode_integer_per_weight", "iterations", "schedule_clocks", "memory_waits", "pipe_clocks", "pipe"),
+        *("other_clocks", "other_waits"),
     ] == NAMES
     assert set(NAMES) <= set(CELLS.names)
 
 
 def test_a_provider_that_says_nothing_leaves_them_empty():
-    assert geometry_columns(Launch(lambda: None, torch.zeros(1))) == dict.fromkeys(NAMES)
+    assert geometry_columns(Launch(lambda: None, torch.zeros(1)), UNITS) == dict.fromkeys(NAMES)
 
 
 def test_what_is_stated_is_stored():
     figures = [16, 64, 24, 3, 1 << 40, 2.5, 1 << 20, 1.25, 7.75]
-    assert list(geometry_columns(launch(Geometry(*figures))).values()) == [*figures, None, None, None, None]
-    some = geometry_columns(launch(Geometry(workgroups=7)))
+    assert list(geometry_columns(launch(Geometry(*figures)), UNITS).values()) == [*figures, *[None] * 6]
+    some = geometry_columns(launch(Geometry(workgroups=7)), UNITS)
     assert some == {**dict.fromkeys(NAMES), "workgroups": 7}
 
 
 def test_the_binary_fills_what_is_not_stated(monkeypatch):
     monkeypatch.setattr(launched, "facts", lambda binary: launched.Facts(4, Decoding(3.25, 1.5), SCHEDULE))
-    columns = geometry_columns(launch(Geometry(workgroups=7, binary=Binary(object(), 64))))
+    columns = geometry_columns(launch(Geometry(workgroups=7, binary=Binary(object(), 64))), UNITS)
     assert (columns["resident"], columns["decode_per_weight"]) == (4, 3.25)
     assert columns["decode_integer_per_weight"] == 1.5
     assert (columns["iterations"], columns["schedule_clocks"], columns["pipe"]) == (None, None, None)
-    scheduled = geometry_columns(launch(Geometry(iterations=4, binary=Binary(object(), 64))))
-    assert [scheduled[name] for name in NAMES[-5:]] == [4, 100 + 4 * 50, 3 + 4 * 0.5, 4 * 40, "integer"]
-    stated = geometry_columns(launch(Geometry(resident=2, decode_per_weight=1.0, binary=Binary(object(), 64))))
+    scheduled = geometry_columns(launch(Geometry(iterations=4, binary=Binary(object(), 64))), UNITS)
+    assert [scheduled[name] for name in NAMES[-7:-2]] == [4, 100 + 4 * 50, 3 + 4 * 0.5, 4 * 40, "integer"]
+    stated = geometry_columns(launch(Geometry(resident=2, decode_per_weight=1.0, binary=Binary(object(), 64))), UNITS)
     assert (stated["resident"], stated["decode_per_weight"]) == (2, 1.0)
     assert stated["decode_integer_per_weight"] is None  # of another count
 
 
+def test_kernels_beside_the_main_one_are_scheduled_as_well(monkeypatch):
+    """25 workgroups on 10 units that hold 2: 3 on the busiest, 2 turns of 4 iterations; and one turn of another."""
+    monkeypatch.setattr(launched, "facts", lambda binary: launched.Facts(2, Decoding(), SCHEDULE))
+    known = Geometry(workgroups=25, iterations=4, binary=Binary(object()))
+    others = (known, Geometry(workgroups=5, iterations=1, binary=Binary(object())))
+    unknown = (Geometry(workgroups=5, binary=Binary(object())), Geometry(workgroups=5), Geometry())
+    columns = geometry_columns(launch(Geometry(tile_M=16, others=others + unknown)), UNITS)
+    assert columns["other_clocks"] == 2 * (100 + 4 * 50) + 150
+    assert columns["other_waits"] == 2 * (3 + 4 * 0.5) + 3.5
+    assert columns["schedule_clocks"] is None
+    alone = geometry_columns(launch(Geometry(others=unknown)), UNITS)
+    assert (alone["other_clocks"], alone["other_waits"]) == (None, None)
+
+
 def test_no_integer_instruction_at_all_is_a_figure():
-    stated = geometry_columns(launch(Geometry(decode_per_weight=2.0, decode_integer_per_weight=0)))
+    stated = geometry_columns(launch(Geometry(decode_per_weight=2.0, decode_integer_per_weight=0)), UNITS)
     assert stated["decode_integer_per_weight"] == 0.0
 
 
@@ -87,7 +104,7 @@ def test_no_integer_instruction_at_all_is_a_figure():
 )
 def test_what_is_no_figure_is_refused_with_its_name(geometry):
     with pytest.raises(ProviderError, match=r"geometry"):
-        geometry_columns(launch(geometry))
+        geometry_columns(launch(geometry), UNITS)
 
 
 class Stated(Provider):
