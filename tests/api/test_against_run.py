@@ -22,8 +22,9 @@ M = [64]
 
 SIZE, M = 4096, 64
 
-TOLERANCE = 0.15
-"""Of the ratio of both times: between processes, addresses and clocks differ; another way to time would differ more."""
+TOLERANCE = {"cpu": 0.15, "cuda": 0.08}
+"""Of the ratio of both times: between processes, addresses and clocks differ (on an H200 times of the same operands at six
+places are up to 6.7 % apart); another way to time would differ more."""
 
 ATTEMPTS = 3
 """Another way to time would differ in every one."""
@@ -54,7 +55,7 @@ def test_bench_measures_what_run_measures(tmp_path, device, dtype):
                 for cache in ("cold", "warm")
             }
         )
-        if all(agree(benched, ran, cache) for cache in benched[0]):
+        if all(agree(benched, ran, cache, device) for cache in benched[0]):
             return
     times = [
         [(found[cache].median_s, cells.loc[cache, "time_s"]) for cache in found]
@@ -63,13 +64,13 @@ def test_bench_measures_what_run_measures(tmp_path, device, dtype):
     pytest.fail(f"bench and run, cold and warm: {times}")
 
 
-def agree(benched, ran, cache):
+def agree(benched, ran, cache, device):
     """Tell whether some time of `bench` is one of `run`: on a machine that others use, both drift."""
     for found, cells in product(benched, ran):
         timing, cell = found[cache], cells.loc[cache]
         assert timing.timer == cell["timer"]
         overlaps = timing.interval_s[0] <= cell["time_high_s"] and cell["time_low_s"] <= timing.interval_s[1]
-        if overlaps or timing.median_s == pytest.approx(cell["time_s"], rel=TOLERANCE):
+        if overlaps or timing.median_s == pytest.approx(cell["time_s"], rel=TOLERANCE[device]):
             return True
     return False
 
