@@ -23,8 +23,8 @@ M = [64]
 SIZE, M = 4096, 64
 
 TOLERANCE = {"cpu": 0.15, "cuda": 0.08}
-"""Of the ratio of both times: between processes, addresses and clocks differ (on an H200, the same operands at six places
-take times that are up to 6.7 % apart); another way to time would differ more."""
+"""Of the ratio of both times: between processes, addresses and clocks differ (on an H200, times of the same operands at
+six places are up to 6.7 % apart); another way to time would differ more."""
 
 ATTEMPTS = 3
 """Another way to time would differ in every one."""
