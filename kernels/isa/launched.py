@@ -32,15 +32,15 @@ class Facts(NamedTuple):
     schedule: Schedule | None = None
 
 
-FORMAT = 4
+FORMAT = 5
 """Of the kept figures: raised where instructions are counted or scheduled otherwise."""
 
-_known: dict[tuple[str, int | None], Facts] = {}
+_known: dict[tuple[str, int | None, int], Facts] = {}
 
 
 def facts(binary: Binary) -> Facts:
     """Read a binary, or remember what was read."""
-    key = artifact_hash(binary.compiled), binary.decoded
+    key = artifact_hash(binary.compiled), binary.decoded, binary.lighter
     if not key[0]:
         return _read(binary)
     if key not in _known:
@@ -62,7 +62,7 @@ def _read(binary: Binary) -> Facts:
     warps = warps_of(arch, compiled.asm["amdgcn" if architecture(arch).is_amd else "ptx"]) or int(
         compiled.metadata.num_warps
     )
-    return Facts(_resident(compiled, arch, warps), *_instructions(compiled, arch, warps, binary.decoded))
+    return Facts(_resident(compiled, arch, warps), *_instructions(binary, arch, warps))
 
 
 def _resident(compiled: Any, arch: str, warps: int) -> int | None:
@@ -76,10 +76,12 @@ def _resident(compiled: Any, arch: str, warps: int) -> int | None:
     return occupancy(arch, warps, vector, scalar, int(compiled.metadata.shared)).programs or None
 
 
-def _instructions(compiled: Any, arch: str, warps: int, decoded: int | None) -> tuple[Decoding, Schedule | None]:
+def _instructions(binary: Binary, arch: str, warps: int) -> tuple[Decoding, Schedule | None]:
+    compiled, decoded, lighter = binary.compiled, binary.decoded, binary.lighter
     if architecture(arch).is_amd:
-        return (decoding(gcn.parse(compiled.asm["amdgcn"]), arch, warps, decoded) if decoded else Decoding()), None
-    kept = cache_folder() / "instructions" / f"{artifact_hash(compiled)}-{decoded}-{FORMAT}.json"
+        code = gcn.parse(compiled.asm["amdgcn"])
+        return (decoding(code, arch, warps, decoded, lighter) if decoded else Decoding()), None
+    kept = cache_folder() / "instructions" / f"{artifact_hash(compiled)}-{decoded}-{lighter}-{FORMAT}.json"
     with suppress(OSError, ValueError, TypeError):
         of_weight, of_workgroup = json.loads(kept.read_text(encoding="utf-8"))
         return Decoding(*of_weight), from_lists(of_workgroup)
@@ -87,7 +89,8 @@ def _instructions(compiled: Any, arch: str, warps: int, decoded: int | None) -> 
         code = sass.parse(disassembly(compiled.asm["cubin"]))
     except (OSError, subprocess.SubprocessError):
         return Decoding(), None
-    found = decoding(code, arch, warps, decoded) if decoded else Decoding(), schedule(code, arch, warps)
+    of_weight = decoding(code, arch, warps, decoded, lighter) if decoded else Decoding()
+    found = of_weight, schedule(code, arch, warps, lighter)
     with suppress(OSError):
         _keep(kept, json.dumps(found))
     return found

@@ -30,21 +30,39 @@ def loops(code: Disassembly) -> list[Indices]:
     ]
 
 
-def main_loop(code: Disassembly) -> list[Instruction]:
+def main_loop(code: Disassembly, lighter: int = 0) -> list[Instruction]:
     """Return the instructions of the main loop, none where the code has no loop that loads or multiplies.
 
     Of the loops with matrix instructions (without any: of those that load from memory), the innermost ones count, that
     is those without another one inside; so neither the tiles of a persistent kernel are taken for the main loop, nor a
     wait for a barrier inside of it. Among them, the one with most matrix instructions, then with most bytes loaded
-    per lane, then the longest.
+    per lane, then the longest; or the one that `lighter` others come before.
     """
     found = loops(code)
     for wanted in (OpKind.MATRIX, OpKind.LOAD):
         working = [body for body in found if any(code.instructions[index].kind is wanted for index in body)]
         innermost = [body for body in working if not any(other < body for other in working)]
         if innermost:
-            return max(([code.instructions[index] for index in sorted(body)] for body in innermost), key=_weight)
+            bodies = [[code.instructions[index] for index in sorted(body)] for body in innermost]
+            return sorted(bodies, key=_weight, reverse=True)[lighter] if lighter < len(bodies) else []
     return []
+
+
+def with_loop(code: Disassembly, body: Sequence[Instruction]) -> list[Instruction]:
+    """Return the instructions from which the loop `body` can be reached, or that can be reached from it."""
+    starts, inside = _block_starts(code), {id(one) for one in body}
+    edges = [(before, after) for before in range(len(starts)) for after in _successors(code, starts, before)]
+    loop = {number for number, start in enumerate(starts) if id(code.instructions[start]) in inside}
+    kept = _reached(loop, edges) | _reached(loop, [(after, before) for before, after in edges])
+    ends = [*starts[1:], len(code.instructions)]
+    return [code.instructions[index] for number in sorted(kept) for index in range(starts[number], ends[number])]
+
+
+def _reached(blocks: set[int], edges: Sequence[tuple[int, int]]) -> set[int]:
+    found = set(blocks)
+    while fresh := {after for before, after in edges if before in found} - found:
+        found |= fresh
+    return found
 
 
 def _weight(body: list[Instruction]) -> tuple[int, int, int]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .code import Disassembly, Instruction, OpKind
-from .loops import main_loop
+from .loops import main_loop, with_loop
 
 SCHEDULERS = 4
 """Schedulers of a multiprocessor, each with a quarter of its warps and lanes."""
@@ -120,13 +120,17 @@ class _Step:
     waits_for: int | None
 
 
-def schedule(code: Disassembly, arch: str, warps: int) -> Schedule | None:
-    """Schedule a workgroup of `warps` warps; None for architectures whose instructions' costs are unknown."""
-    if arch != "sm90":
+def schedule(code: Disassembly, arch: str, warps: int, lighter: int = 0) -> Schedule | None:
+    """Schedule a workgroup of `warps` warps; None for architectures whose instructions' costs are unknown.
+
+    lighter  as in `main_loop`, None without this loop; what no workgroup runs that runs the loop is left out
+    """
+    body = main_loop(code, lighter)
+    if arch != "sm90" or (lighter and not body):
         return None
-    body = main_loop(code)
     inside = {id(one) for one in body}
-    setup = [_step(one) for one in code.instructions if id(one) not in inside]
+    run = with_loop(code, body) if body else code.instructions
+    setup = [_step(one) for one in run if id(one) not in inside]
     return Schedule(_work(setup, warps), _work([_step(one) for one in body], warps, repeats=REPEATS) if body else None)
 
 

@@ -209,20 +209,27 @@ def moe_call(
     tiling = None
     if not aligned.padded.is_meta:  # blocks in use: waits for the device
         used = -(-int(aligned.padded) // rows) * n_tiles
-        vector = kernel is gemv_moe_kernel  # has a loop for 1, 2 and 4 rows each
+        vector = kernel is gemv_moe_kernel
         tiling = Tiling(
             tile_M=rows,
             tile_N=columns,
             contracted=used * padded(problem.K, depth),
-            step=None if vector else depth,
+            step=depth,
             matrix=not vector,
             decodes=vector or chosen.math != "scaled",
             workgroups=used * split,
+            lighter=max(0, 3 - _median_rows(aligned)) if vector else 0,  # it has loops for 4, 2 and 1 rows
         )
     taken, fixed = (
         {name: every[name] for name in kernel.arg_names if name in every} for every in (arguments, constants)
     )
     return KernelCall(kernel, (tiles, split, 1), taken, fixed, compiler_options(config), tiling, columns * depth)
+
+
+def _median_rows(aligned: Aligned) -> int:
+    """Rows that the median of the blocks in use has."""
+    blocks = aligned.sorted_ids[: int(aligned.padded)].view(-1, aligned.block)
+    return int((blocks < aligned.numel).sum(1).median())
 
 
 GROUPED = Grouped()

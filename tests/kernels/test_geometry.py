@@ -126,7 +126,7 @@ def test_moe_counts_blocks_that_are_in_use(prepared):
     flops, weights = 2 * (8 * 64) * tiles * 256, 64 * tiles * 256
     assert launch.geometry == Geometry(8, 64, 2 * tiles, issued_flops=flops, decoded_weights=weights, iterations=1)
     launch, _ = prepared("gemv_moe", "mxfp8-moe-rceil", problem, tile(4, 64, 256))
-    assert launch.geometry == Geometry(4, 64, tiles, decoded_weights=weights)
+    assert launch.geometry == Geometry(4, 64, tiles, decoded_weights=weights, iterations=1)
 
 
 def test_moe_on_matrix_units_with_scales_decodes_nothing(prepared):

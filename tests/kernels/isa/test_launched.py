@@ -98,13 +98,15 @@ def test_a_disassembly_is_kept_for_other_processes(monkeypatch, tmp_path):
     monkeypatch.setattr(launched, "disassembly", lambda cubin: asked.append(cubin) or SASS)
     assert figures(Binary(fake(), decoded=64)) == (4, 2 * 128 / 64, 128 / 64)  # two instructions of 4 warps of 32 lanes
     assert figures(Binary(fake(), decoded=128)) == (4, 2.0, 1.0)  # another tile of the same code
+    other = facts(Binary(fake(), decoded=64, lighter=1))  # of a second loop, which there is not
+    assert (other.decoding.per_weight, other.schedule) == (None, None)
     scheduled = facts(Binary(fake(), decoded=64)).schedule
     launched._known.clear()
     assert figures(Binary(fake(), decoded=64)) == (4, 4.0, 2.0)
     assert facts(Binary(fake(), decoded=64)).schedule == scheduled
     assert scheduled.iteration.pipes["issue"] == 4
-    assert len(asked) == 2
-    assert len(list((tmp_path / "cache" / "instructions").iterdir())) == 2
+    assert len(asked) == 3
+    assert len(list((tmp_path / "cache" / "instructions").iterdir())) == 3
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError("nvdisasm"), subprocess.CalledProcessError(1, "nvdisasm")])

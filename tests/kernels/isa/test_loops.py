@@ -3,7 +3,7 @@
 import pytest
 from rooflens.kernels.isa import gcn
 from rooflens.kernels.isa.code import Disassembly
-from rooflens.kernels.isa.loops import loops, main_loop
+from rooflens.kernels.isa.loops import loops, main_loop, with_loop
 
 LOAD, WIDE = "\tbuffer_load_dword v1, v0, s[0:3], 0 offen", "\tbuffer_load_dwordx4 v[1:4], v0, s[0:3], 0 offen"
 MATRIX, WORK = "\tv_mfma_f32_32x32x8_f16 v[0:15], v[0:1], v[2:3], v[0:15]", "\tv_add_f32_e32 v1, v1, v1"
@@ -39,6 +39,19 @@ def test_matrix_instructions_win_over_loads_and_more_of_them_over_fewer():
     two = (".LBB0_3:", MATRIX, MATRIX, back(".LBB0_3"))
     assert len(main_loop(parse(*narrow, *one, END))) == 3
     assert main_loop(parse(*narrow, *one, *two, END))[0].opcode.startswith("v_mfma")
+
+
+def test_a_workgroup_runs_one_of_two_loops_and_what_is_before_and_behind_both():
+    """The waits of the second loop are behind the end of the kernel."""
+    code = parse(
+        "\ts_sleep 1", "\ts_cbranch_scc0 .LBB0_2", ".LBB0_1:", WIDE, back(".LBB0_1"), "\ts_branch .LBB0_3",
+        ".LBB0_2:", LOAD, back(".LBB0_4"), WORK, back(".LBB0_2"), ".LBB0_3:", "\ts_nop 0", END,
+        ".LBB0_4:", "\ts_sleep 2", "\ts_branch .LBB0_2",
+    )  # fmt: skip
+    heavier, lighter = (with_loop(code, main_loop(code, number)) for number in (0, 1))
+    assert [code.instructions.index(one) for one in heavier] == [0, 1, 2, 3, 4, 9, 10]
+    assert [code.instructions.index(one) for one in lighter] == [0, 1, 5, 6, 7, 8, 9, 10, 11, 12]
+    assert main_loop(code, 2) == []
 
 
 def test_without_matrix_instructions_bytes_count_not_the_number_of_loads():

@@ -4,6 +4,10 @@ import re
 
 import pytest
 from rooflens.kernels import aot
+from rooflens.kernels.isa import sass
+from rooflens.kernels.isa.loops import main_loop as counted_loop
+from rooflens.kernels.isa.loops import with_loop
+from rooflens.kernels.isa.schedule import schedule
 from rooflens.kernels.mxfp8_moe.blas import DEQUANT_LOOP
 from rooflens.kernels.mxfp8_moe.providers import GEMV, GROUPED, GROUPED_WITH_ALIGN, GUARDED
 from rooflens.kernels.mxfp8_moe.stock import STOCK_TRITON
@@ -110,6 +114,22 @@ def test_loads_of_the_main_loop_are_prefetched_on_sm90(builds):
     weights = 64 * 256 // (8 * 32)
     instructions = len(re.findall(r"^\s*/\*[0-9a-f]+\*/\s+\S", loop, re.MULTILINE))
     assert instructions < 3.5 * weights
+
+
+def test_a_gemv_is_scheduled_with_the_loop_for_its_rows(builds):
+    """One of three: a lane multiplies its 64 weights by each row; what runs the other loops is left out."""
+    build = builds["sm90"]["gemv 0"]
+    code = sass.parse(build.machine_code)
+    bodies = [counted_loop(code, lighter) for lighter in range(3)]
+    for rows, body in zip((4, 2, 1), bodies, strict=True):
+        products = sum(one.opcode in ("FFMA", "FMUL") for one in body)
+        assert 64 * rows <= products < 64 * (rows + 1), rows
+        path = {id(one) for one in with_loop(code, body)}
+        assert [sum(id(one) in path for one in other) for other in bodies] == [len(body) * (body is o) for o in bodies]
+    every = [schedule(code, "sm90", build.warps, lighter) for lighter in range(4)]
+    clocks = [one.of_launch(12).clocks for one in every[:3]]
+    assert clocks[0] > 1.4 * clocks[1] > 1.4 * clocks[2]
+    assert every[3] is None
 
 
 def test_offsets_into_more_than_2_gib_are_64_bit():

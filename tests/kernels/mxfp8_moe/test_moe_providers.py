@@ -1,6 +1,7 @@
 """The MoE providers: what they support, what dispatch chooses, their traffic; results on the CPU, and on a GPU."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from rooflens.analysis.imports.table import parse
 from rooflens.cli.main import main
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
+from rooflens.kernels.geometry import Binary, geometry_of
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.mxfp8_moe import blas
 from rooflens.kernels.mxfp8_moe.dispatch import DISPATCH, ENVELOPE, DispatchMoe, refusal
@@ -42,6 +44,22 @@ GEMM1 = moe(4, 1536, 6144, 128, 4)
 @pytest.fixture(scope="module")
 def providers():
     return registry.load((*FUSED, *LOOPS))
+
+
+@pytest.mark.parametrize(
+    ("rows", "lighter"),  # of each expert; loops for 4, 2 and 1 rows, heaviest first
+    [((1, 1, 1), 2), ((1, 2, 2), 1), ((1, 1, 3), 2), ((2, 3, 4), 0), ((9,), 0), ((5,), 2), ((6, 2), 1)],
+)
+def test_the_loop_that_is_read_is_that_of_the_median_block(providers, rows, lighter):
+    inputs = make_inputs(moe(sum(rows), 16, 256, len(rows), 1), PLAIN, CPU, seed=1)
+    ids = torch.arange(len(rows)).repeat_interleave(torch.tensor(rows))[:, None].int()
+    inputs = replace(inputs, topk_ids=ids, device=gpu("sm90"))
+    config = {"BLOCK_M": 4, "BLOCK_N": 16, "BLOCK_K": 256, "num_warps": 4, "num_stages": 3}
+    (call,) = providers["gemv_moe"].calls(inputs, (inputs.empty_output(),), config)
+    assert call.tiling.lighter == lighter
+    assert geometry_of(call.grid, "compiled", call.tiling).binary == Binary("compiled", 16 * 256, lighter)
+    (call,) = providers["grouped_moe"].calls(inputs, (inputs.empty_output(),), config)
+    assert call.tiling.lighter == 0
 
 
 @pytest.mark.parametrize("name", FUSED)
