@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -24,7 +25,12 @@ SOURCES = ("cuda/sm90.cuh", "cuda/matmul.cu")
 """Compiled as one file, in this order."""
 
 MOST_ROWS = 64
-"""Of X: more need accumulators that a warp has no registers for."""
+"""Of X: at 64 it is as fast as dequantizing on some weights, and slower beyond."""
+
+_ROWS_AT_ONCE = 32
+"""Of X, in one launch: with 64 the sums of a warp spill, and took 10 to 60 % longer than two launches of 32."""
+
+KERNEL = "matmul_4bit"
 
 _STEP = 256
 """Columns of W in a stage."""
@@ -34,8 +40,23 @@ _SHARED = 227 << 10
 
 _TABLE = 1 << 16
 
-_TILES = ((128, 32, 16), (128, 64, 16), (64, 32, 32), (64, 16, 16), (32, 16, 64))
-"""Rows of W in a tile, and of a warp, and rows of X up to which registers hold the sums: the compiler spills none."""
+_STAGE_US: dict[tuple[int, int], dict[int, float]] = {
+    (32, 16): {8: 0.275, 16: 0.35, 32: 0.44},
+    (64, 32): {8: 0.365, 16: 0.46, 32: 0.68},
+    (128, 32): {8: 0.605, 16: 0.77},
+    (128, 64): {8: 0.64, 16: 0.72},
+    (256, 64): {8: 1.15},
+}
+"""Microseconds of a stage on an H200, by rows of W in a tile and of a warp, and columns of the sums (M, rounded up).
+
+Fitted to measured launches on five shapes (docs/measured-facts.md). No other tile was within 5 % of the fastest.
+"""
+
+_LAUNCH_US = 4.2
+"""What a launch takes apart from stages and shared tiles."""
+
+_WORTH_TRYING = 1.3
+"""Times the least estimate: beyond, a configuration is no candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,78 +92,122 @@ class Cuda4Bit(Provider[FourBit, FourBitInputs]):
         return Support.yes()
 
     def candidates(self, problem: Problem, scheme: FourBit, device: Device) -> Sequence[Config]:
-        """Tiles, those first that all multiprocessors have some of."""
-        fitting = [(rows, warp_rows) for rows, warp_rows, most in _TILES if most >= problem.M]
-        fitting.sort(key=lambda tile: tile[0] * device.compute_units > problem.N)
+        """Tiles and numbers of blocks, by estimated time."""
+        widest = min(problem.M, _ROWS_AT_ONCE)
+        found = sorted(
+            (estimated_us(problem, tile, blocks), *tile, blocks)
+            for tile, times in _STAGE_US.items()
+            if 8 * _column_tiles(widest) in times
+            for blocks in _grids(*_tiles_and_steps(problem, tile[0]), device.compute_units)
+        )
         return [
-            {"ROWS": rows, "WARP_ROWS": warp_rows, "STAGES": _stages(rows, problem.M, scheme.group)}
-            for rows, warp_rows in fitting
+            {"ROWS": rows, "WARP_ROWS": warp_rows, "STAGES": _stages(rows, widest, scheme.group), "BLOCKS": blocks}
+            for us, rows, warp_rows, blocks in found
+            if us <= _WORTH_TRYING * found[0][0]
         ]
 
     def prepare(self, inputs: FourBitInputs, config: Config | None = None) -> Launch:
         """Compile, arrange the scales, allocate."""
         config, output = config or self.default_config(inputs), inputs.empty_output()
-        plan = make_plan(inputs, output, config)
+        plans = make_plans(inputs, output, config)
         with torch.cuda.device(inputs.x.device):
-            cubin = build(tuple(plan.constants.items()))
-            kernel = Kernel(cubin, "matmul_4bit", plan.shared_bytes)
-            call = kernel.call(plan.grid, plan.threads, plan.arguments)
-            call()
-        problem, rows, columns = inputs.problem, config["ROWS"], 8 * plan.constants["TILES"]
-        padded = math.ceil(problem.N / rows) * rows * math.ceil(problem.K / _STEP) * _STEP
+            cubins = [build(tuple(plan.constants.items())) for plan in plans]
+            calls = [
+                Kernel(cubin, KERNEL, plan.shared_bytes).call(plan.grid, plan.threads, plan.arguments)
+                for plan, cubin in zip(plans, cubins, strict=True)
+            ]
+
+        def run() -> None:
+            for call in calls:
+                call()
+
+        run()
+        rows, columns = config["ROWS"], [8 * plan.constants["TILES"] for plan in plans]
+        padded = math.prod(_tiles_and_steps(inputs.problem, rows)) * rows * _STEP
         geometry = Geometry(
-            tile_M=columns,
+            tile_M=columns[0],
             tile_N=rows,
-            workgroups=plan.grid,
+            workgroups=plans[0].grid,
             resident=1,
-            issued_flops=2 * columns * padded,
-            decoded_weights=padded,
+            issued_flops=2 * sum(columns) * padded,
+            decoded_weights=len(plans) * padded,
         )
-        artifact = hashlib.sha256(cubin).hexdigest()[:16]
-        return Launch(call, output, config, ("matmul_4bit",), artifact=artifact, geometry=geometry)
+        artifact = hashlib.sha256(b"".join(cubins)).hexdigest()[:16]
+        run_once = calls[0] if len(calls) == 1 else run
+        return Launch(run_once, output, config, (KERNEL,) * len(calls), artifact=artifact, geometry=geometry)
+
+    def moved_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
+        """W and scales once per launch, X, bias and output once; parts of shared tiles written and read."""
+        again = len(_slices(problem.M)) - 1
+        weights = scheme.weight_bytes(problem) + scheme.scale_bytes(problem)
+        return scheme.compulsory_bytes(problem) + again * weights + 2 * _part_bytes(problem, config)
+
+    def working_set_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
+        """Operands, output, and the parts of tiles that blocks share."""
+        return scheme.compulsory_bytes(problem) + _part_bytes(problem, config)
 
 
 CUDA_4BIT = Cuda4Bit()
 
 
-def constants_of(problem: Problem, scheme: FourBit, config: Config) -> dict[str, int]:
-    """Return what the source is compiled with."""
+def estimated_us(problem: Problem, tile: tuple[int, int], blocks: int) -> float:
+    """Return how long it takes on an H200, in us: 5 % off in the mean of what was measured, 20 % at most.
+
+    The last block of a shared tile adds up the others' parts, with 128 threads for each row of warps. Where tiles are
+    divided unevenly, many blocks share two of them.
+    """
+    rows, warp_rows = tile
+    tiles, steps = _tiles_and_steps(problem, rows)
+    even = tiles % blocks == 0 or blocks % tiles == 0
+    parts = math.ceil(blocks / tiles) + (not even)
+    us = 0.0
+    for _, m in _slices(problem.M):
+        us += _LAUNCH_US + math.ceil(tiles * steps / blocks) * _STAGE_US[tile][8 * _column_tiles(m)]
+        if parts > 1:
+            turns = math.ceil(m * warp_rows / 128)
+            us += 1.2 * rows / 128 + turns * (0.4 + 0.28 * parts) + (0 if even else 1.7)
+    return us
+
+
+def constants_of(m: int, scheme: FourBit, config: Config) -> dict[str, int]:
+    """Return what the source is compiled with, for m rows of X."""
     tile = {name: config[name] for name in ("ROWS", "WARP_ROWS", "STAGES")}
-    return tile | {
-        "TILES": _column_tiles(problem.M),
-        "GROUP": scheme.group,
-        "FP16": int(scheme.dtype is DType.FP16),
-    }
+    return tile | {"TILES": _column_tiles(m), "GROUP": scheme.group, "FP16": int(scheme.dtype is DType.FP16)}
 
 
-def make_plan(inputs: FourBitInputs, output: torch.Tensor, config: Config) -> Plan:
-    """Return the launch that writes `output`, [M,N]."""
+def make_plans(inputs: FourBitInputs, output: torch.Tensor, config: Config) -> list[Plan]:
+    """Return the launches that write `output`, [M,N], up to 32 rows each."""
     problem, scheme, x = inputs.problem, inputs.scheme, inputs.x
-    rows, tiles = config["ROWS"], _column_tiles(problem.M)
-    row_tiles, steps = math.ceil(problem.N / rows), math.ceil(problem.K / _STEP)
-    grid = min(inputs.device.compute_units, row_tiles * steps)
+    rows, element = config["ROWS"], x.element_size()
+    row_tiles, steps = _tiles_and_steps(problem, rows)
+    grid = min(config["BLOCKS"], row_tiles * steps)
     pairs, factor = pair_table(inputs.code, inputs.dtype)
     weight = Boxes(
         inputs.packed.view(problem.N, -1), (problem.K // 2, problem.N), (problem.K // 2,), (_STEP // 2, rows)
     )
-    element = x.element_size()
-    activations = Boxes(x, (64, problem.M, problem.K // 64), (problem.K * element, 64 * element), (64, 8 * tiles, 4))
-    arguments: list[Argument] = [
-        weight,
-        activations,
-        ordered_scales(inputs.absmax.view(problem.N, -1), rows, scheme.group),
-        pairs,
-        inputs.bias,
-        output,
-        torch.empty(2 * grid * 8 * tiles * rows, device=x.device),
-        torch.zeros(row_tiles, dtype=torch.int32, device=x.device),
-        problem.M,
-        problem.N,
-        steps,
-        factor,
-    ]
-    shared = _TABLE + config["STAGES"] * (_stage_bytes(rows, problem.M, scheme.group) + 16) + 16
-    return Plan(constants_of(problem, scheme, config), grid, rows // config["WARP_ROWS"] * 128 + 32, shared, arguments)
+    scales = ordered_scales(inputs.absmax.view(problem.N, -1), rows, scheme.group)
+    plans = []
+    for first, m in _slices(problem.M):
+        columns = 8 * _column_tiles(m)
+        sizes, strides = (64, m, problem.K // 64), (problem.K * element, 64 * element)
+        arguments: list[Argument] = [
+            weight,
+            Boxes(x[first : first + m], sizes, strides, (64, columns, 4)),
+            scales,
+            pairs,
+            inputs.bias,
+            output[first : first + m],
+            torch.empty(2 * grid * columns * rows, device=x.device),
+            torch.zeros(row_tiles, dtype=torch.int32, device=x.device),
+            m,
+            problem.N,
+            steps,
+            factor,
+        ]
+        shared = _TABLE + config["STAGES"] * (_stage_bytes(rows, m, scheme.group) + 16) + 16
+        threads = rows // config["WARP_ROWS"] * 128 + 32
+        plans.append(Plan(constants_of(m, scheme, config), grid, threads, shared, arguments))
+    return plans
 
 
 def source() -> str:
@@ -184,8 +249,37 @@ def ordered_scales(absmax: torch.Tensor, rows: int, group: int) -> torch.Tensor:
     return padded.view(tiles, rows, steps, each).transpose(1, 2).contiguous()
 
 
+def _slices(m: int) -> list[tuple[int, int]]:
+    """First row and number of rows of X of each launch."""
+    return [(first, min(_ROWS_AT_ONCE, m - first)) for first in range(0, m, _ROWS_AT_ONCE)]
+
+
+def _tiles_and_steps(problem: Problem, rows: int) -> tuple[int, int]:
+    """Tiles of `rows` of W, and stages of each."""
+    return math.ceil(problem.N / rows), math.ceil(problem.K / _STEP)
+
+
+def _grids(tiles: int, steps: int, units: int) -> set[int]:
+    """Blocks that fill the device, and the most of them that divide tiles evenly, or are divided so by them."""
+    if tiles <= units:
+        even = tiles * min(steps, units // tiles)
+    else:
+        even = max(blocks for blocks in range(1, units + 1) if tiles % blocks == 0)
+    return {min(units, tiles * steps), even}
+
+
+def _part_bytes(problem: Problem, config: Config) -> int:
+    """Bytes of the sums, fp32, that blocks leave for others: none of a tile that one block has whole."""
+    rows: int = config["ROWS"]
+    tiles, steps = _tiles_and_steps(problem, rows)
+    blocks = min(int(config["BLOCKS"]), tiles * steps)
+    starts = {block * tiles * steps // blocks for block in range(blocks)}
+    cuts = Counter(start // steps for start in starts if start % steps)
+    return sum(4 * problem.M * min(rows, problem.N - tile * rows) * (cut + 1) for tile, cut in cuts.items())
+
+
 def _column_tiles(m: int) -> int:
-    """Tiles of 8 columns that hold M of them: 1, 2, 4 or 8."""
+    """Tiles of 8 columns that hold M of them: 1, 2 or 4."""
     return 1 << (math.ceil(m / 8) - 1).bit_length()
 
 

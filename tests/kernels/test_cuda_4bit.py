@@ -6,14 +6,13 @@ On a GPU, the tests of all providers run it.
 import ctypes
 import re
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from rooflens.kernels import nvrtc
 from rooflens.kernels.fourbit import cpu_build, cuda_provider
-from rooflens.kernels.fourbit.cuda_provider import CUDA_4BIT, Plan, constants_of, make_plan, ordered_scales, pair_table
+from rooflens.kernels.fourbit.cuda_provider import CUDA_4BIT, Plan, constants_of, make_plans, ordered_scales, pair_table
 from rooflens.kernels.fourbit.quantize import code_table
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.nvrtc import Argument, Boxes
@@ -28,6 +27,7 @@ CASES = (  # rows, rows of a warp, stages, M, N, K, blocks of threads
     ("nf4-g64", DType.BF16, (32, 16, 3), (1, 75, 832), 5),  # N and K end within a tile and a stage, tiles are shared
     ("nf4-g128-bias", DType.FP16, (64, 32, 2), (13, 128, 384), 1),
     ("fp4-g512", DType.BF16, (32, 16, 2), (9, 64, 1536), 7),
+    ("nf4-g64", DType.BF16, (32, 16, 2), (37, 32, 256), 1),  # two launches
 )
 
 
@@ -78,7 +78,8 @@ def emulate(plan: Plan, folder: Path) -> None:
         f'extern "C" void run(int grid, int count, {parameters})',
         f"{{ launch(grid, count, [&] {{ matmul_4bit({', '.join(names)}); }}); }}",
     ]
-    source, library = folder / "kernel.cpp", folder / "kernel.so"
+    columns = plan.constants["TILES"]  # the loader takes a library of the same name for the one it has
+    source, library = folder / f"{columns}.cpp", folder / f"{columns}.so"
     source.write_text("\n".join(text), encoding="utf-8")
     macros = [f"-D{name}={number}" for name, number in plan.constants.items()]
     flags = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", f"-I{Path(__file__).parent}"]
@@ -102,27 +103,27 @@ def test_emulated(
 ) -> None:
     kind = parse_scheme(scheme, dtype)
     inputs = make_inputs(Problem(*sizes), kind, CPU, seed=5)
-    inputs = replace(inputs, device=replace(CPU, compute_units=blocks))
     (output,) = inputs.empty_outputs()
-    config = dict(zip(("ROWS", "WARP_ROWS", "STAGES"), tile, strict=True))
-    plan = make_plan(inputs, output, config)
-    assert plan.grid == blocks
-    emulate(plan, tmp_path)
+    config = dict(zip(("ROWS", "WARP_ROWS", "STAGES", "BLOCKS"), (*tile, blocks), strict=True))
+    plans = make_plans(inputs, output, config)
+    for plan in plans:
+        assert plan.grid == blocks
+        emulate(plan, tmp_path)
     found = measure(output, inputs.reference()[0])
     assert not found.failure(kind), found
     assert found.snr_db > (53 if dtype is DType.BF16 else 65)
-    assert not plan.arguments[7].any(), "counters are for the next launch"
+    assert not any(plan.arguments[7].any() for plan in plans), "counters are for the next launch"
 
 
 @pytest.mark.compile
 @pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC")
-@pytest.mark.parametrize("m", [1, 16, 32, 64])
+@pytest.mark.parametrize("m", [1, 16, 32])
 def test_machine_code(m: int) -> None:
     """Every tile compiles, and no register is spilled."""
     scheme = parse_scheme("nf4-g64", DType.BF16)
     problem = Problem(m, 4096, 4096)
     for config in CUDA_4BIT.candidates(problem, scheme, H200):
-        constants = constants_of(problem, scheme, config)
+        constants = constants_of(m, scheme, config)
         options = [f"-D{name}={number}" for name, number in constants.items()]
         options += ["--gpu-architecture=sm_90", "--std=c++17", "--ptxas-options=-v"]
         cubin, log = nvrtc.compile_cubin(cuda_provider.source(), options)
@@ -164,3 +165,40 @@ def test_refusals(scheme: str, dtype: DType, sizes: tuple[int, int, int], arch: 
     answer = CUDA_4BIT.supports(Problem(*sizes), parse_scheme(scheme, dtype), gpu(arch))
     assert not answer.ok
     assert why in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("sizes", "chosen"),
+    [
+        ((1, 4096, 4096), (32, 16, 128)),
+        ((1, 1024, 8192), (32, 16, 128)),
+        ((8, 8192, 8192), (64, 32, 128)),
+        ((1, 28672, 8192), (256, 64, 112)),
+        ((8, 8192, 28672), (128, 32, 128)),
+        ((16, 8192, 28672), (128, 32, 128)),
+        ((32, 28672, 8192), (64, 32, 132)),
+        ((64, 8192, 8192), (64, 32, 128)),
+    ],
+)
+def test_default_is_what_was_fastest(sizes: tuple[int, int, int], chosen: tuple[int, int, int]) -> None:
+    """On an H200, of 15 tiles (6 at M = 16, 3 at M = 32), with a block per SM and divided evenly; 64 are twice 32."""
+    config = CUDA_4BIT.candidates(Problem(*sizes), parse_scheme("nf4-g64", DType.BF16), H200)[0]
+    assert (config["ROWS"], config["WARP_ROWS"], config["BLOCKS"]) == chosen
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rows", "blocks", "parts"),
+    [
+        ((3, 256, 1024), 64, 4, 0),  # a tile each
+        ((3, 256, 1024), 128, 1, 0),
+        ((3, 256, 1024), 128, 4, 4 * 128),  # two for each tile
+        ((3, 256, 1024), 64, 3, 2 * 2 * 64),  # the first and the last of 4 tiles are whole, the others cut in two
+        ((3, 200, 1024), 128, 99, 4 * 200),  # no more blocks than stages
+    ],
+)
+def test_bytes_of_shared_tiles(sizes: tuple[int, int, int], rows: int, blocks: int, parts: int) -> None:
+    problem, scheme = Problem(*sizes), parse_scheme("nf4-g64", DType.BF16)
+    config = {"ROWS": rows, "WARP_ROWS": 32, "STAGES": 4, "BLOCKS": blocks}
+    compulsory, stored = scheme.compulsory_bytes(problem), 4 * problem.M * parts
+    assert CUDA_4BIT.moved_bytes(problem, scheme, config) == compulsory + 2 * stored
+    assert CUDA_4BIT.working_set_bytes(problem, scheme, config) == compulsory + stored
