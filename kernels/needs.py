@@ -23,6 +23,8 @@ NOT_ON_CPU = "Triton kernels need a GPU"
 
 ONLY_SM90 = "torch multiplies with blockwise FP8 scales on sm90 only (cuBLAS)"
 
+WRITTEN_FOR_SM90 = "written in CUDA C++ for sm90"
+
 
 def fp8_missing(device: Device) -> str:
     """Say why Triton kernels that multiply FP8 cannot run on a device; empty when they can."""
@@ -81,6 +83,7 @@ GPU = partial(_always, NOT_ON_CPU)
 ROCBLAS = partial(_always, only_rocm("rocBLAS"))
 HIPBLASLT = partial(_always, only_rocm("hipBLASLt"))
 SM90 = partial(_always, ONLY_SM90)
+CUDA_SM90 = partial(_always, WRITTEN_FOR_SM90)
 
 
 def compiler(device: Device) -> str | None:

@@ -45,6 +45,7 @@ BUILTIN = {
     "gemv_4bit": Shipped("fourbit", "candidate", "fourbit.triton_providers:GEMV", needs.GPU),
     "gemv_4bit_opt": Shipped("fourbit", "candidate", "fourbit.triton_providers:GEMV_OPT", needs.GPU),
     "mma_4bit": Shipped("fourbit", "candidate", "fourbit.triton_providers:MMA", needs.GPU),
+    "cuda_4bit": Shipped("fourbit", "candidate", "fourbit.cuda_provider:CUDA_4BIT", needs.CUDA_SM90),
     "stock_triton": Shipped("fourbit", "reference", "fourbit.triton_providers:STOCK_TRITON", needs.GPU),
     "simd_4bit_cpu": Shipped("fourbit", "candidate", "fourbit.cpu:SIMD_CPU", needs.compiler),
     "dequant_blas": Shipped("fourbit", "dequant_blas", "fourbit.blas:DEQUANT_BLAS"),

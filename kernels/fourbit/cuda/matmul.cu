@@ -1,0 +1,185 @@
+// Y[M,N] = X[M,K] W[N,K]^T (+ bias) on sm90: W in 4 bits, an fp32 scale per GROUP columns, X and Y in 16 bits.
+//
+// A stage is ROWS rows of W times 256 columns, that is 128 bytes of each row, their scales, and the same columns of X.
+// The last warp copies stages ahead of the others through TMA. Each of the others multiplies WARP_ROWS rows by a quarter
+// of the columns. X is the B operand of mma.m16n8k16, so that M = 1 costs what M = 8 does; rows beyond M are zeros that
+// TMA fills in. W is decoded by a table of 256 pairs, one for each byte, which every bank of shared memory has a copy of:
+// a warp reads 32 entries at a time without conflicts. Rows of the table begin every 256 bytes, so that one permutation
+// of bytes makes an address; the other half of each row holds what the quarters add up to.
+//
+// All stages of all tiles of ROWS columns of Y are divided evenly among the blocks. Where several blocks share a tile,
+// the last one to finish adds their parts, always in the same order.
+//
+// Compiled with ROWS (32, 64, 128, 256), WARP_ROWS (multiple of 16), STAGES, TILES (M <= 8 TILES), GROUP (from 64) and
+// FP16 (1: fp16, 0: bf16). `s_tiles` are scales in the order of stages, [tiles][steps][ROWS][SCALES], a step per GROUP
+// columns where GROUP exceeds 256. `parts` has 2 TILES * 8 * ROWS elements per block; `counters`, one per tile, are zero.
+
+constexpr int WARPS = ROWS / WARP_ROWS * 4, WORKERS = WARPS * 32;
+constexpr int BLOCKS = WARP_ROWS / 16, COLUMNS = TILES * 8;
+constexpr int SCALES = GROUP < 256 ? 256 / GROUP : 1, STEPS_PER_SCALE = GROUP > 256 ? GROUP / 256 : 1;
+constexpr int W_BYTES = ROWS * 128, X_BYTES = COLUMNS * 512, S_BYTES = ROWS * SCALES * 4;
+constexpr int USED = W_BYTES + X_BYTES + S_BYTES, STAGE = (USED + 1023) / 1024 * 1024;  // what TMA permutes in
+constexpr int TABLE = 256 * 256, BARRIERS = TABLE + STAGES * STAGE, FLAG = BARRIERS + 16 * STAGES;
+
+extern __shared__ __align__(1024) char memory[];
+
+__device__ __forceinline__ float* sum_at(int i) { return (float*)(memory + (i / 32) * 256 + 128 + (i % 32) * 4); }
+
+__device__ __forceinline__ u32 pair(u32 word, int byte, u32 bank) { return look_up(permute(word, bank, 0x5504 | byte << 4)); }
+
+extern "C" __global__ void __launch_bounds__(WORKERS + 32, 1)
+    matmul_4bit(const __grid_constant__ TensorMap w_map, const __grid_constant__ TensorMap x_map, const char* s_tiles,
+                const u32* pairs, const u16* bias, u16* y, float* parts, u32* counters, int M, int N, int steps,
+                float factor) {
+  const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+  const int tiles = (N + ROWS - 1) / ROWS, blocks = gridDim.x;
+  const long long total = (long long)tiles * steps;
+  const int first = (int)(blockIdx.x * total / blocks), last = (int)((blockIdx.x + 1) * total / blocks);
+  const u32 stages = shared_address(memory + TABLE), full = shared_address(memory + BARRIERS), empty = full + 8 * STAGES;
+  if (shared_address(memory) != MEMORY) __trap();
+
+  if (warp == WARPS) {
+    int tile = first / steps, step = first % steps, left = last - first;
+    const u64 policy = read_once();
+    auto copy = [&](int slot) {
+      const u32 to = stages + slot * STAGE, ready = full + 8 * slot;
+      const long long scale_steps = (steps + STEPS_PER_SCALE - 1) / STEPS_PER_SCALE;
+      const char* scales = s_tiles + (tile * scale_steps + step / STEPS_PER_SCALE) * S_BYTES;
+      barrier_expect(ready, USED);
+      copy_box(to, &w_map, step * 128, tile * ROWS, ready, policy);
+      copy_bytes(to + W_BYTES + X_BYTES, scales, S_BYTES, ready, policy);
+      copy_box(to + W_BYTES, &x_map, 0, 0, step * 4, ready);
+      --left;
+      if (++step == steps) step = 0, ++tile;
+    };
+    if (lane == 0) {
+      for (int i = 0; i < STAGES; ++i) {
+        barrier_init(full + 8 * i, 1);
+        barrier_init(empty + 8 * i, WARPS);
+      }
+      barriers_ready();
+      for (int slot = 0; slot < STAGES && left; ++slot) copy(slot);
+    }
+    __syncthreads();
+    if (lane == 0) {
+      u32 parity = 0;
+      for (int slot = 0; left; slot = (slot + 1) % STAGES) {
+        barrier_wait(empty + 8 * slot, parity);
+        copy(slot);
+        if (slot == STAGES - 1) parity ^= 1;
+      }
+    }
+    return;
+  }
+
+  for (int i = thread; i < 256 * 8; i += WORKERS) {
+    const u32 value = pairs[i / 8];
+    *(uint4*)(memory + (i / 8) * 256 + (i % 8) * 16) = make_uint4(value, value, value, value);
+  }
+  __syncthreads();
+
+  // Lane 4 g + t holds rows g and g + 8 of A, here `row` and `row` + 8: four neighbours of g read 32 bytes each of rows
+  // that TMA has permuted differently (16-byte pieces of each row, by an exclusive or with the row's number modulo 8).
+  const int g = lane / 4, t = lane % 4, quarter = warp % 4, swizzle = (g % 4) * 2 + g / 4;
+  const int row = warp / 4 * WARP_ROWS + swizzle;
+  const char* at_w = memory + TABLE + row * 128 + (((2 * quarter + t / 2) ^ swizzle) * 16) + 8 * (t % 2);
+  const char* at_x = memory + TABLE + W_BYTES + (quarter * COLUMNS + g) * 128;
+  const char* at_s = memory + TABLE + W_BYTES + X_BYTES + (row * SCALES + quarter * SCALES / 4) * 4;
+  const int x_low = ((2 * t) ^ g) * 16, x_high = ((2 * t + 1) ^ g) * 16;
+  const u32 bank = lane * 4;
+
+  float sums[BLOCKS][TILES][4] = {};
+  int slot = 0, tile = first / steps, step = first % steps;
+  u32 parity = 0;
+  for (int at = first; at < last; ++at) {
+    barrier_wait(full + 8 * slot, parity);
+    const int stage = slot * STAGE;
+    u32 x[TILES][8];
+#pragma unroll
+    for (int n = 0; n < TILES; ++n) {
+      *(uint4*)&x[n][0] = *(const uint4*)(at_x + stage + n * 1024 + x_low);
+      *(uint4*)&x[n][4] = *(const uint4*)(at_x + stage + n * 1024 + x_high);
+    }
+#pragma unroll
+    for (int i = 0; i < BLOCKS; ++i) {
+      const uint2 upper = *(const uint2*)(at_w + stage + i * 2048), lower = *(const uint2*)(at_w + stage + i * 2048 + 1024);
+      const float upper_scale = *(const float*)(at_s + stage + i * 64 * SCALES);
+      const float lower_scale = *(const float*)(at_s + stage + i * 64 * SCALES + 32 * SCALES);
+      float product[TILES][4] = {};
+#pragma unroll
+      for (int p = 0; p < 4; ++p) {  // a lane has 16 columns of a row; which ones mma takes for which is free
+        const u32 above = p < 2 ? upper.x : upper.y, below = p < 2 ? lower.x : lower.y;
+        const int byte = p % 2 * 2;
+        const u32 a[4] = {pair(above, byte, bank), pair(below, byte, bank), pair(above, byte + 1, bank),
+                          pair(below, byte + 1, bank)};
+#pragma unroll
+        for (int n = 0; n < TILES; ++n) multiply(product[n], a, x[n][2 * p], x[n][2 * p + 1], product[n]);
+      }
+#pragma unroll
+      for (int n = 0; n < TILES; ++n) {
+        sums[i][n][0] += product[n][0] * upper_scale;
+        sums[i][n][1] += product[n][1] * upper_scale;
+        sums[i][n][2] += product[n][2] * lower_scale;
+        sums[i][n][3] += product[n][3] * lower_scale;
+      }
+    }
+    __syncwarp();
+    if (lane == 0) barrier_arrive(empty + 8 * slot);
+    if (++slot == STAGES) slot = 0, parity ^= 1;
+    if (++step < steps && at + 1 < last) continue;
+
+    const long long begins = (long long)tile * steps, ends = begins + steps;
+    const bool whole = first <= begins && ends <= last;
+    float* part = parts + (2ll * blockIdx.x + (first <= begins)) * (COLUMNS * ROWS);
+    auto store = [&](int m, int out, float value) {
+      y[(long long)m * N + out] = rounded(value * factor + (bias ? widened(bias[out]) : 0.f));
+    };
+#pragma unroll
+    for (int n = 0; n < TILES; ++n) {
+      if (n * 8 >= M) break;
+#pragma unroll
+      for (int i = 0; i < BLOCKS; ++i) {
+        const int to = (quarter * ROWS + row + 16 * i) * 8 + 2 * t;
+        *(float2*)sum_at(to) = make_float2(sums[i][n][0], sums[i][n][1]);
+        *(float2*)sum_at(to + 64) = make_float2(sums[i][n][2], sums[i][n][3]);
+      }
+      workers_meet<WORKERS>();
+      for (int i = thread; i < ROWS * 8; i += WORKERS) {
+        const int r = i % ROWS, c = i / ROWS, m = n * 8 + c, out = tile * ROWS + r;
+        if (m >= M || out >= N) continue;
+        float value = 0.f;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) value += *sum_at((j * ROWS + r) * 8 + c);
+        if (whole)
+          store(m, out, value);
+        else
+          __stcg(part + m * ROWS + r, value);
+      }
+      workers_meet<WORKERS>();
+    }
+#pragma unroll
+    for (int i = 0; i < BLOCKS * TILES * 4; ++i) sums[i / (TILES * 4)][i / 4 % TILES][i % 4] = 0.f;
+    if (!whole) {
+      const int from = (int)(((begins + 1) * blocks - 1) / total), to = (int)((ends * blocks - 1) / total);
+      int* is_last = (int*)(memory + FLAG);
+      __threadfence();
+      workers_meet<WORKERS>();
+      if (thread == 0) *is_last = atomicAdd(counters + tile, 1u) == (u32)(to - from);
+      workers_meet<WORKERS>();
+      if (*is_last) {
+        __threadfence();
+        for (int i = thread; i < ROWS * M; i += WORKERS) {
+          const int r = i % ROWS, m = i / ROWS, out = tile * ROWS + r;
+          if (out >= N) continue;
+          float value = 0.f;
+          for (int b = from; b <= to; ++b)
+            value += __ldcg(parts + (2ll * b + (b * total / blocks <= begins)) * (COLUMNS * ROWS) + m * ROWS + r);
+          store(m, out, value);
+        }
+        if (thread == 0) counters[tile] = 0;
+      }
+    }
+    step = 0;
+    ++tile;
+  }
+}

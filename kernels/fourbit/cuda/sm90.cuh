@@ -1,0 +1,106 @@
+// What the kernels need of sm90 beyond CUDA C++: one function per PTX instruction.
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef unsigned short u16;
+typedef unsigned char u8;
+
+struct alignas(64) TensorMap {
+  u64 opaque[16];
+};
+
+__device__ __forceinline__ u32 shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
+
+__device__ __forceinline__ u32 permute(u32 a, u32 b, u32 selector) { return __byte_perm(a, b, selector); }
+
+// A constant base is part of the instruction; shared memory of a block begins after the 1 KB that the system takes.
+constexpr u32 MEMORY = 1024;
+__device__ __forceinline__ u32 look_up(u32 offset) {
+  u32 value;
+  asm("ld.shared.u32 %0, [%1 + %2];" : "=r"(value) : "r"(offset), "n"(MEMORY));
+  return value;
+}
+
+__device__ __forceinline__ void barrier_init(u32 at, u32 count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(count));
+}
+
+__device__ __forceinline__ void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+__device__ __forceinline__ void barrier_expect(u32 at, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void barrier_arrive(u32 at) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+}
+
+__device__ __forceinline__ void barrier_wait(u32 at, u32 parity) {
+  asm volatile(
+      "{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra AGAIN;\nDONE:\n}"
+      ::"r"(at), "r"(parity)
+      : "memory");
+}
+
+__device__ __forceinline__ u64 read_once() {
+  u64 policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+__device__ __forceinline__ void copy_box(u32 to, const TensorMap* map, int c0, int c1, u32 barrier, u64 policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3}], "
+      "[%4], %5;" ::"r"(to), "l"(map), "r"(c0), "r"(c1), "r"(barrier), "l"(policy)
+      : "memory");
+}
+
+__device__ __forceinline__ void copy_box(u32 to, const TensorMap* map, int c0, int c1, int c2, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
+          to),
+      "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(barrier)
+      : "memory");
+}
+
+__device__ __forceinline__ void copy_bytes(u32 to, const void* from, u32 bytes, u32 barrier, u64 policy) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
+          to),
+      "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
+      : "memory");
+}
+
+#if FP16
+#define ELEMENT "f16"
+#else
+#define ELEMENT "bf16"
+#endif
+
+__device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, const float (&c)[4]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32." ELEMENT "." ELEMENT
+      ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
+}
+
+__device__ __forceinline__ u16 rounded(float value) {
+  u16 bits;
+  asm("cvt.rn." ELEMENT ".f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+
+__device__ __forceinline__ float widened(u16 bits) {
+#if FP16
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+#else
+  return __uint_as_float((u32)bits << 16);
+#endif
+}
+
+template <int THREADS>
+__device__ __forceinline__ void workers_meet() {
+  asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
+}

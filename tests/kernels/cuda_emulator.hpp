@@ -1,0 +1,168 @@
+// As much of CUDA as kernels/fourbit/cuda/matmul.cu uses, on a CPU: the threads of a block take turns, each on a stack of
+// its own, and one that waits lets the others run. Copies of TMA are complete when they are issued. The fragments of mma
+// and the permutation of 128-byte rows follow the PTX ISA ("Matrix Fragments for mma.m16n8k16", "Swizzling Modes").
+
+#include <ucontext.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef unsigned short u16;
+
+#define __device__
+#define __global__
+#define __shared__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __align__(bytes) alignas(bytes)
+
+struct uint2 { u32 x, y; };
+struct uint4 { u32 x, y, z, w; };
+struct float2 { float x, y; };
+inline uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return {x, y, z, w}; }
+inline float2 make_float2(float x, float y) { return {x, y}; }
+
+struct TensorMap {
+  const char* data;
+  long long element, rank, sizes[3], strides[3], box[3];
+};
+
+struct Index { int x; };
+static Index threadIdx, blockIdx, gridDim;
+constexpr u32 MEMORY = 1024, MEMORY_BYTES = 227 << 10;
+alignas(1024) char memory[MEMORY_BYTES];
+
+struct Meeting { int waiting, wanted; long long held; };
+static ucontext_t scheduler;
+static std::vector<ucontext_t> threads;
+static std::vector<char> finished;
+static Meeting block, workers, warps[64];
+static std::function<void()> kernel;
+
+static void wait_for_others() {
+  const int me = threadIdx.x;
+  swapcontext(&threads[me], &scheduler);
+  threadIdx.x = me;
+}
+
+static void meet(Meeting& meeting, int wanted) {
+  const long long before = meeting.held;
+  if (++meeting.waiting == wanted) meeting.waiting = 0, ++meeting.held;
+  while (meeting.held == before) wait_for_others();
+}
+
+inline void __syncthreads() { meet(block, (int)threads.size()); }
+inline void __syncwarp() { meet(warps[threadIdx.x / 32], 32); }
+template <int THREADS>
+void workers_meet() { meet(workers, THREADS); }
+inline void __threadfence() {}
+inline void __trap() { abort(); }
+inline u32 atomicAdd(u32* at, u32 value) { const u32 old = *at; *at += value; return old; }
+inline void __stcg(float* at, float value) { *at = value; }
+inline float __ldcg(const float* at) { return *at; }
+
+inline u32 shared_address(const void* at) { return (u32)((const char*)at - memory) + MEMORY; }
+inline u32 look_up(u32 offset) { return *(const u32*)(memory + offset); }
+inline u32 permute(u32 a, u32 b, u32 selector) {
+  const u64 bytes = (u64)b << 32 | a;
+  u32 result = 0;
+  for (int i = 0; i < 4; ++i) result |= (u32)(bytes >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
+  return result;
+}
+
+struct Barrier { u32 wanted, arrived, phase; long long bytes; };
+static Barrier barriers[MEMORY_BYTES / 8];
+static Barrier& barrier(u32 address) { return barriers[(address - MEMORY) / 8]; }
+static void advance(Barrier& one) {
+  if (one.arrived == one.wanted && !one.bytes) one.arrived = 0, one.phase ^= 1;
+}
+inline void barrier_init(u32 at, u32 count) { barrier(at) = {count, 0, 0, 0}; }
+inline void barriers_ready() {}
+inline void barrier_arrive(u32 at) { ++barrier(at).arrived, advance(barrier(at)); }
+inline void barrier_expect(u32 at, u32 bytes) { barrier(at).bytes += bytes, barrier_arrive(at); }
+inline void barrier_wait(u32 at, u32 parity) { while (barrier(at).phase == parity) wait_for_others(); }
+static void copied(u32 at, long long bytes) { barrier(at).bytes -= bytes, advance(barrier(at)); }
+
+static void copy(u32 to, const TensorMap& map, const long long (&from)[3], u32 ready) {
+  long long bytes = 0;
+  for (long long z = 0; z < map.box[2]; ++z)
+    for (long long y = 0; y < map.box[1]; ++y)
+      for (long long x = 0; x < map.box[0] * map.element; ++x, ++bytes) {
+        const long long at[3] = {from[0] + x / map.element, from[1] + y, from[2] + z};
+        bool inside = true;
+        for (int i = 0; i < 3; ++i) inside &= at[i] >= 0 && at[i] < map.sizes[i];
+        long long place = to - MEMORY + bytes;
+        place ^= place / 128 % 8 * 16;
+        const char* value = map.data + at[0] * map.element + x % map.element + at[1] * map.strides[1] + at[2] * map.strides[2];
+        memory[place] = inside ? *value : 0;
+      }
+  copied(ready, bytes);
+}
+inline u64 read_once() { return 0; }
+inline void copy_box(u32 to, const TensorMap* map, int c0, int c1, u32 ready, u64) { copy(to, *map, {c0, c1, 0}, ready); }
+inline void copy_box(u32 to, const TensorMap* map, int c0, int c1, int c2, u32 ready) { copy(to, *map, {c0, c1, c2}, ready); }
+inline void copy_bytes(u32 to, const void* from, u32 bytes, u32 ready, u64) {
+  memcpy(memory + (to - MEMORY), from, bytes);
+  copied(ready, bytes);
+}
+
+#if FP16
+inline float widened(u16 bits) { _Float16 half; memcpy(&half, &bits, 2); return half; }
+inline u16 rounded(float value) { const _Float16 half = value; u16 bits; memcpy(&bits, &half, 2); return bits; }
+#else
+inline float widened(u16 bits) { const u32 word = (u32)bits << 16; float value; memcpy(&value, &word, 4); return value; }
+inline u16 rounded(float value) { u32 word; memcpy(&word, &value, 4); return (word + 0x7fff + (word >> 16 & 1)) >> 16; }
+#endif
+
+static u32 fragments[64][32][6];
+inline void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, const float (&c)[4]) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  u32(&all)[32][6] = fragments[warp];
+  memcpy(all[lane], a, 16);
+  all[lane][4] = b0, all[lane][5] = b1;
+  __syncwarp();
+  float result[4];
+  for (int i = 0; i < 4; ++i) {
+    const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    result[i] = c[i];
+    for (int k = 0; k < 16; ++k) {
+      const int t = k % 8 / 2, shift = k % 2 * 16;
+      const u32 left = all[row % 8 * 4 + t][row / 8 + k / 8 * 2], right = all[column * 4 + t][4 + k / 8];
+      result[i] += widened((u16)(left >> shift)) * widened((u16)(right >> shift));
+    }
+  }
+  __syncwarp();
+  memcpy(d, result, 16);
+}
+
+static void run_thread() {
+  kernel();
+  finished[threadIdx.x] = 1;
+  swapcontext(&threads[threadIdx.x], &scheduler);
+}
+
+static void launch(int grid, int count, const std::function<void()>& function) {
+  std::vector<std::vector<char>> stacks(count, std::vector<char>(1 << 16));
+  kernel = function, gridDim.x = grid, threads.resize(count);
+  for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {
+    memset(memory, 0xee, sizeof memory);
+    block = workers = Meeting{};
+    for (Meeting& warp : warps) warp = Meeting{};
+    finished.assign(count, 0);
+    for (int i = 0; i < count; ++i) {
+      getcontext(&threads[i]);
+      threads[i].uc_stack.ss_sp = stacks[i].data(), threads[i].uc_stack.ss_size = stacks[i].size();
+      makecontext(&threads[i], run_thread, 0);
+    }
+    for (int left = count; left;) {
+      left = 0;
+      for (int i = 0; i < count; ++i)
+        if (!finished[i]) ++left, threadIdx.x = i, swapcontext(&scheduler, &threads[i]);
+    }
+  }
+}

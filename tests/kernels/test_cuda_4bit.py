@@ -1,0 +1,204 @@
+"""cuda_4bit without a GPU: its very source on emulated threads, its machine code, and its operands.
+
+On a GPU, the tests of all providers run it.
+"""
+
+import ctypes
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from rooflens.kernels import nvrtc
+from rooflens.kernels.fourbit import cpu_build, cuda_provider
+from rooflens.kernels.fourbit.cuda_provider import CUDA_4BIT, Plan, constants_of, make_plans, ordered_scales, pair_table
+from rooflens.kernels.fourbit.quantize import code_table
+from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.nvrtc import Argument, Boxes
+from rooflens.kernels.reference import measure
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
+
+from .devices import CPU, H200, gpu
+
+CASES = (  # rows, rows of a warp, stages, M, N, K, blocks of threads
+    ("nf4-g64", DType.BF16, (32, 16, 3), (1, 75, 832), 5),  # N and K end within a tile and a stage, tiles are shared
+    ("nf4-g128-bias", DType.FP16, (64, 32, 2), (13, 128, 384), 1),
+    ("fp4-g512", DType.BF16, (32, 16, 2), (9, 64, 1536), 7),
+    ("nf4-g64", DType.BF16, (32, 16, 2), (37, 32, 256), 1),  # two launches
+)
+
+
+class Map(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("element", ctypes.c_longlong),
+        ("rank", ctypes.c_longlong),
+        ("sizes", ctypes.c_longlong * 3),
+        ("strides", ctypes.c_longlong * 3),
+        ("box", ctypes.c_longlong * 3),
+    )
+
+
+def value(argument: Argument) -> object:
+    """An argument as the emulator takes it."""
+    if isinstance(argument, Boxes):
+        spare = (1,) * (3 - len(argument.sizes))
+        element = argument.tensor.element_size()
+        strides = (element, *argument.strides, *(0 for _ in spare))
+        sizes, box = (*argument.sizes, *spare), (*argument.box, *spare)
+        triple = ctypes.c_longlong * 3
+        return Map(
+            argument.tensor.data_ptr(), element, len(argument.sizes), triple(*sizes), triple(*strides), triple(*box)
+        )
+    if isinstance(argument, int):
+        return ctypes.c_int(argument)
+    if isinstance(argument, float):
+        return ctypes.c_float(argument)
+    return ctypes.c_void_p(None if argument is None else argument.data_ptr())
+
+
+def emulate(plan: Plan, folder: Path) -> None:
+    """Compile the kernel for this CPU, and run it."""
+    body = (Path(cuda_provider.__file__).parent / "cuda/matmul.cu").read_text(encoding="utf-8")
+    names = [f"a{i}" for i in range(len(plan.arguments))]
+    types = ["const TensorMap&" if isinstance(one, Boxes) else None for one in plan.arguments]
+    heads = re.search(r"matmul_4bit\((.*?)\) \{", body, re.DOTALL)
+    assert heads
+    declared = [one.split("__grid_constant__ ")[-1].strip() for one in heads[1].split(",")]
+    parameters = ", ".join(
+        f"{kind} {name}" if kind else f"{one.rsplit(' ', 1)[0]} {name}"
+        for one, kind, name in zip(declared, types, names, strict=True)
+    )
+    text = [
+        '#include "cuda_emulator.hpp"',
+        body.replace("extern __shared__ __align__(1024) char memory[];", ""),
+        f'extern "C" void run(int grid, int count, {parameters})',
+        f"{{ launch(grid, count, [&] {{ matmul_4bit({', '.join(names)}); }}); }}",
+    ]
+    columns = plan.constants["TILES"]  # the loader takes a library of the same name for the one it has
+    source, library = folder / f"{columns}.cpp", folder / f"{columns}.so"
+    source.write_text("\n".join(text), encoding="utf-8")
+    macros = [f"-D{name}={number}" for name, number in plan.constants.items()]
+    flags = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", f"-I{Path(__file__).parent}"]
+    command = [*(cpu_build.compiler_command() or ()), *flags, *macros, str(source), "-o", str(library)]
+    subprocess.run(command, check=True)
+    values = [value(argument) for argument in plan.arguments]
+    arguments = [ctypes.byref(one) if isinstance(one, Map) else one for one in values]
+    ctypes.CDLL(str(library)).run(plan.grid, plan.threads, *arguments)
+
+
+@pytest.mark.compile
+@pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
+@pytest.mark.parametrize(("scheme", "dtype", "tile", "sizes", "blocks"), CASES)
+def test_emulated(
+    scheme: str,
+    dtype: DType,
+    tile: tuple[int, int, int],
+    sizes: tuple[int, int, int],
+    blocks: int,
+    tmp_path: Path,
+) -> None:
+    kind = parse_scheme(scheme, dtype)
+    inputs = make_inputs(Problem(*sizes), kind, CPU, seed=5)
+    (output,) = inputs.empty_outputs()
+    config = dict(zip(("ROWS", "WARP_ROWS", "STAGES", "BLOCKS"), (*tile, blocks), strict=True))
+    plans = make_plans(inputs, output, config)
+    for plan in plans:
+        assert plan.grid == blocks
+        emulate(plan, tmp_path)
+    found = measure(output, inputs.reference()[0])
+    assert not found.failure(kind), found
+    assert found.snr_db > (53 if dtype is DType.BF16 else 65)
+    assert not any(plan.arguments[7].any() for plan in plans), "counters are for the next launch"
+
+
+@pytest.mark.compile
+@pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC")
+@pytest.mark.parametrize("m", [1, 16, 32])
+def test_machine_code(m: int) -> None:
+    """Every tile compiles, and no register is spilled."""
+    scheme = parse_scheme("nf4-g64", DType.BF16)
+    problem = Problem(m, 4096, 4096)
+    for config in CUDA_4BIT.candidates(problem, scheme, H200):
+        constants = constants_of(m, scheme, config)
+        options = [f"-D{name}={number}" for name, number in constants.items()]
+        options += ["--gpu-architecture=sm_90", "--std=c++17", "--ptxas-options=-v"]
+        cubin, log = nvrtc.compile_cubin(cuda_provider.source(), options)
+        assert cubin.startswith(b"\x7fELF")
+        assert " 0 bytes spill stores" in log, config
+
+
+def test_operands() -> None:
+    """Scales of a tile and step are next to each other; codes lose less than without a factor; both in their places."""
+    absmax = torch.arange(1.0, 31.0).view(5, 6)
+    ordered = ordered_scales(absmax, 4, 64)
+    assert ordered.shape == (2, 2, 4, 4)
+    assert ordered[0, 1, 3].tolist() == [23, 24, 0, 0]
+    assert ordered[1, 0, :2].tolist() == [[25, 26, 27, 28], [0, 0, 0, 0]]
+    assert ordered_scales(absmax, 4, 1024).shape == (2, 6, 4, 1)
+
+    code = code_table("nf4", torch.device("cpu"))
+    pairs, factor = pair_table(code, torch.bfloat16)
+    halves = pairs.view(torch.bfloat16).view(256, 2).double() * factor
+    expected = torch.stack([code.repeat_interleave(16), code.repeat(16)], 1).double()
+    lost, plain = (halves - expected).norm(), (expected.bfloat16().double() - expected).norm()
+    assert lost < 0.6 * plain
+    exact = code_table("fp4", torch.device("cpu")) * 12
+    assert pair_table(exact, torch.bfloat16)[1] == 1
+
+
+@pytest.mark.parametrize(
+    ("scheme", "dtype", "sizes", "arch", "why"),
+    [
+        ("nf4-g64", DType.BF16, (1, 64, 256), "sm100", "sm90"),
+        ("nf4-g64", DType.FP32, (1, 64, 256), "sm90", "16 bits"),
+        ("nf4-g64", DType.BF16, (65, 64, 256), "sm90", "64 rows"),
+        ("nf4-g64", DType.BF16, (1, 64, 96), "sm90", "multiple"),
+        ("nf4-g64-nested", DType.BF16, (1, 64, 256), "sm90", "fp32 absmax"),
+        ("int4-g128", DType.BF16, (1, 64, 256), "sm90", "not int4-g128"),
+    ],
+)
+def test_refusals(scheme: str, dtype: DType, sizes: tuple[int, int, int], arch: str, why: str) -> None:
+    answer = CUDA_4BIT.supports(Problem(*sizes), parse_scheme(scheme, dtype), gpu(arch))
+    assert not answer.ok
+    assert why in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("sizes", "chosen"),
+    [
+        ((1, 4096, 4096), (32, 16, 128)),
+        ((1, 1024, 8192), (32, 16, 128)),
+        ((8, 8192, 8192), (64, 32, 128)),
+        ((1, 28672, 8192), (256, 64, 112)),
+        ((8, 8192, 28672), (128, 32, 128)),
+        ((16, 8192, 28672), (128, 32, 128)),
+        ((32, 28672, 8192), (64, 32, 132)),
+        ((64, 8192, 8192), (64, 32, 128)),
+    ],
+)
+def test_default_is_what_was_fastest(sizes: tuple[int, int, int], chosen: tuple[int, int, int]) -> None:
+    """On an H200, of 15 tiles (6 at M = 16, 3 at M = 32), with a block per SM and divided evenly; 64 are twice 32."""
+    config = CUDA_4BIT.candidates(Problem(*sizes), parse_scheme("nf4-g64", DType.BF16), H200)[0]
+    assert (config["ROWS"], config["WARP_ROWS"], config["BLOCKS"]) == chosen
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rows", "blocks", "parts"),
+    [
+        ((3, 256, 1024), 64, 4, 0),  # a tile each
+        ((3, 256, 1024), 128, 1, 0),
+        ((3, 256, 1024), 128, 4, 4 * 128),  # two for each tile
+        ((3, 256, 1024), 64, 3, 2 * 2 * 64),  # the first and the last of 4 tiles are whole, the others cut in two
+        ((3, 200, 1024), 128, 99, 4 * 200),  # no more blocks than stages
+    ],
+)
+def test_bytes_of_shared_tiles(sizes: tuple[int, int, int], rows: int, blocks: int, parts: int) -> None:
+    problem, scheme = Problem(*sizes), parse_scheme("nf4-g64", DType.BF16)
+    config = {"ROWS": rows, "WARP_ROWS": 32, "STAGES": 4, "BLOCKS": blocks}
+    compulsory, stored = scheme.compulsory_bytes(problem), 4 * problem.M * parts
+    assert CUDA_4BIT.moved_bytes(problem, scheme, config) == compulsory + 2 * stored
+    assert CUDA_4BIT.working_set_bytes(problem, scheme, config) == compulsory + stored
