@@ -2,7 +2,7 @@
 
 A launch that finds its operands as it left them may keep its result, skip what nobody looks at, or leave the work to a
 thread that ends later. So the signs of the activations change, untimed, before every sample: of copies that share a
-flush, before the flush; of copies in rotation, right after the copy was used, since what was just written is not cold.
+flush, before the flush; of copies in rotation, as soon as the copy was used, since what was just written is not cold.
 What is left over from another sample is wrong. Of samples drawn at random the output is copied as soon as the sample
 has ended, and compared when the round is over. In most of them the activations are those
 whose product is known, or their negation. These come again and again, so that a launch may know them by sight and
@@ -135,12 +135,12 @@ class Watch:
         self._unchanged, self._drawn = len(launches), 0
         self._patterns: list[int] = []
         self._slots: list[int | None] = [None] * len(launches)
-        """What the output of the next sample of each copy is kept in."""
+        """What the output of the next sample of each copy is kept in; the number of the room for nothing."""
         self._threads_s = threads_s
         self._ahead_s, self._between_s = 0.0, 0.0
-        self._negated = False
+        self._negated = [bool(copy % 2) for copy in range(len(launches))]
         self._refreshes = refreshes
-        self._rotates, self._version = subject.period > 1, -1
+        self._rotates, self._version, self._from = subject.period > 1, -1, 0
         changed = 1 if self._rotates else len(launches)
         queued = operands.signed * changed + REFRESHED * bool(refreshes) if machine.is_asynchronous else 0
         self.subject = replace(subject, before=self._before, after=self._after, operations=subject.operations + queued)
@@ -148,27 +148,43 @@ class Watch:
     def _before(self) -> None:
         """Change the activations where a turn of the copies begins: what is launched later in it is to be cold."""
         began, used_s = time.perf_counter(), self._threads_s()
-        begins = not self._rotates and (self._inner.copy() == 0 or self._unchanged >= len(self._launches))
-        if begins or self._version != self._operands.version:  # candidates of a search have activations in common
-            self._unchanged = 0
-            self._change(range(len(self._launches)))
+        self._change(self._seen())
         self._unchanged += 1
         self._inner.before()
         self._ahead_s += max(0.0, self._threads_s() - used_s)
         self._between_s += time.perf_counter() - began
 
+    def _seen(self) -> list[int]:
+        """Copies whose activations are to change now, in the order of their next samples.
+
+        In a rotation they are those of the launches since the last call, be they samples or the timer's warm-up.
+        """
+        number, copy = len(self._launches), self._inner.copy()
+        first, self._from = self._from, copy
+        everyone = [(copy + step) % number for step in range(number)]
+        if self._version != self._operands.version:  # candidates of a search have activations in common
+            self._unchanged = 0
+            return everyone
+        if self._rotates:
+            return [(first + step) % number for step in range((copy - first) % number or number)]
+        if copy and self._unchanged < number:
+            return []
+        self._unchanged = 0
+        return everyone
+
     def _change(self, copies: Iterable[int]) -> None:
-        """Change the activations of copies, in the order of their next samples, and draw what is kept of these."""
+        """Change the activations of copies, and draw what is kept of their next samples."""
         for copy in copies:
-            slot = self._draw()
+            slot = self._slots[copy]
+            if slot is None:  # else its latest launch was no sample
+                slot = self._slots[copy] = self._draw()
             if slot < self._room:
                 self._make_room(slot)
             if slot < self._room and not self._is_fresh(slot):
-                self._negated = not self._negated  # what is left over from the last known product is wrong as well
-                self._operands.recall(self._negated, copy)
+                self._negated[copy] = not self._negated[copy]  # what is left over from its last known product is wrong
+                self._operands.recall(self._negated[copy], copy)
             else:
                 self._flip(copy)
-            self._slots[copy] = slot if slot < self._room else None
             for refresh in self._refreshes[copy : copy + 1]:
                 refresh()
         self._version = self._operands.version
@@ -195,7 +211,7 @@ class Watch:
         """
         copy = self._latest
         slot, self._slots[copy] = self._slots[copy], None
-        if slot is not None:
+        if slot is not None and slot < self._room:
             room = self._rooms[slot]
             # A mode of torch that the launch has entered could compute now.
             with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
@@ -206,8 +222,6 @@ class Watch:
                     again_s = self._machine.now() - copied_s
                     self._late_s.append(copied_s - ended_s - LATE_COPIES * again_s)
             room.flipped, room.is_written = self._operands.flipped(copy), True
-        if self._rotates:
-            self._change([copy])
 
     def _make_room(self, slot: int) -> None:
         """Allocate it before a launch, so that the copy follows at once."""

@@ -137,12 +137,30 @@ def test_a_kept_result_is_always_found(operands, samples, copies, rotates):
     assert all(caught(operands, samples, copies, lambda call: call > 0, rotates=rotates) for _ in range(30))
 
 
+@pytest.mark.parametrize(("copies", "rotates"), [(1, False), (3, False), (2, True), (3, True), (20, True)])
+def test_what_a_warm_up_has_computed_is_wrong_later(operands, copies, rotates):
+    """A timer launches before it takes samples; what a launch computed then must not do for any of them."""
+    kernel, seen = Kernel(operands, copies), set()
+    watch = Watch(operands, kernel.launches, subject_of(kernel.launches, rotates), HOST, 0.0)
+    inputs = operands.copies(copies)
+    for number in range(3 * copies + 1):
+        is_sample = number >= copies
+        watch.subject.before()
+        now = watch.subject.copy(), inputs[watch.subject.copy()].activations[0].numpy().tobytes()
+        assert not (is_sample and now in seen)
+        if number <= copies:
+            seen.add(now)
+        watch.subject.launch()
+        if is_sample:
+            watch.subject.after()
+
+
 def test_in_a_rotation_a_sample_changes_one_copy(operands):
     """Hundreds of operations before a sample would not be queued in time; what was just written would not be cold."""
     kernel = Kernel(operands, 20)
     watch = Watch(operands, kernel.launches, rotating(kernel.launches), HOST, 0.0)
     sample(watch)
-    for number in range(1, 25):
+    for number in range(24):
         before = [copy.activations[0].clone() for copy in operands.copies(20)]
         sample(watch)
         changed = [
