@@ -97,6 +97,31 @@ def figures() -> Iterator[str]:
     yield from explained()
     yield from counted()
     yield from decoded()
+    yield from of_cuda_4bit()
+
+
+def of_cuda_4bit() -> Iterator[str]:
+    """Yield what `cuda_4bit` reads of the measured bandwidth at M = 1, what more rows cost, and how it compares."""
+    name = "h200-cuda4bit"
+    times, megabytes = {}, {}
+    for provider in ("cuda_4bit", "simt_4bit", "dequant_blas"):
+        cells = cells_of(name, provider)
+        times[provider] = cells.pivot_table(index=["N", "K"], columns="M", values="time_s")
+        megabytes[provider] = cells[cells["M"] == 1].groupby(["N", "K"])["compulsory_bytes"].first() / 1e6
+    mine, size, read = times["cuda_4bit"], megabytes["cuda_4bit"], measured(name, "read")
+    share = size * 1e6 / mine[1] / read
+    large, medium = (np.exp(np.log(share[(size >= low) & (size < high)]).mean()) for low, high in ((32, 1e6), (8, 32)))
+    more = mine[8] / mine[1]
+    faster = {m: np.exp(np.log(times["dequant_blas"][m] / mine[m]).mean()) for m in (1, 8, 16, 32, 64)}
+    ratio = (times["simt_4bit"][1] / mine[1])[size >= 32]
+    yield (
+        f"Geometric means at M = 1: {large:.0%} of the measured read bandwidth where weights take 32 MB and more, "
+        f"{medium:.0%} from 8 to 32 MB; {ratio.min():.2f} to {ratio.max():.2f} times as fast as `simt_4bit` on the "
+        "former. "
+        f"M = 8 takes {more.median():.2f} times as long as M = 1, at most {more.max():.2f}. Over `dequant_blas`: "
+        + ", ".join(f"{value:.2f}× at M = {m}" for m, value in faster.items())
+        + "."
+    ).replace("%", " %")
 
 
 def rates() -> Iterator[str]:

@@ -100,7 +100,7 @@ def _bytes(size: Any, fill: Any, program: ctypes.c_void_p) -> bytes:
     return buffer.raw.rstrip(b"\0") if fill.__name__.endswith("Log") else buffer.raw
 
 
-class Kernel:
+class CudaKernel:
     """A function of a compiled module, loaded into torch's current device."""
 
     def __init__(self, cubin: bytes, name: str, shared_bytes: int) -> None:
@@ -111,9 +111,9 @@ class Kernel:
         self._check(self._driver.cuModuleGetFunction(ctypes.byref(self._function), self._module, name.encode()))
         self._check(self._driver.cuFuncSetAttribute(self._function, _MAX_DYNAMIC_SHARED, shared_bytes))
 
-    def call(self, grid: int, threads: int, arguments: Sequence[Argument]) -> "Call":
+    def call(self, grid: int, threads: int, arguments: Sequence[Argument]) -> "CudaCall":
         """Bind arguments: what it returns launches with them."""
-        return Call(self, grid, threads, arguments)
+        return CudaCall(self, grid, threads, arguments)
 
     def launch(self, grid: int, threads: int, arguments: Any) -> None:
         """Launch on torch's current stream."""
@@ -154,10 +154,10 @@ class Kernel:
             raise CudaError(f"CUDA: {(text.value or b'').decode() or status}")
 
 
-class Call:
+class CudaCall:
     """A launch with its arguments, which it keeps alive."""
 
-    def __init__(self, kernel: Kernel, grid: int, threads: int, arguments: Sequence[Argument]) -> None:
+    def __init__(self, kernel: CudaKernel, grid: int, threads: int, arguments: Sequence[Argument]) -> None:
         self._kernel, self._grid, self._threads, self._tensors = kernel, grid, threads, arguments
         self._values = [self._value(argument) for argument in arguments]
         self._pointers = (ctypes.c_void_p * len(self._values))(*map(ctypes.addressof, self._values))

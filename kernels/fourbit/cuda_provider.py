@@ -17,7 +17,7 @@ from ...shapes.schemes.fourbit import FourBit
 from ...shapes.schemes.w4a16 import W4A16
 from ..geometry import Geometry
 from ..needs import WRITTEN_FOR_SM90
-from ..nvrtc import Argument, Boxes, Kernel, compile_cubin
+from ..nvrtc import Argument, Boxes, CudaKernel, compile_cubin
 from ..provider import Config, Launch, Provider, Support
 from .inputs import FourBitInputs
 
@@ -60,7 +60,7 @@ _WORTH_TRYING = 1.3
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LaunchPlan:
     """One launch: constants of the source, grid, threads and shared memory of a block, arguments."""
 
     constants: Mapping[str, int]
@@ -113,7 +113,7 @@ class Cuda4Bit(Provider[FourBit, FourBitInputs]):
         with torch.cuda.device(inputs.x.device):
             cubins = [build(tuple(plan.constants.items())) for plan in plans]
             calls = [
-                Kernel(cubin, KERNEL, plan.shared_bytes).call(plan.grid, plan.threads, plan.arguments)
+                CudaKernel(cubin, KERNEL, plan.shared_bytes).call(plan.grid, plan.threads, plan.arguments)
                 for plan, cubin in zip(plans, cubins, strict=True)
             ]
 
@@ -175,7 +175,7 @@ def constants_of(m: int, scheme: FourBit, config: Config) -> dict[str, int]:
     return tile | {"TILES": _column_tiles(m), "GROUP": scheme.group, "FP16": int(scheme.dtype is DType.FP16)}
 
 
-def make_plans(inputs: FourBitInputs, output: torch.Tensor, config: Config) -> list[Plan]:
+def make_plans(inputs: FourBitInputs, output: torch.Tensor, config: Config) -> list[LaunchPlan]:
     """Return the launches that write `output`, [M,N], up to 32 rows each."""
     problem, scheme, x = inputs.problem, inputs.scheme, inputs.x
     rows, element = config["ROWS"], x.element_size()
@@ -206,7 +206,7 @@ def make_plans(inputs: FourBitInputs, output: torch.Tensor, config: Config) -> l
         ]
         shared = _TABLE + config["STAGES"] * (_stage_bytes(rows, m, scheme.group) + 16) + 16
         threads = rows // config["WARP_ROWS"] * 128 + 32
-        plans.append(Plan(constants_of(m, scheme, config), grid, threads, shared, arguments))
+        plans.append(LaunchPlan(constants_of(m, scheme, config), grid, threads, shared, arguments))
     return plans
 
 

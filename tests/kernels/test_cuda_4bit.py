@@ -12,7 +12,14 @@ import pytest
 import torch
 from rooflens.kernels import nvrtc
 from rooflens.kernels.fourbit import cpu_build, cuda_provider
-from rooflens.kernels.fourbit.cuda_provider import CUDA_4BIT, Plan, constants_of, make_plans, ordered_scales, pair_table
+from rooflens.kernels.fourbit.cuda_provider import (
+    CUDA_4BIT,
+    LaunchPlan,
+    constants_of,
+    make_plans,
+    ordered_scales,
+    pair_table,
+)
 from rooflens.kernels.fourbit.quantize import code_table
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.nvrtc import Argument, Boxes
@@ -60,7 +67,7 @@ def value(argument: Argument) -> object:
     return ctypes.c_void_p(None if argument is None else argument.data_ptr())
 
 
-def emulate(plan: Plan, folder: Path) -> None:
+def emulate(plan: LaunchPlan, folder: Path) -> None:
     """Compile the kernel for this CPU, and run it."""
     body = (Path(cuda_provider.__file__).parent / "cuda/matmul.cu").read_text(encoding="utf-8")
     names = [f"a{i}" for i in range(len(plan.arguments))]
