@@ -65,7 +65,8 @@ def span(text: str) -> ValueRange:
 
 def rate_of(flops: float, time: ValueRange, unit_s: float) -> ValueRange:
     """TFLOPS of `flops` done in a time of so many units."""
-    return ValueRange(flops / (time.high * unit_s) / 1e12, flops / (max(time.low, 1e-300) * unit_s) / 1e12)
+    low, high = (max(end, 1e-300) * unit_s for end in (time.low, time.high))  # a table may print a time of 0
+    return ValueRange(flops / high / 1e12, flops / low / 1e12)
 
 
 def gain(base: ValueRange, head: ValueRange) -> ValueRange:

@@ -1,6 +1,6 @@
 """Whatever is pasted is audited or refused in one line; nothing else happens."""
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rooflens.analysis.audit.audit import audit
 from rooflens.analysis.audit.evidence.finding import Finding
@@ -46,6 +46,14 @@ def assert_findings_can_be_read(result, text):
 
 
 @settings(max_examples=4 * settings().max_examples)
+@example(
+    [
+        "| M | M |\n| --- | --- |\n| 0 | 0 |\n",
+        "| M | M | M | M | M | Old (ms) | TFLOPS |\n" + 7 * "| --- " + "|\n| 0 | 0 | 0 | 0 | 1 | 0 | 0 |\n",
+    ],
+    None,
+    Op.GEMM,
+)
 @given(st.lists(texts(), min_size=1, max_size=3), DEVICES, st.sampled_from([Op.GEMM, Op.GROUPED_GEMM, Op.MOE_GEMM]))
 def test_any_table_is_audited(parts, device, op):
     setting = Assumptions(find_device(device) if device else None, op=op)
