@@ -5,6 +5,7 @@ providers have, of the time of the other provider over that of the named one; a 
 compulsory bytes or useful FLOPs over time.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from rooflens.analysis.roofline.bounds import Bound
 from rooflens.analysis.roofline.ceilings import Ceilings
 from rooflens.analysis.run.pipeline import placed
 from rooflens.analysis.run.summarize import summarize
+from rooflens.kernels.fourbit.cuda_provider import estimated_us
 from rooflens.shapes.device import spec
+from rooflens.shapes.problem import Problem
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 
@@ -113,14 +116,24 @@ def of_cuda_4bit() -> Iterator[str]:
     large, medium = (np.exp(np.log(share[(size >= low) & (size < high)]).mean()) for low, high in ((32, 1e6), (8, 32)))
     more = mine[8] / mine[1]
     faster = {m: np.exp(np.log(times["dequant_blas"][m] / mine[m]).mean()) for m in (1, 8, 16, 32, 64)}
-    ratio = (times["simt_4bit"][1] / mine[1])[size >= 32]
+    ratio = times["simt_4bit"][1] / mine[1]
+    slower, largest = int((ratio < 1).sum()), size[ratio < 1].max()
+    ratio = ratio[size >= 32]
+    cells = cells_of(name, "cuda_4bit")
+    estimates = []
+    for one in cells.itertuples():
+        config, problem = json.loads(one.config), Problem(int(one.M), int(one.N), int(one.K))
+        estimates.append(estimated_us(problem, (config["ROWS"], config["WARP_ROWS"]), config["BLOCKS"]))
+    errors = np.asarray(estimates) / (cells["time_s"].to_numpy() * 1e6) - 1
     yield (
         f"Geometric means at M = 1: {large:.0%} of the measured read bandwidth where weights take 32 MB and more, "
         f"{medium:.0%} from 8 to 32 MB; {ratio.min():.2f} to {ratio.max():.2f} times as fast as `simt_4bit` on the "
         "former. "
         f"M = 8 takes {more.median():.2f} times as long as M = 1, at most {more.max():.2f}. Over `dequant_blas`: "
         + ", ".join(f"{value:.2f}× at M = {m}" for m, value in faster.items())
-        + "."
+        + f". At M = 1 `simt_4bit` is faster on {slower} of the {len(mine)} shapes, none above {largest:.0f} MB. The time "
+        f"by which tiles are chosen (`estimated_us`, fitted to five shapes) is "
+        f"{-errors.min():.0%} too short to {errors.max():.0%} too long in the {len(errors)} cells."
     ).replace("%", " %")
 
 

@@ -14,12 +14,12 @@ class Binary:
     """The compiled main kernel, as Triton returns it, and the weights that a workgroup decodes per iteration of its
     main loop (None: it decodes none, or has several such loops).
 
-    lighter  loops before the main one, as in `isa.loops.main_loop`: of several, the median workgroup runs one
+    loop_rank  which of several loops the median workgroup runs, as in `isa.loops.main_loop`
     """
 
     compiled: Any
     decoded: int | None = None
-    lighter: int = 0
+    loop_rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Tiling:
                     several such loops
     decodes         weights are decoded, those of a step for all columns of the tile in each iteration
     workgroups      those of the grid that have something to do; None: all
-    lighter         as in `Binary`
+    loop_rank       as in `Binary`
     """
 
     tile_M: int
@@ -73,7 +73,7 @@ class Tiling:
     repeated: int = 1
     decodes: bool = False
     workgroups: int | None = None
-    lighter: int = 0
+    loop_rank: int = 0
 
     @property
     def decoded_per_step(self) -> int | None:
@@ -99,7 +99,7 @@ def geometry_of(grid: Grid, compiled: Any, tiling: Tiling | None = None) -> Geom
         iterations=tiling.contracted / tiling.step / workgroups if tiling.step else None,
         issued_flops=2 * tile * tiling.contracted * tiling.repeated if tiling.matrix else None,
         decoded_weights=tiling.decoded_weights,
-        binary=Binary(compiled, tiling.decoded_per_step, tiling.lighter) if compiled else None,
+        binary=Binary(compiled, tiling.decoded_per_step, tiling.loop_rank) if compiled else None,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import torch
 
 from ..shapes.errors import RooflensError
+from .provider import DeclinedError
 
 _MAX_DYNAMIC_SHARED = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
@@ -50,7 +51,7 @@ Argument: TypeAlias = "torch.Tensor | Boxes | int | float | None"
 
 @cache
 def _library() -> Any:
-    """NVRTC: torch's, or that of an installed wheel."""
+    """NVRTC: torch's, or that of an installed wheel. Raises DeclinedError where there is none."""
     major = (torch.version.cuda or "12").split(".")[0]
     names = [f"libnvrtc.so.{major}", "libnvrtc.so"]
     for package in ("nvidia", "torch"):
@@ -62,14 +63,14 @@ def _library() -> Any:
             return ctypes.CDLL(name)
         except OSError:
             continue
-    raise CudaError("NVRTC is not installed: it comes with torch for CUDA, or pip install nvidia-cuda-nvrtc-cu12")
+    raise DeclinedError("NVRTC is not installed: it comes with torch for CUDA, or pip install nvidia-cuda-nvrtc-cu12")
 
 
 def available() -> bool:
     """Return whether there is an NVRTC to compile with; a GPU is not needed."""
     try:
         _library()
-    except CudaError:
+    except DeclinedError:
         return False
     return True
 

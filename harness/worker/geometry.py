@@ -3,12 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...kernels.geometry import Binary, Geometry
 from ...kernels.provider import Launch
 from ...shapes.run_folder.columns import GEOMETRY, ColumnType
 from ..isolation.faults import ProviderError
+
+if TYPE_CHECKING:
+    from ...kernels.isa.launched import Facts
 
 _SCHEDULED = ("schedule_clocks", "memory_waits", "pipe_clocks", "pipe")
 
@@ -31,9 +34,7 @@ def geometry_columns(launch: Launch, units: int) -> dict[str, Any]:
     stated = {field.name: getattr(geometry, field.name) for field in fields(geometry)}
     stated |= dict.fromkeys(_SCHEDULED) | dict(zip(_OTHER, _others(geometry.others, units), strict=True))
     if isinstance(geometry.binary, Binary):
-        from ...kernels.isa.launched import facts  # imports Triton
-
-        found = facts(geometry.binary)
+        found = _facts(geometry.binary)
         stated["resident"] = stated["resident"] or found.resident
         if stated["decode_per_weight"] is None:  # the share of integer instructions is of the same count
             stated["decode_per_weight"] = found.decoding.per_weight
@@ -44,14 +45,18 @@ def geometry_columns(launch: Launch, units: int) -> dict[str, Any]:
     return {column.name: _value(column.name, column.kind, stated[column.name]) for column in GEOMETRY}
 
 
+def _facts(binary: Binary) -> "Facts":
+    from ...kernels.isa.launched import facts  # imports Triton
+
+    return facts(binary)
+
+
 def _others(kernels: Sequence[Geometry], units: int) -> tuple[float | None, float | None]:
     """Clocks, and answers of memory, for which a unit runs workgroups of `kernels`, as many at once as it holds."""
     found = []
     for one in kernels:
         if one.binary and one.workgroups:
-            from ...kernels.isa.launched import facts
-
-            of_one = facts(one.binary)
+            of_one = _facts(one.binary)
             turns = math.ceil(math.ceil(one.workgroups / units) / (of_one.resident or 1))
             if work := of_one.schedule and of_one.schedule.of_launch(one.iterations):
                 found.append((turns * work.clocks, turns * work.waits))

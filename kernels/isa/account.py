@@ -59,9 +59,9 @@ def account(build: Build, arch: str, decoded: int | None = None) -> dict[str, An
     return values
 
 
-def decoding(code: Disassembly, arch: str, warps: int, decoded: int, lighter: int = 0) -> Decoding:
+def decoding(code: Disassembly, arch: str, warps: int, decoded: int, loop_rank: int = 0) -> Decoding:
     """Count the work of decoding, where `decoded` weights are decoded by each iteration of `main_loop`."""
-    body = main_loop(code, lighter)
+    body = main_loop(code, loop_rank)
     if not body:
         return Decoding()
     per_instruction = warps * architecture(arch).wave_size / decoded

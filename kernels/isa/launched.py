@@ -40,7 +40,7 @@ _known: dict[tuple[str, int | None, int], Facts] = {}
 
 def facts(binary: Binary) -> Facts:
     """Read a binary, or remember what was read."""
-    key = artifact_hash(binary.compiled), binary.decoded, binary.lighter
+    key = artifact_hash(binary.compiled), binary.decoded, binary.loop_rank
     if not key[0]:
         return _read(binary)
     if key not in _known:
@@ -77,11 +77,11 @@ def _resident(compiled: Any, arch: str, warps: int) -> int | None:
 
 
 def _instructions(binary: Binary, arch: str, warps: int) -> tuple[Decoding, Schedule | None]:
-    compiled, decoded, lighter = binary.compiled, binary.decoded, binary.lighter
+    compiled, decoded, loop_rank = binary.compiled, binary.decoded, binary.loop_rank
     if architecture(arch).is_amd:
         code = gcn.parse(compiled.asm["amdgcn"])
-        return (decoding(code, arch, warps, decoded, lighter) if decoded else Decoding()), None
-    kept = cache_folder() / "instructions" / f"{artifact_hash(compiled)}-{decoded}-{lighter}-{FORMAT}.json"
+        return (decoding(code, arch, warps, decoded, loop_rank) if decoded else Decoding()), None
+    kept = cache_folder() / "instructions" / f"{artifact_hash(compiled)}-{decoded}-{loop_rank}-{FORMAT}.json"
     with suppress(OSError, ValueError, TypeError):
         of_weight, of_workgroup = json.loads(kept.read_text(encoding="utf-8"))
         return Decoding(*of_weight), from_lists(of_workgroup)
@@ -89,8 +89,8 @@ def _instructions(binary: Binary, arch: str, warps: int) -> tuple[Decoding, Sche
         code = sass.parse(disassembly(compiled.asm["cubin"]))
     except (OSError, subprocess.SubprocessError):
         return Decoding(), None
-    of_weight = decoding(code, arch, warps, decoded, lighter) if decoded else Decoding()
-    found = of_weight, schedule(code, arch, warps, lighter)
+    of_weight = decoding(code, arch, warps, decoded, loop_rank) if decoded else Decoding()
+    found = of_weight, schedule(code, arch, warps, loop_rank)
     with suppress(OSError):
         _keep(kept, json.dumps(found))
     return found

@@ -30,13 +30,13 @@ def loops(code: Disassembly) -> list[Indices]:
     ]
 
 
-def main_loop(code: Disassembly, lighter: int = 0) -> list[Instruction]:
+def main_loop(code: Disassembly, loop_rank: int = 0) -> list[Instruction]:
     """Return the instructions of the main loop, none where the code has no loop that loads or multiplies.
 
     Of the loops with matrix instructions (without any: of those that load from memory), the innermost ones count, that
     is those without another one inside; so neither the tiles of a persistent kernel are taken for the main loop, nor a
     wait for a barrier inside of it. Among them, the one with most matrix instructions, then with most bytes loaded
-    per lane, then the longest; or the one that `lighter` others come before.
+    per lane, then the longest; or the one with that rank among them, 0 for the first.
     """
     found = loops(code)
     for wanted in (OpKind.MATRIX, OpKind.LOAD):
@@ -44,7 +44,7 @@ def main_loop(code: Disassembly, lighter: int = 0) -> list[Instruction]:
         innermost = [body for body in working if not any(other < body for other in working)]
         if innermost:
             bodies = [[code.instructions[index] for index in sorted(body)] for body in innermost]
-            return sorted(bodies, key=_weight, reverse=True)[lighter] if lighter < len(bodies) else []
+            return sorted(bodies, key=_weight, reverse=True)[loop_rank] if loop_rank < len(bodies) else []
     return []
 
 

@@ -120,13 +120,13 @@ class _Step:
     waits_for: int | None
 
 
-def schedule(code: Disassembly, arch: str, warps: int, lighter: int = 0) -> Schedule | None:
+def schedule(code: Disassembly, arch: str, warps: int, loop_rank: int = 0) -> Schedule | None:
     """Schedule a workgroup of `warps` warps; None for architectures whose instructions' costs are unknown.
 
-    lighter  as in `main_loop`, None without this loop; what no workgroup runs that runs the loop is left out
+    loop_rank  as in `main_loop`; without such a loop the result is None, and code that excludes it is not counted
     """
-    body = main_loop(code, lighter)
-    if arch != "sm90" or (lighter and not body):
+    body = main_loop(code, loop_rank)
+    if arch != "sm90" or (loop_rank and not body):
         return None
     inside = {id(one) for one in body}
     run = with_loop(code, body) if body else code.instructions

@@ -218,7 +218,7 @@ def moe_call(
             matrix=not vector,
             decodes=vector or chosen.math != "scaled",
             workgroups=used * split,
-            lighter=max(0, 3 - _median_rows(aligned)) if vector else 0,  # it has loops for 4, 2 and 1 rows
+            loop_rank=max(0, 3 - _median_rows(aligned)) if vector else 0,  # it has loops for 4, 2 and 1 rows
         )
     taken, fixed = (
         {name: every[name] for name in kernel.arg_names if name in every} for every in (arguments, constants)

@@ -23,6 +23,7 @@ from rooflens.kernels.fourbit.cuda_provider import (
 from rooflens.kernels.fourbit.quantize import code_table
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.nvrtc import Argument, Boxes
+from rooflens.kernels.provider import DeclinedError
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
@@ -209,3 +210,14 @@ def test_bytes_of_shared_tiles(sizes: tuple[int, int, int], rows: int, blocks: i
     compulsory, stored = scheme.compulsory_bytes(problem), 4 * problem.M * parts
     assert CUDA_4BIT.moved_bytes(problem, scheme, config) == compulsory + 2 * stored
     assert CUDA_4BIT.working_set_bytes(problem, scheme, config) == compulsory + stored
+
+
+def test_without_nvrtc_the_cell_is_unsupported(monkeypatch):
+    def missing(name):
+        raise OSError(name)
+
+    nvrtc._library.cache_clear()
+    monkeypatch.setattr(nvrtc.ctypes, "CDLL", missing)
+    with pytest.raises(DeclinedError, match="NVRTC is not installed"):
+        nvrtc.compile_cubin("", [])
+    assert not nvrtc.available()

@@ -98,7 +98,7 @@ def test_a_disassembly_is_kept_for_other_processes(monkeypatch, tmp_path):
     monkeypatch.setattr(launched, "disassembly", lambda cubin: asked.append(cubin) or SASS)
     assert figures(Binary(fake(), decoded=64)) == (4, 2 * 128 / 64, 128 / 64)  # two instructions of 4 warps of 32 lanes
     assert figures(Binary(fake(), decoded=128)) == (4, 2.0, 1.0)  # another tile of the same code
-    other = facts(Binary(fake(), decoded=64, lighter=1))  # of a second loop, which there is not
+    other = facts(Binary(fake(), decoded=64, loop_rank=1))  # of a second loop, which there is not
     assert (other.decoding.per_weight, other.schedule) == (None, None)
     scheduled = facts(Binary(fake(), decoded=64)).schedule
     launched._known.clear()

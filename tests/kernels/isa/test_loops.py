@@ -48,9 +48,9 @@ def test_a_workgroup_runs_one_of_two_loops_and_what_is_before_and_behind_both():
         ".LBB0_2:", LOAD, back(".LBB0_4"), WORK, back(".LBB0_2"), ".LBB0_3:", "\ts_nop 0", END,
         ".LBB0_4:", "\ts_sleep 2", "\ts_branch .LBB0_2",
     )  # fmt: skip
-    heavier, lighter = (with_loop(code, main_loop(code, number)) for number in (0, 1))
-    assert [code.instructions.index(one) for one in heavier] == [0, 1, 2, 3, 4, 9, 10]
-    assert [code.instructions.index(one) for one in lighter] == [0, 1, 5, 6, 7, 8, 9, 10, 11, 12]
+    first, second = (with_loop(code, main_loop(code, number)) for number in (0, 1))
+    assert [code.instructions.index(one) for one in first] == [0, 1, 2, 3, 4, 9, 10]
+    assert [code.instructions.index(one) for one in second] == [0, 1, 5, 6, 7, 8, 9, 10, 11, 12]
     assert main_loop(code, 2) == []
 
 

@@ -120,13 +120,13 @@ def test_a_gemv_is_scheduled_with_the_loop_for_its_rows(builds):
     """One of three: a lane multiplies its 64 weights by each row; what runs the other loops is left out."""
     build = builds["sm90"]["gemv 0"]
     code = sass.parse(build.machine_code)
-    bodies = [counted_loop(code, lighter) for lighter in range(3)]
+    bodies = [counted_loop(code, loop_rank) for loop_rank in range(3)]
     for rows, body in zip((4, 2, 1), bodies, strict=True):
         products = sum(one.opcode in ("FFMA", "FMUL") for one in body)
         assert 64 * rows <= products < 64 * (rows + 1), rows
         path = {id(one) for one in with_loop(code, body)}
         assert [sum(id(one) in path for one in other) for other in bodies] == [len(body) * (body is o) for o in bodies]
-    every = [schedule(code, "sm90", build.warps, lighter) for lighter in range(4)]
+    every = [schedule(code, "sm90", build.warps, loop_rank) for loop_rank in range(4)]
     clocks = [one.of_launch(12).clocks for one in every[:3]]
     assert clocks[0] > 1.4 * clocks[1] > 1.4 * clocks[2]
     assert every[3] is None

@@ -47,19 +47,19 @@ def providers():
 
 
 @pytest.mark.parametrize(
-    ("rows", "lighter"),  # of each expert; loops for 4, 2 and 1 rows, heaviest first
+    ("rows", "loop_rank"),  # of each expert; loops for 4, 2 and 1 rows, heaviest first
     [((1, 1, 1), 2), ((1, 2, 2), 1), ((1, 1, 3), 2), ((2, 3, 4), 0), ((9,), 0), ((5,), 2), ((6, 2), 1)],
 )
-def test_the_loop_that_is_read_is_that_of_the_median_block(providers, rows, lighter):
+def test_the_loop_that_is_read_is_that_of_the_median_block(providers, rows, loop_rank):
     inputs = make_inputs(moe(sum(rows), 16, 256, len(rows), 1), PLAIN, CPU, seed=1)
     ids = torch.arange(len(rows)).repeat_interleave(torch.tensor(rows))[:, None].int()
     inputs = replace(inputs, topk_ids=ids, device=gpu("sm90"))
     config = {"BLOCK_M": 4, "BLOCK_N": 16, "BLOCK_K": 256, "num_warps": 4, "num_stages": 3}
     (call,) = providers["gemv_moe"].calls(inputs, (inputs.empty_output(),), config)
-    assert call.tiling.lighter == lighter
-    assert geometry_of(call.grid, "compiled", call.tiling).binary == Binary("compiled", 16 * 256, lighter)
+    assert call.tiling.loop_rank == loop_rank
+    assert geometry_of(call.grid, "compiled", call.tiling).binary == Binary("compiled", 16 * 256, loop_rank)
     (call,) = providers["grouped_moe"].calls(inputs, (inputs.empty_output(),), config)
-    assert call.tiling.lighter == 0
+    assert call.tiling.loop_rank == 0
 
 
 @pytest.mark.parametrize("name", FUSED)
