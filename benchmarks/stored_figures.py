@@ -125,14 +125,13 @@ def of_cuda_4bit() -> Iterator[str]:
         config, problem = json.loads(one.config), Problem(int(one.M), int(one.N), int(one.K))
         estimates.append(estimated_us(problem, (config["ROWS"], config["WARP_ROWS"]), config["BLOCKS"]))
     errors = np.asarray(estimates) / (cells["time_s"].to_numpy() * 1e6) - 1
+    ratios_over = ", ".join(f"{value:.2f}× at M = {m}" for m, value in faster.items())
     yield (
         f"Geometric means at M = 1: {large:.0%} of the measured read bandwidth where weights take 32 MB and more, "
         f"{medium:.0%} from 8 to 32 MB; {ratio.min():.2f} to {ratio.max():.2f} times as fast as `simt_4bit` on the "
-        "former. "
-        f"M = 8 takes {more.median():.2f} times as long as M = 1, at most {more.max():.2f}. Over `dequant_blas`: "
-        + ", ".join(f"{value:.2f}× at M = {m}" for m, value in faster.items())
-        + f". At M = 1 `simt_4bit` is faster on {slower} of the {len(mine)} shapes, none above {largest:.0f} MB. The time "
-        f"by which tiles are chosen (`estimated_us`, fitted to five shapes) is "
+        f"former. M = 8 takes {more.median():.2f} times as long as M = 1, at most {more.max():.2f}. Over "
+        f"`dequant_blas`: {ratios_over}. At M = 1 `simt_4bit` is faster on {slower} of the {len(mine)} shapes, none "
+        f"above {largest:.0f} MB. The time by which tiles are chosen (`estimated_us`, fitted to five shapes) is "
         f"{-errors.min():.0%} too short to {errors.max():.0%} too long in the {len(errors)} cells."
     ).replace("%", " %")
 

@@ -138,7 +138,7 @@ class Watch:
         """What the output of the next sample of each copy is kept in; the number of the room for nothing."""
         self._threads_s = threads_s
         self._ahead_s, self._between_s = 0.0, 0.0
-        self._negated = [bool(copy % 2) for copy in range(len(launches))]
+        self._negated = [False] * len(launches)
         self._refreshes = refreshes
         self._rotates, self._version, self._from = subject.period > 1, -1, 0
         changed = 1 if self._rotates else len(launches)

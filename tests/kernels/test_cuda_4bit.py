@@ -212,6 +212,13 @@ def test_bytes_of_shared_tiles(sizes: tuple[int, int, int], rows: int, blocks: i
     assert CUDA_4BIT.working_set_bytes(problem, scheme, config) == compulsory + stored
 
 
+def test_a_second_launch_reads_the_weights_again() -> None:
+    scheme, config = parse_scheme("nf4-g64", DType.BF16), {"ROWS": 64, "WARP_ROWS": 32, "STAGES": 4, "BLOCKS": 4}
+    moved = [CUDA_4BIT.moved_bytes(Problem(m, 256, 1024), scheme, config) for m in (32, 33)]
+    one_row = 2 * (256 + 1024)
+    assert moved[1] - moved[0] == 256 * 1024 // 2 + 4 * 256 * 1024 // 64 + one_row
+
+
 def test_without_nvrtc_the_cell_is_unsupported(monkeypatch):
     def missing(name):
         raise OSError(name)

@@ -188,6 +188,20 @@ def test_candidates_that_take_turns_on_the_same_copies_are_all_checked(operands,
         assert at_fault == ({1, 2} if skips(30) else set())
 
 
+@pytest.mark.parametrize("rotates", [False, True])
+def test_known_products_are_those_of_activations_that_others_have_changed_meanwhile(operands, rotates):
+    """Candidates of a search take turns before any of them is checked."""
+    for _ in range(20):
+        kernels = [Kernel(operands, 20) for _ in range(2)]
+        watches = [
+            Watch(operands, kernel.launches, subject_of(kernel.launches, rotates), HOST, 0.0) for kernel in kernels
+        ]
+        for watch in 5 * watches:
+            sample(watch, 7)
+        for watch in watches:
+            watch.check()
+
+
 @pytest.mark.parametrize("samples", [1, 2, 7])
 @pytest.mark.parametrize("copies", [1, 3])
 def test_a_launch_that_writes_into_its_activations_is_always_found(operands, samples, copies):

@@ -130,6 +130,8 @@ def test_a_gemv_is_scheduled_with_the_loop_for_its_rows(builds):
     clocks = [one.of_launch(12).clocks for one in every[:3]]
     assert clocks[0] > 1.4 * clocks[1] > 1.4 * clocks[2]
     assert every[3] is None
+    setups = [one.setup.pipes["fp32"] for one in every[:3]]
+    assert max(setups) < every[2].iteration.pipes["fp32"], "no other loop is counted once"
 
 
 def test_offsets_into_more_than_2_gib_are_64_bit():
