@@ -70,7 +70,7 @@ def take_rounds(
 
     Every call is made once before, untimed: it may compile. `budget_s` limits the sampling of one call in one round,
     as `rooflens run --budget` does. With `within_s` no round beyond the second begins that would end later than that.
-    Raises UsageError for a device or timer that is not here, RooflensError where the timer cannot time a call.
+    Raises UsageError for a device or timer that this machine lacks, RooflensError where the timer cannot time a call.
     """
     protocol = Protocol(rounds=rounds, budget_s=budget_s, timeout_s=2 * budget_s, timer=timer)  # checks their values
     cache = Cache.COLD if cold else Cache.WARM

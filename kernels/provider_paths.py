@@ -2,7 +2,7 @@
 
 1. The folder of the file: before installed packages, as Python does for a script.
 2. Its project (the nearest folder above it with pyproject.toml or setup.py) and its git repository, each with its
-   `src/`: after installed packages, so that a folder that is called `tests` or `triton` never stands in for a package
+   `src/`: after installed packages, so that a folder that is called `tests` or `triton` never hides a package
    that rooflens, torch or the user have installed.
 
 A process has one module of a name: two files to which a name means different modules are refused.

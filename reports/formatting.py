@@ -195,7 +195,7 @@ def flops_unit(rates: Iterable[float]) -> str:
 
 
 def flops_in(unit: str, flops_per_s: float | None, low: float | None = None, high: float | None = None) -> str:
-    """Write a rate in a unit that stands in the header."""
+    """Write a rate in the unit of the header."""
     if flops_per_s is None or math.isnan(flops_per_s):
         return ""
     return _rate(flops_per_s, 1e-12 if unit == "TFLOPS" else 1e-9, low, high)
@@ -229,7 +229,7 @@ def ceiling(what: str, value: float | None) -> str:
 
 
 def gigabytes(bytes_per_s: float | None, low: float | None = None, high: float | None = None) -> str:
-    """Write a bandwidth in GB/s where the unit stands in the header."""
+    """Write a bandwidth in GB/s where the header has the unit."""
     return _rate(bytes_per_s, 1e-9, low, high) if bytes_per_s is not None and not math.isnan(bytes_per_s) else ""
 
 
@@ -295,7 +295,7 @@ def share(fraction: float | None) -> str:
 
 
 def signed_percent(fraction: float | None, low: float | None = None, high: float | None = None) -> str:
-    """Write a change with sign and 2 decimals; the unit stands in the header: +1.80, −2.45, 0.00.
+    """Write a change with sign and 2 decimals; the unit is in the header: +1.80, −2.45, 0.00.
 
     One digit is enough only below 1 %, so that below 10 % a sorted list of changes reads as sorted.
     """

@@ -124,7 +124,7 @@ class Policy:
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
-        """All leaves, each as often as it stands in a rule."""
+        """All leaves, each as often as it occurs in a rule."""
         return tuple(leaf for measured in self.rules.values() for leaf in _leaves(measured.rule))
 
 

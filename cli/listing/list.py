@@ -228,7 +228,7 @@ def runs(as_json: bool) -> None:
 
 
 def _minute(stamp: str) -> str:
-    """Shorten an ISO time to the minute, as it stands in run.json: in UTC."""
+    """Shorten an ISO time to the minute, as run.json has it: in UTC."""
     return stamp[:16].replace("T", " ")
 
 

@@ -145,7 +145,7 @@ class Repository:
             return _git(self.top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         except RooflensError:
             raise UsageError(
-                f"--git: {quote(name)} is no commit of {self.top}: see git branch, git tag, git log"
+                f"--git: {quote(name)} is not a commit of {self.top}: see git branch, git tag, git log"
             ) from None
 
 

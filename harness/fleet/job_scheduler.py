@@ -14,7 +14,7 @@ MOST_LOSSES = 3
 
 
 class JobScheduler:
-    """The jobs of one architecture that are still to do. A device is any permanent identifier, such as its UUID.
+    """The jobs of one architecture that remain. A device is any permanent identifier, such as its UUID.
 
     `begun` has the device of each job that is stored in part: it alone can complete it, another one starts over.
     """

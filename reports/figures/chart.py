@@ -214,7 +214,7 @@ class Figure:
     """One chart, or several. `alt` states the finding, `how_to_read` explains; `data` are the numbers that are drawn.
 
     `multiples`: small panels of one kind. `detail`: a reader can do without it. `picture_of` is the id of a table that
-    shows the same where tables have colours; the figure stands in for them where they have none (markdown).
+    shows the same where tables have colours; the figure replaces them where they have none (markdown).
     """
 
     id: str

@@ -31,7 +31,7 @@ FEWEST_ROWS = 3
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SHOWN = re.compile(r"[~<>≤≥\s]*([-−+]?\d+(?:\.\d+)?)")
-"""The number that the script reads from a cell; the same pattern stands in report.js."""
+"""The number that the script reads from a cell; report.js has the same pattern."""
 
 
 def is_heat(table: Table) -> bool:

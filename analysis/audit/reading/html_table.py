@@ -76,7 +76,7 @@ class HtmlTables:
                 closing = None
 
     def at(self, start: int) -> Found | None:
-        """Read the table whose `<table>` is in line `start`; a merged cell stands in every place that it covers.
+        """Read the table whose `<table>` is in line `start`; a merged cell is repeated in every place that it covers.
 
         Its header is its first rows as long as all their cells are `<th>`, else its first row.
         """

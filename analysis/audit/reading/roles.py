@@ -145,7 +145,7 @@ _DITTO = frozenset(("", '"', "''", "〃", "↑"))
 
 
 def _filled_down(table: ImportedTable) -> ImportedTable:
-    """Repeat what a row leaves out at its beginning because it stands in the row above: merged cells, in markdown."""
+    """Repeat what a row leaves out at its beginning because it is in the row above: merged cells, in markdown."""
     rows: list[tuple[str, ...]] = []
     for row in table.rows:
         blank = next((at for at, cell in enumerate(row) if cell.strip() not in _DITTO), 0)

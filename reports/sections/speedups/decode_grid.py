@@ -180,7 +180,7 @@ class _Pick(NamedTuple):
 
 
 def _representatives(view: View, part: Slice, names: Iterable[str]) -> Table | None:
-    """Show the times behind some ratios, in every cache state; the table stands in the first slice that has the cells.
+    """Show the times behind some ratios, in every cache state; the table is in the first slice that has the cells.
 
     That slice is the first of those that differ in their cache state only.
     """

@@ -94,7 +94,7 @@ def _best(view: View, found: Headline) -> KeyNumber:
 
 
 def _choice(best: BestSpeedup) -> str:
-    """Say that a larger ratio stands in a grid, where one does; which one is not worth a headline."""
+    """Say that a larger ratio is in a grid, where one does; which one is not worth a headline."""
     if fmt.ratio(best.largest) == fmt.ratio(best.ratio):
         return ""
     return "; ranked by the lower end of the interval, and the grids hold larger, less certain ratios"

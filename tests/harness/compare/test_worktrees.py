@@ -41,7 +41,7 @@ def test_what_is_no_span_is_told(repo, span):
 
 @pytest.mark.parametrize("span", ["nothing..main", "start..--help", "start..HEAD~99"])
 def test_unknown_commits_are_told(repo, span):
-    with pytest.raises(UsageError, match="is no commit of"):
+    with pytest.raises(UsageError, match="is not a commit of"):
         Repository.at(repo).commits(span)
 
 
