@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 Grid = tuple[int, int, int]
 """Workgroups of a launch along each axis."""
 
@@ -36,6 +38,7 @@ class Geometry:
     iterations         of its main loop in one workgroup, the mean over them
     binary             what `resident` and the instructions per weight are read from where they are not given
     others             other kernels of the launch, one after another; of several that multiply, these too
+    clocks             of a kernel whose code is not read: those that all units together take at least
     """
 
     tile_M: int | None = None
@@ -49,6 +52,7 @@ class Geometry:
     iterations: float | None = None
     binary: Binary | None = None
     others: tuple["Geometry", ...] = ()
+    clocks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,22 @@ def geometry_of(grid: Grid, compiled: Any, tiling: Tiling | None = None) -> Geom
         decoded_weights=tiling.decoded_weights,
         binary=Binary(compiled, tiling.decoded_per_step, tiling.loop_rank) if compiled else None,
     )
+
+
+_LINE_BYTES = 128
+"""Of an L1 cache of NVIDIA, which looks up one line per clock (docs/measured-facts.md)."""
+
+
+def transposing_copy(matrices: torch.Tensor, arch: str) -> Geometry:
+    """Describe torch's copy of transposed `matrices`, [..., R, C], on an architecture; known for sm90.
+
+    Its threads follow the output, so neighbours load elements that are a row apart: each takes a line of its own where
+    rows are as long as lines, and shares it with others where they are shorter.
+    """
+    if arch != "sm90":
+        return Geometry()
+    row_bytes = min(matrices.shape[-1] * matrices.element_size(), _LINE_BYTES)
+    return Geometry(clocks=matrices.numel() * row_bytes // _LINE_BYTES)
 
 
 def combined(parts: Sequence[Geometry], beside: Sequence[Geometry] = ()) -> Geometry | None:

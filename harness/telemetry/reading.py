@@ -109,7 +109,10 @@ class Query:
 
 
 class OtherProcesses:
-    """Count the processes on a device that are not this one, asking at most every PROCESS_INTERVAL_S.
+    """Count the processes on a device that are not this one or its parent, asking at most every PROCESS_INTERVAL_S.
+
+    The parent of a worker imports the files of providers too, and a library that asks CUDA for the device as it is
+    imported leaves a context there, which runs nothing.
 
     Drivers may report the pids of the host to a container (NVML did for years, amdgpu's does), so that our own pid is
     not in the list although we are. What is certain is that a process with a context on the device has exactly one
@@ -133,13 +136,14 @@ class OtherProcesses:
         if now >= self._due:
             self._due = now + PROCESS_INTERVAL_S
             pids = self._pids()
-            self._count = None if pids is None else others(pids, os.getpid(), self._holds_context())
+            self._count = None if pids is None else others(pids, {os.getpid(), os.getppid()}, self._holds_context())
         return self._count
 
 
-def others(pids: Collection[int], own: int, holds_context: bool) -> int | None:
-    """Count the entries of `pids` that are not ours: all but one when ours is among them, under whatever number."""
+def others(pids: Collection[int], ours: Collection[int], holds_context: bool) -> int | None:
+    """Count the entries of `pids` that are not ours: all but one when ours is among them under a number of the host."""
     distinct = set(pids)
-    if not holds_context and own not in distinct:
-        return len(distinct)
+    foreign = distinct - set(ours)
+    if not holds_context or foreign != distinct:
+        return len(foreign)
     return len(distinct) - 1 if distinct else None

@@ -55,7 +55,9 @@ def _others(kernels: Sequence[Geometry], units: int) -> tuple[float | None, floa
     """Clocks, and answers of memory, for which a unit runs workgroups of `kernels`, as many at once as it holds."""
     found = []
     for one in kernels:
-        if one.binary and one.workgroups:
+        if one.clocks:
+            found.append((one.clocks / units, 0.0))
+        elif one.binary and one.workgroups:
             of_one = _facts(one.binary)
             turns = math.ceil(math.ceil(one.workgroups / units) / (of_one.resident or 1))
             if work := of_one.schedule and of_one.schedule.of_launch(one.iterations):

@@ -9,7 +9,7 @@ from ...shapes.device import Device
 from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Problem
 from ...shapes.schemes.a16w8 import A16W8
-from ..geometry import Tiling, padded
+from ..geometry import Tiling, combined, padded, transposing_copy
 from ..jit.call import KernelCall, launch_calls
 from ..jit.provider import TritonProvider
 from ..needs import NOT_ON_CPU
@@ -152,6 +152,8 @@ class WrapperGemm(KernelGemm):
             gemm()
 
         launch.run, launch.kernels = run, ("torch.copy_", "torch.copy_", *launch.kernels)
+        copies = [transposing_copy(tensor, inputs.device.arch) for tensor in inputs.weights]
+        launch.geometry = combined([launch.geometry] if launch.geometry else [], copies)
         return launch
 
     def moved_bytes(self, problem: Problem, scheme: A16W8, config: Config) -> int:

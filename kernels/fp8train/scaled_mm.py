@@ -14,6 +14,7 @@ from ...shapes.errors import RooflensError
 from ...shapes.problem import Pass, Problem
 from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import BLOCK, COMPUTES, Fp8Train
+from ..geometry import combined
 from ..jit.call import compile_calls, moved_bytes
 from ..needs import ONLY_SM90
 from ..provider import Config, Launch, Provider, Role, Support
@@ -67,7 +68,7 @@ class TorchScaledMm(Provider[Scheme, TrainInputs]):
             return tuple(product() for product in products)
 
         kernels = (*calls.kernels, *("scaled_mm" for _ in products))
-        return Launch.returning(run, outputs, kernels=kernels, refresh=refresh)
+        return Launch.returning(run, outputs, kernels=kernels, refresh=refresh, geometry=combined([], calls.described))
 
     def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
         """Operands of the quantizers and transpositions once per launch, those of the products, and the results."""

@@ -273,21 +273,24 @@ def test_what_lies_between_kernels_proves_two_of_them():
 
 
 NVJET = "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT"
-PASSED_S = 2 * (64 + 8) * 2048 * 2 / 128 / 1.5e9
-"""Operands of a tile of 64 x 8 with K = 2048 in 16 bits, into shared memory and out of it, at 1.5 GHz."""
+FP8_NVJET = "nvjet_sm90_qqtst_128x128_128x6_4x1_v_bz_coopA_algo2_Ablk128_Bvec128_TNN"
+READ_S = (64 + 8) * 2048 * 2 / 128 / 1.5e9
+"""Operands of a tile of 64 x 8 with K = 2048 in 16 bits, out of shared memory at 1.5 GHz."""
 
 
 @pytest.mark.parametrize(
-    "kernels, K, gemms, passed_s",
+    "kernels, K, gemms, read_s",
     [
-        ([NVJET], 2048, 1, PASSED_S),
-        ([NVJET], 2048 - 63, 1, PASSED_S),  # whole steps of 64
-        (["dequantize", NVJET, NVJET], 2048, 2, 2 * PASSED_S),
+        ([NVJET], 2048, 1, READ_S),
+        ([NVJET], 2048 - 63, 1, READ_S),  # whole steps of 64
+        (["dequantize", NVJET, NVJET], 2048, 2, 2 * READ_S),
         ([NVJET.replace("bz", "bz_splitK"), "splitKreduce"], 2048, 1, 0),
+        ([NVJET.replace("64x8_", "256x64_")], 2048, 1, READ_S * (256 + 4 * 64) / (64 + 8)),  # 64 rows at a time
+        ([FP8_NVJET], 2048, 1, READ_S * (128 + 2 * 128) / (64 + 8) / 2),
     ],
 )
-def test_a_gemm_of_cublas_takes_what_one_of_its_tiles_takes(kernels, K, gemms, passed_s):
-    model = gemms * (1.5e-6 + 500e-9) + passed_s
+def test_a_gemm_of_cublas_takes_what_one_of_its_tiles_takes(kernels, K, gemms, read_s):
+    model = gemms * (1.5e-6 + 500e-9) + read_s
     what = {"N": 64, "K": K, "clock_hz": 1.5e9, "kernels": json.dumps(kernels)}
     found = one(cell(model, **what))
     assert found["latency_time_s"] == pytest.approx(model)
@@ -297,10 +300,10 @@ def test_a_gemm_of_cublas_takes_what_one_of_its_tiles_takes(kernels, K, gemms, p
 
 def test_a_step_contracts_at_least_its_shortest_dimension():
     what = {"op": "gemm", "pass": "step", "M": 128, "N": 640, "K": 2048, "clock_hz": 1.5e9, "kernels": f'["{NVJET}"]'}
-    assert one(cell(1e-3, **what))["latency_time_s"] == pytest.approx(2e-6 + PASSED_S * 128 / 2048)
+    assert one(cell(1e-3, **what))["latency_time_s"] == pytest.approx(2e-6 + READ_S * 128 / 2048)
 
 
-@pytest.mark.parametrize("name", ["gemm", "nvjet_sm100_tst_64x8_64x16", "nvjet_sm90_qqtst_64x8_128x16_4x1_v_bz_TNT"])
+@pytest.mark.parametrize("name", ["gemm", "nvjet_sm100_tst_64x8_64x16", "nvjet_sm90_tss_64x8_64x16_4x1_v_bz_TNT"])
 def test_nothing_is_read_from_other_names(name):
     assert math.isnan(one(cell(1e-3, kernels=f'["{name}"]'))["latency_time_s"])
 

@@ -132,6 +132,9 @@ def test_nvml_lists_processes_with_names_and_memory():
         ((), False, 0),
         ((os.getpid(),), True, 0),
         ((os.getpid(), 4711), True, 1),
+        # The process that started a worker, where a provider's library asked for the device.
+        ((os.getpid(), os.getppid()), True, 0),
+        ((os.getppid(), 4711), False, 1),
         ((4711,), False, 1),
         # In a container whose pids the driver does not translate, we are one of these, under a number of the host.
         ((987_654,), True, 0),
@@ -142,8 +145,8 @@ def test_nvml_lists_processes_with_names_and_memory():
         ((os.getpid(), os.getpid(), 4711), True, 1),
     ],
 )
-def test_this_process_never_counts_as_a_foreign_one(pids, holds_context, expected):
-    assert others(pids, os.getpid(), holds_context) == expected
+def test_neither_this_process_nor_its_parent_counts_as_a_foreign_one(pids, holds_context, expected):
+    assert others(pids, {os.getpid(), os.getppid()}, holds_context) == expected
     assert nvml(FakeNvml(pids=(pids, ())), holds_context=holds_context).read().other_processes == expected
 
 

@@ -78,6 +78,8 @@ def test_kernels_beside_the_main_one_are_scheduled_as_well(monkeypatch):
     assert columns["other_clocks"] == 2 * (100 + 4 * 50) + 150
     assert columns["other_waits"] == 2 * (3 + 4 * 0.5) + 3.5
     assert columns["schedule_clocks"] is None
+    unread = geometry_columns(launch(Geometry(others=(known, Geometry(clocks=45)))), UNITS)
+    assert unread["other_clocks"] == 2 * (100 + 4 * 50) + 4.5  # all units share them
     alone = geometry_columns(launch(Geometry(others=unknown)), UNITS)
     assert (alone["other_clocks"], alone["other_waits"]) == (None, None)
 
