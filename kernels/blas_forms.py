@@ -16,6 +16,7 @@ import torch
 
 from ..shapes.problem import Problem
 from ..shapes.scheme import DType, Scheme
+from .cublaslt import LT, LtGemm
 
 FORMS = {
     "mm": "torch.mm or addmm of X and W.t()",
@@ -24,7 +25,7 @@ FORMS = {
     "fp32_mm": "X converted to fp32, mm with an fp32 W, Y rounded",
     "fp32_mm_t": "X converted to fp32, mm_t with an fp32 W, Y rounded",
 }
-"""Name -> what it does; `config["gemm"]` holds the name."""
+"""Name -> what it does; `config["gemm"]` holds the name. Those of `cublaslt` are further ones."""
 
 
 def default_form(problem: Problem, scheme: Scheme, kind: str) -> str:
@@ -60,6 +61,8 @@ def prepare_gemm(
 
     "mm" and "fp32_mm" take batches of all of them as well.
     """
+    if form.startswith(LT):
+        return LtGemm(x, weight, bias, out, int(form.removeprefix(LT)) if form != LT else None)
     if form == "native":
         return _without_onednn(_mm(x, weight, bias, out))
     if form == "mm":

@@ -67,7 +67,8 @@ class DenseBlas(Provider[SchemeT, InputsT]):
             multiply()
 
         launched = run if fill else multiply
-        ran = {**config, **decoded.config, **cpu_threads(inputs.device)}
+        chosen = getattr(multiply, "config", {})  # of a product that searches
+        ran = {**config, **decoded.config, **chosen, **cpu_threads(inputs.device)}
         if inputs.device.is_rocm:
             ran["library"] = library_that_ran(launched)
         output = outputs if len(outputs) > 1 else outputs[0]

@@ -4,17 +4,16 @@ Both are called through ctypes, as torch offers its own use of them in a private
 """
 
 import ctypes
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
 
 from ..shapes.errors import RooflensError
 from .provider import DeclinedError
+from .shared_libraries import load_library
 
 _MAX_DYNAMIC_SHARED = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
@@ -53,17 +52,8 @@ Argument: TypeAlias = "torch.Tensor | Boxes | int | float | None"
 def _library() -> Any:
     """NVRTC: torch's, or that of an installed wheel. Raises DeclinedError where there is none."""
     major = (torch.version.cuda or "12").split(".")[0]
-    names = [f"libnvrtc.so.{major}", "libnvrtc.so"]
-    for package in ("nvidia", "torch"):
-        found = importlib.util.find_spec(package)
-        for folder in (found.submodule_search_locations or ()) if found else ():
-            names += sorted(str(file) for file in Path(folder).glob("**/libnvrtc.so.*"))
-    for name in names:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    raise DeclinedError("NVRTC is not installed: it comes with torch for CUDA, or pip install nvidia-cuda-nvrtc-cu12")
+    missing = "NVRTC is not installed: it comes with torch for CUDA, or pip install nvidia-cuda-nvrtc-cu12"
+    return load_library("libnvrtc.so", major, missing)
 
 
 def available() -> bool:

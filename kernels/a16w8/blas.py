@@ -9,6 +9,7 @@ from ...shapes.problem import Problem
 from ...shapes.schemes.a16w8 import A16W8
 from ..aot import Request
 from ..blas_forms import onednn_has, prepare_gemm
+from ..cublaslt import BestAlgorithm
 from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
 from ..provider import Config, Role
@@ -97,7 +98,14 @@ class DequantBmm(Bmm):
         return [dequantize_call(inputs, torch.empty(inputs.q.shape, dtype=inputs.dtype, device="meta")).request()]
 
 
+class BmmBest(BestAlgorithm[A16W8, A16W8Inputs], Bmm):
+    """`bmm_bf16_a16w8`, by the best algorithm."""
+
+    name = "bmm_best_a16w8"
+
+
 BMM = Bmm()
+BMM_BEST = BmmBest()
 BMM_ROCBLAS, BMM_HIPBLASLT = through_libraries(Bmm, "bmm_{}_a16w8")
 DEQUANT_BMM = DequantBmm()
 

@@ -10,6 +10,7 @@ from ...shapes.problem import Problem
 from ...shapes.schemes.fourbit import FourBit
 from ...shapes.schemes.w4a16 import W4A16
 from ..blas_forms import default_form, forms, moved_bytes, prepare_gemm, require_full_fp32, weight_dtype
+from ..cublaslt import BestAlgorithm
 from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
 from ..provider import Config, Role
@@ -89,8 +90,15 @@ class DequantBlas(Blas):
         return packed + super().working_set_bytes(problem, scheme, config)
 
 
+class BlasBest(BestAlgorithm[FourBit, FourBitInputs], Blas):
+    """`blas`, by the best algorithm."""
+
+    name = "blas_best"
+
+
 DEQUANT_BLAS = DequantBlas()
 BLAS = Blas()
+BLAS_BEST = BlasBest()
 BLAS_ROCBLAS, BLAS_HIPBLASLT = through_libraries(Blas, "blas_{}")
 
 

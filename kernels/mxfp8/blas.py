@@ -9,6 +9,7 @@ from ...shapes.device import Device
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8
 from ..blas_forms import prepare_gemm
+from ..cublaslt import BestAlgorithm
 from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
 from ..provider import Config, Role, Support
@@ -152,6 +153,13 @@ def _decode_on_cpu(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> 
         out[part].copy_(q[part]).unflatten(-1, (-1, BLOCK)).mul_(scale_values(scales[part], torch.bfloat16)[..., None])
 
 
+class BlasBestMx(BestAlgorithm[MxFp8, MxFp8Inputs], BlasBf16Mx):
+    """`blas_bf16_mx`, by the best algorithm."""
+
+    name = "blas_best_mx"
+
+
 BLAS_BF16 = BlasBf16Mx()
+BLAS_BEST = BlasBestMx()
 BLAS_ROCBLAS, BLAS_HIPBLASLT = through_libraries(BlasBf16Mx, "blas_{}_mx")
 DEQUANT_BLAS = DequantBlasMx()

@@ -1,0 +1,200 @@
+"""cuBLASLt's algorithms: what is asked of the library, by one that computes on the CPU what the header says."""
+
+import ctypes
+from typing import Any
+
+import pytest
+import torch
+from rooflens.kernels import cublaslt, registry
+from rooflens.kernels.cublaslt import LtGemm
+from rooflens.kernels.provider import DeclinedError
+from rooflens.shapes.device import Device
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
+
+TYPES = {2: torch.float16, 14: torch.bfloat16}
+H200 = Device("cuda", 0, "NVIDIA H200", "", "sm90", 132, 1 << 37, 50 << 20, 1)
+
+
+def address(value: Any) -> int:
+    return int(value.value if isinstance(value, ctypes.c_void_p) else ctypes.cast(value, ctypes.c_void_p).value)
+
+
+def read(reference: Any, kind: Any) -> int:
+    return int(ctypes.cast(reference, ctypes.POINTER(kind)).contents.value)
+
+
+class FakeCublasLt:
+    """Column-major products of what descriptors and layouts say; algorithm i takes `durations[i]` of its clock."""
+
+    def __init__(self, durations: tuple[int, ...] = (3, 1, 2), broken: tuple[int, ...] = ()) -> None:
+        self.made: list[dict[Any, Any]] = [{}]
+        self.durations, self.broken, self.clock = durations, broken, 0
+        self.ran: list[int] = []
+        self.preferences: dict[int, int] = {}
+        self.cublasLtGetStatusName = lambda status: b"CUBLAS_STATUS_INVALID_VALUE"
+        self.cublasLtGetVersion = lambda: 130102
+
+    def _make(self, out: Any, what: dict[Any, Any]) -> int:
+        self.made.append(what)
+        ctypes.cast(out, ctypes.POINTER(ctypes.c_void_p)).contents.value = len(self.made) - 1
+        return 0
+
+    def cublasLtMatmulDescCreate(self, out: Any, compute: int, scale: int) -> int:
+        assert (compute, scale) == (68, 0)  # CUBLAS_COMPUTE_32F, CUDA_R_32F
+        return self._make(out, {})
+
+    def cublasLtMatmulDescSetAttribute(self, which: Any, attribute: int, value: Any, size: Any) -> int:
+        self.made[which.value][attribute] = read(value, ctypes.c_uint64 if size.value == 8 else ctypes.c_int32)
+        return 0
+
+    def cublasLtMatrixLayoutCreate(self, out: Any, kind: int, rows: Any, columns: Any, leading: Any) -> int:
+        return self._make(out, {"kind": kind, "shape": (rows.value, columns.value, leading.value), 5: 1, 6: 0})
+
+    cublasLtMatrixLayoutSetAttribute = cublasLtMatmulDescSetAttribute
+
+    def cublasLtMatmulPreferenceCreate(self, out: Any) -> int:
+        return self._make(out, self.preferences)
+
+    cublasLtMatmulPreferenceSetAttribute = cublasLtMatmulDescSetAttribute
+
+    def _destroy(self, which: Any) -> int:
+        return 0
+
+    cublasLtMatmulDescDestroy = cublasLtMatrixLayoutDestroy = cublasLtMatmulPreferenceDestroy = _destroy
+
+    def cublasLtMatmulAlgoGetHeuristic(self, *arguments: Any) -> int:
+        found, count = arguments[-2:]
+        for number in range(len(self.durations)):
+            found[number].algo[0] = number
+            found[number].state = 7 if number in self.broken else 0
+        ctypes.cast(count, ctypes.POINTER(ctypes.c_int)).contents.value = len(self.durations)
+        return 0
+
+    def cublasLtMatmul(self, handle: Any, operation: Any, one: Any, a: Any, a_layout: Any, b: Any, *rest: Any) -> int:
+        b_layout, zero, c, c_layout, d, d_layout, algorithm, *_ = rest
+        assert (read(one, ctypes.c_int32), read(zero, ctypes.c_int32)) == (0x3F800000, 0)
+        assert (address(c), c_layout.value) == (address(d), d_layout.value)
+        settings = self.made[operation.value]
+        first, second, result = (self._matrix(*pair) for pair in ((a, a_layout), (b, b_layout), (d, d_layout)))
+        first = first.mT if settings.get(3) else first
+        product = first.float() @ second.float()
+        if settings.get(7) == 4:  # a bias for each row of the column-major result
+            product += self._vector(settings[8], result).float()[:, None]
+        result.copy_(product)
+        number = ctypes.cast(algorithm, ctypes.POINTER(ctypes.c_uint64))[0]
+        self.clock += self.durations[number]
+        self.ran.append(number)
+        return 0
+
+    def _matrix(self, pointer: Any, layout: Any) -> torch.Tensor:
+        """[B, rows, columns], a view of the memory."""
+        made = self.made[layout.value]
+        (rows, columns, leading), batch, step = made["shape"], made[5], made[6]
+        size = (batch - 1) * step + leading * columns
+        raw = (ctypes.c_char * (2 * size)).from_address(address(pointer))
+        flat = torch.frombuffer(raw, dtype=TYPES[made["kind"]])
+        return flat.as_strided((batch, rows, columns), (step, 1, leading))
+
+    def _vector(self, pointer: int, like: torch.Tensor) -> torch.Tensor:
+        raw = (ctypes.c_char * (2 * like.shape[1])).from_address(pointer)
+        return torch.frombuffer(raw, dtype=like.dtype)
+
+
+class FakeEvent:
+    """Reads the clock of the library."""
+
+    def __init__(self, library: FakeCublasLt) -> None:
+        self._library, self.at = library, 0
+
+    def record(self) -> None:
+        self.at = self._library.clock
+
+    def synchronize(self) -> None:
+        pass
+
+    def elapsed_time(self, end: "FakeEvent") -> float:
+        return float(end.at - self.at)
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> FakeCublasLt:
+    fake = FakeCublasLt()
+    monkeypatch.setattr(cublaslt, "_library", lambda: fake)
+    monkeypatch.setattr(cublaslt, "_handle", lambda device: ctypes.c_void_p(1))
+    monkeypatch.setattr(torch.cuda, "Event", lambda **_: FakeEvent(fake))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: type("Stream", (), {"cuda_stream": 0}))
+    return fake
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(("batch", "bias"), [((), False), ((), True), ((3,), False)])
+def test_the_product_is_that_of_row_major_matrices(library, dtype, batch, bias):
+    generator = torch.Generator().manual_seed(0)
+    x, weight = (torch.randn(*batch, *shape, generator=generator).to(dtype) for shape in ((5, 16), (8, 16)))
+    added = torch.randn(8, generator=generator).to(dtype) if bias else None
+    out = torch.full((*batch, 5, 8), torch.nan, dtype=dtype)
+    LtGemm(x, weight, added, out, 0)()
+    expected = x.float() @ weight.float().mT + (0 if added is None else added.float())
+    torch.testing.assert_close(out, expected.to(dtype))
+
+
+def test_the_fastest_of_the_list_runs(library):
+    x, weight, out = (torch.ones(shape, dtype=torch.bfloat16) for shape in ((1, 16), (8, 16), (1, 8)))
+    gemm = LtGemm(x, weight, None, out)
+    assert gemm.config == {"gemm": "lt1", "algorithms": 3, "cublaslt": "13.1.2"}
+    library.ran.clear()
+    gemm()
+    assert library.ran == [1]
+    assert LtGemm(x, weight, None, out, 2).config["gemm"] == "lt2"
+    assert library.preferences[1] == 32 << 20
+    assert [library.preferences[number] for number in (5, 6, 7, 8)] == [
+        min(tensor.data_ptr() & -tensor.data_ptr(), 256) for tensor in (weight, x, out, out)
+    ]
+
+
+def test_what_the_library_does_not_offer_is_declined(library):
+    x, weight, out = (torch.ones(shape, dtype=torch.bfloat16) for shape in ((1, 16), (8, 16), (1, 8)))
+    with pytest.raises(DeclinedError, match="lists 3 algorithms"):
+        LtGemm(x, weight, None, out, 3)
+    library.broken = (0, 2)  # heuristics mark what this GPU cannot run
+    assert LtGemm(x, weight, None, out).config["algorithms"] == 1
+
+
+def test_a_missing_library_is_declined(monkeypatch):
+    monkeypatch.setattr("rooflens.kernels.shared_libraries.importlib.util.find_spec", lambda name: None)
+    cublaslt._library.cache_clear()
+    with pytest.raises(DeclinedError, match="cuBLASLt is not installed"):
+        cublaslt._library()
+
+
+@pytest.mark.parametrize(
+    ("name", "scheme", "unsupported"),
+    [
+        ("blas_best", "nf4-g64", DType.FP32),
+        ("blas_best_mx", "mxfp8-rceil", None),
+        ("bmm_best_a16w8", "a16w8-128x128", None),
+    ],
+)
+def test_it_searches_on_nvidia_gpus_only(name, scheme, unsupported):
+    (provider,) = registry.load([name]).values()
+    problem, known = Problem(16, 256, 512), parse_scheme(scheme, DType.BF16)
+    assert provider.supports(problem, known, H200).ok
+    assert [one["gemm"] for one in provider.candidates(problem, known, H200)][:3] == ["lt", "lt0", "lt1"]
+    assert not provider.supports(problem, known, Device("cpu", 0, "", "", "", 1, 1, 1, 1)).ok
+    if unsupported:
+        assert "16 bits" in provider.supports(problem, parse_scheme(scheme, unsupported), H200).reason
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(1, 4096, 4096), (64, 512, 2048), (300, 1032, 768)])
+def test_every_algorithm_computes_the_product(shape):
+    m, n, k = shape
+    x, weight = (torch.randn(rows, k, dtype=torch.bfloat16, device="cuda") for rows in (m, n))
+    out = torch.empty(m, n, dtype=torch.bfloat16, device="cuda")
+    best = LtGemm(x, weight, None, out)
+    for rank in range(best.config["algorithms"]):
+        out.fill_(torch.nan)
+        LtGemm(x, weight, None, out, rank)()
+        torch.testing.assert_close(out, x @ weight.T, rtol=2e-2, atol=0.5)
