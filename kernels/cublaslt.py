@@ -7,6 +7,7 @@ cublasLt.h in CUDA 12 and 13. Matrices are column-major there: Y^T [N,M] = (W^T)
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -198,7 +199,7 @@ def _seconds(launch: Callable[[], None]) -> list[float]:
         launch()
         event.record()
     events[-1].synchronize()
-    return [1e-3 * start.elapsed_time(end) for start, end in zip(events, events[1:], strict=False)]
+    return [1e-3 * start.elapsed_time(end) for start, end in pairwise(events)]
 
 
 @cache
