@@ -16,7 +16,7 @@ import torch
 
 from ..shapes.problem import Problem
 from ..shapes.scheme import DType, Scheme
-from .cublaslt import LT, LtGemm
+from .cublaslt import LT, chosen_gemm
 
 FORMS = {
     "mm": "torch.mm or addmm of X and W.t()",
@@ -62,7 +62,7 @@ def prepare_gemm(
     "mm" and "fp32_mm" take batches of all of them as well.
     """
     if form.startswith(LT):
-        return LtGemm(x, weight, bias, out, int(form.removeprefix(LT)) if form != LT else None)
+        return chosen_gemm(form, _mm(x, weight, bias, out), x, weight, bias, out)
     if form == "native":
         return _without_onednn(_mm(x, weight, bias, out))
     if form == "mm":

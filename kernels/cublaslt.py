@@ -5,9 +5,9 @@ cublasLt.h in CUDA 12 and 13. Matrices are column-major there: Y^T [N,M] = (W^T)
 """
 
 import ctypes
-from collections.abc import Callable, Sequence
-from functools import cache
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from statistics import median
 from typing import Any
 
@@ -61,21 +61,10 @@ class _Algorithm(ctypes.Structure):
 class LtGemm:
     """out[M,N] = x[M,K] weight[N,K]^T + bias[N] in 16 bits, contiguous, or batches [B,M,N] without a bias.
 
-    Called, it launches on torch's current stream.
-
-    rank  which algorithm of the list runs; None: the fastest of all, each launched in turn until the caches are warm.
-          Raises DeclinedError where the list is shorter, or cuBLASLt is missing.
-    config  what ran: `gemm`, the number of `algorithms` in the list, and the version of cuBLASLt
+    `calls` launch it on torch's current stream, each by one algorithm. Raises DeclinedError without cuBLASLt.
     """
 
-    def __init__(
-        self,
-        x: torch.Tensor,
-        weight: torch.Tensor,
-        bias: torch.Tensor | None,
-        out: torch.Tensor,
-        rank: int | None = None,
-    ) -> None:
+    def __init__(self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, out: torch.Tensor) -> None:
         self._library, self._handle, self._tensors = _library(), _handle(x.device), (weight, x, out)
         self._operation = self._new("cublasLtMatmulDescCreate", _COMPUTE_FP32, _FP32)
         self._set(self._library.cublasLtMatmulDescSetAttribute, self._operation, _FIRST_TRANSPOSED, ctypes.c_int32(1))
@@ -84,7 +73,6 @@ class LtGemm:
             for attribute, value in ((_EPILOGUE, ctypes.c_int32(_ADD_BIAS)), (_BIAS, ctypes.c_void_p(bias.data_ptr()))):
                 self._set(self._library.cublasLtMatmulDescSetAttribute, self._operation, attribute, value)
         self._layouts = [self._layout(tensor) for tensor in self._tensors]
-        self._workspace = torch.empty(_WORKSPACE_BYTES, dtype=torch.uint8, device=x.device)
         self._one, self._zero = ctypes.c_float(1), ctypes.c_float(0)
         weight_at, x_at, out_at = (ctypes.c_void_p(tensor.data_ptr()) for tensor in self._tensors)
         weights, activations, result = self._layouts
@@ -92,21 +80,13 @@ class LtGemm:
             *(self._handle, self._operation, ctypes.byref(self._one), weight_at, weights, x_at, activations),
             *(ctypes.byref(self._zero), out_at, result, out_at, result),
         )
-        self._room = ctypes.c_void_p(self._workspace.data_ptr()), ctypes.c_size_t(_WORKSPACE_BYTES)
-        found = self._listed()
-        if not found or (rank is not None and rank >= len(found)):
-            raise DeclinedError(f"cuBLASLt lists {len(found)} algorithms for {tuple(x.shape)} x {tuple(weight.shape)}")
-        if rank is None:
-            rank = self._fastest(found)
-        self._algorithm = found[rank]
-        self.config = {"gemm": f"{LT}{rank}", "algorithms": len(found), "cublaslt": _version(self._library)}
+        self._room = ctypes.c_void_p(_workspace(x.device).data_ptr()), ctypes.c_size_t(_WORKSPACE_BYTES)
+        self.calls = [partial(self._launch, algorithm) for algorithm in self._listed()]
+        self.version = _version(self._library)
 
-    def __call__(self) -> None:
-        """Launch."""
+    def _launch(self, algorithm: _Algorithm) -> None:
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        self._check(
-            self._library.cublasLtMatmul(*self._operands, ctypes.byref(self._algorithm.algo), *self._room, stream)
-        )
+        self._check(self._library.cublasLtMatmul(*self._operands, ctypes.byref(algorithm.algo), *self._room, stream))
 
     def _layout(self, tensor: torch.Tensor) -> ctypes.c_void_p:
         """Of row-major matrices, which cuBLAS takes for transposed ones."""
@@ -139,17 +119,6 @@ class LtGemm:
             self._library.cublasLtMatmulPreferenceDestroy(preference)
         return [one for one in found[: count.value] if one.state == 0]
 
-    def _fastest(self, found: Sequence[_Algorithm]) -> int:
-        """Rank of the least median: passes over all of them, so that a busy moment hits none alone."""
-        times: list[list[float]] = [[] for _ in found]
-        for number in range(_PASSES + 1):
-            for taken, algorithm in zip(times, found, strict=True):
-                self._algorithm = algorithm
-                once = _seconds(self)
-                taken += once if number else []  # the first pass warms up
-        medians = list(map(median, times))
-        return medians.index(min(medians))
-
     def _new(self, create: str, *arguments: Any) -> ctypes.c_void_p:
         made = ctypes.c_void_p()
         self._check(getattr(self._library, create)(ctypes.byref(made), *arguments))
@@ -171,9 +140,9 @@ class LtGemm:
 
 
 class BestAlgorithm(DenseBlas[SchemeT, InputsT]):
-    """Mixin before a reference: the same by the fastest algorithm of cuBLASLt's list, and not by the first one.
+    """Mixin before a reference: the same by the fastest algorithm of cuBLASLt's list, or torch's choice if that is.
 
-    By default `prepare` searches, with warm caches. `rooflens tune` times every algorithm as its cells are timed.
+    By default `prepare` searches, by cold launches. `rooflens tune` times every algorithm as its cells are timed.
     """
 
     def supports(self, problem: Problem, scheme: SchemeT, device: Device) -> Support:
@@ -191,21 +160,82 @@ class BestAlgorithm(DenseBlas[SchemeT, InputsT]):
         return [{"gemm": LT}, *({"gemm": f"{LT}{rank}"} for rank in range(MOST_ALGORITHMS))]
 
 
-def _seconds(launch: Callable[[], None]) -> list[float]:
-    """Time launches one by one, warm."""
-    events = [torch.cuda.Event(enable_timing=True) for _ in range(_LAUNCHES + 1)]
-    events[0].record()
-    for event in events[1:]:
-        launch()
-        event.record()
-    events[-1].synchronize()
-    return [1e-3 * start.elapsed_time(end) for start, end in pairwise(events)]
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A call, and the configuration that it stands for."""
+
+    run: Callable[[], object]
+    config: Config
+
+    def __call__(self) -> None:
+        """Launch."""
+        self.run()
+
+
+_found: dict[Any, str] = {}
+
+
+def chosen_gemm(
+    form: str,
+    default: Callable[[], object],
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    out: torch.Tensor,
+) -> Chosen:
+    """Return what `form` names: an algorithm ("lt3"), or the fastest of all and of `default`, torch's "mm".
+
+    A process searches once per shape: all copies of operands get the same. Raises DeclinedError where the list is
+    shorter.
+    """
+    gemm = LtGemm(x, weight, bias, out)
+    calls: dict[str, Callable[[], object]] = {
+        "mm": default,
+        **{f"{LT}{rank}": call for rank, call in enumerate(gemm.calls)},
+    }
+    if form not in {LT, *calls}:
+        raise DeclinedError(f"cuBLASLt lists {len(gemm.calls)} algorithms for {tuple(x.shape)} x {tuple(weight.shape)}")
+    name = form
+    if form == LT:
+        key = (tuple(x.shape), tuple(weight.shape), x.dtype, bias is None, x.device)
+        name = _found[key] = _found.get(key) or fastest(calls, x.device)
+    return Chosen(calls[name], {"gemm": name, "algorithms": len(gemm.calls), "cublaslt": gemm.version})
+
+
+def fastest(calls: Mapping[str, Callable[[], object]], device: torch.device) -> str:
+    """Return the name of the least median, of cold launches: in warm caches other algorithms win.
+
+    In passes over all of them, so that a busy moment hits none alone. Reading twice what the last-level cache holds
+    empties it, and takes so long that the host has queued a launch before it starts.
+    """
+    filler = torch.zeros(torch.cuda.get_device_properties(device).L2_cache_size // 2, dtype=torch.int32, device=device)
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for number in range(_PASSES + 1):
+        for name, call in calls.items():
+            pairs = []
+            for _ in range(_LAUNCHES):
+                start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                filler.max()
+                start.record()
+                call()
+                end.record()
+                pairs.append((start, end))
+            pairs[-1][1].synchronize()
+            if number:  # the first pass loads modules
+                times[name] += [start.elapsed_time(end) for start, end in pairs]
+    return min(times, key=lambda name: median(times[name]))
 
 
 @cache
 def _library() -> Any:
     major = (torch.version.cuda or "12").split(".")[0]
     return load_library("libcublasLt.so", major, "cuBLASLt is not installed: it comes with torch for CUDA")
+
+
+@cache
+def _workspace(device: torch.device) -> torch.Tensor:
+    """One for all launches: they follow each other on a stream."""
+    return torch.empty(_WORKSPACE_BYTES, dtype=torch.uint8, device=device)
 
 
 @cache

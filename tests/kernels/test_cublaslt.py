@@ -1,12 +1,13 @@
 """cuBLASLt's algorithms: what is asked of the library, by one that computes on the CPU what the header says."""
 
 import ctypes
+from types import SimpleNamespace as Properties
 from typing import Any
 
 import pytest
 import torch
 from rooflens.kernels import cublaslt, registry
-from rooflens.kernels.cublaslt import LtGemm
+from rooflens.kernels.cublaslt import Chosen, LtGemm, chosen_gemm
 from rooflens.kernels.provider import DeclinedError
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
@@ -30,7 +31,8 @@ class FakeCublasLt:
 
     def __init__(self, durations: tuple[int, ...] = (3, 1, 2), broken: tuple[int, ...] = ()) -> None:
         self.made: list[dict[Any, Any]] = [{}]
-        self.durations, self.broken, self.clock = durations, broken, 0
+        self.durations, self.warm, self.broken, self.clock = durations, durations, broken, 0
+        self.is_cold = True
         self.ran: list[int] = []
         self.preferences: dict[int, int] = {}
         self.cublasLtGetStatusName = lambda status: b"CUBLAS_STATUS_INVALID_VALUE"
@@ -84,7 +86,8 @@ class FakeCublasLt:
             product += self._vector(settings[8], result).float()[:, None]
         result.copy_(product)
         number = ctypes.cast(algorithm, ctypes.POINTER(ctypes.c_uint64))[0]
-        self.clock += self.durations[number]
+        self.clock += (self.durations if self.is_cold else self.warm)[number]
+        self.is_cold = False
         self.ran.append(number)
         return 0
 
@@ -121,9 +124,19 @@ class FakeEvent:
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> FakeCublasLt:
     fake = FakeCublasLt()
+    monkeypatch.setattr(cublaslt, "_found", {})
+    monkeypatch.setattr(cublaslt, "_workspace", lambda device: torch.empty(0))
     monkeypatch.setattr(cublaslt, "_library", lambda: fake)
     monkeypatch.setattr(cublaslt, "_handle", lambda device: ctypes.c_void_p(1))
     monkeypatch.setattr(torch.cuda, "Event", lambda **_: FakeEvent(fake))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties(L2_cache_size=1 << 10))
+    read = torch.Tensor.max
+
+    def read_all(tensor: torch.Tensor) -> torch.Tensor:
+        fake.is_cold |= tensor.nbytes >= 2 << 10
+        return read(tensor)
+
+    monkeypatch.setattr(torch.Tensor, "max", read_all)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: type("Stream", (), {"cuda_stream": 0}))
     return fake
 
@@ -135,19 +148,42 @@ def test_the_product_is_that_of_row_major_matrices(library, dtype, batch, bias):
     x, weight = (torch.randn(*batch, *shape, generator=generator).to(dtype) for shape in ((5, 16), (8, 16)))
     added = torch.randn(8, generator=generator).to(dtype) if bias else None
     out = torch.full((*batch, 5, 8), torch.nan, dtype=dtype)
-    LtGemm(x, weight, added, out, 0)()
+    LtGemm(x, weight, added, out).calls[0]()
     expected = x.float() @ weight.float().mT + (0 if added is None else added.float())
     torch.testing.assert_close(out, expected.to(dtype))
 
 
-def test_the_fastest_of_the_list_runs(library):
+def product(library: FakeCublasLt, form: str, default: int = 9) -> Chosen:
+    """What `form` names, beside a product of torch that takes `default`."""
     x, weight, out = (torch.ones(shape, dtype=torch.bfloat16) for shape in ((1, 16), (8, 16), (1, 8)))
-    gemm = LtGemm(x, weight, None, out)
-    assert gemm.config == {"gemm": "lt1", "algorithms": 3, "cublaslt": "13.1.2"}
+
+    def mm() -> None:
+        library.clock += default
+
+    return chosen_gemm(form, mm, x, weight, None, out)
+
+
+def test_the_fastest_of_the_list_runs(library):
+    best = product(library, "lt")
+    assert best.config == {"gemm": "lt1", "algorithms": 3, "cublaslt": "13.1.2"}
     library.ran.clear()
-    gemm()
+    best()
     assert library.ran == [1]
-    assert LtGemm(x, weight, None, out, 2).config["gemm"] == "lt2"
+    assert product(library, "lt2").config["gemm"] == "lt2"
+    assert product(library, "lt", default=0).config["gemm"] == "lt1"  # the same for all copies of the operands
+    cublaslt._found.clear()
+    assert product(library, "lt", default=0).config["gemm"] == "mm"
+
+
+def test_each_launch_of_the_search_finds_the_cache_cold(library):
+    """Warm, algorithm 0 is the fastest."""
+    library.durations, library.warm = (4, 3), (1, 2)
+    assert product(library, "lt").config["gemm"] == "lt1"
+
+
+def test_the_library_learns_of_alignments_and_of_room(library):
+    x, weight, out = (torch.ones(shape, dtype=torch.bfloat16) for shape in ((1, 16), (8, 16), (1, 8)))
+    LtGemm(x, weight, None, out)
     assert library.preferences[1] == 32 << 20
     assert [library.preferences[number] for number in (5, 6, 7, 8)] == [
         min(tensor.data_ptr() & -tensor.data_ptr(), 256) for tensor in (weight, x, out, out)
@@ -155,11 +191,10 @@ def test_the_fastest_of_the_list_runs(library):
 
 
 def test_what_the_library_does_not_offer_is_declined(library):
-    x, weight, out = (torch.ones(shape, dtype=torch.bfloat16) for shape in ((1, 16), (8, 16), (1, 8)))
     with pytest.raises(DeclinedError, match="lists 3 algorithms"):
-        LtGemm(x, weight, None, out, 3)
+        product(library, "lt3")
     library.broken = (0, 2)  # heuristics mark what this GPU cannot run
-    assert LtGemm(x, weight, None, out).config["algorithms"] == 1
+    assert product(library, "lt").config["algorithms"] == 1
 
 
 def test_a_missing_library_is_declined(monkeypatch):
@@ -193,8 +228,7 @@ def test_every_algorithm_computes_the_product(shape):
     m, n, k = shape
     x, weight = (torch.randn(rows, k, dtype=torch.bfloat16, device="cuda") for rows in (m, n))
     out = torch.empty(m, n, dtype=torch.bfloat16, device="cuda")
-    best = LtGemm(x, weight, None, out)
-    for rank in range(best.config["algorithms"]):
+    for call in LtGemm(x, weight, None, out).calls:
         out.fill_(torch.nan)
-        LtGemm(x, weight, None, out, rank)()
+        call()
         torch.testing.assert_close(out, x @ weight.T, rtol=2e-2, atol=0.5)
