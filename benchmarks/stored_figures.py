@@ -41,6 +41,12 @@ QUICK_SUITES = (
 )
 """Suites whose quick form is stored with schedules of the machine code."""
 
+SCHEDULED = {
+    **{f"{suite}-quick": f"h200-{suite}-quick" for suite in QUICK_SUITES},
+    "fp8-train": "h200-fp8-train-scheduled",
+}
+"""All suites that are, and their runs."""
+
 
 def cells_of(name: str, provider: str) -> pd.DataFrame:
     """Cells of one provider of a stored run whose times may decide something."""
@@ -101,6 +107,8 @@ def figures() -> Iterator[str]:
     yield from counted()
     yield from decoded()
     yield from of_cuda_4bit()
+    yield from of_shared_memory()
+    yield from of_peers()
 
 
 def of_cuda_4bit() -> Iterator[str]:
@@ -254,12 +262,12 @@ OLDER = ("roof", "mxfp8", "4bit")
 """Runs of before the schedules."""
 
 FAMILIES = {
-    "4-bit": QUICK_SUITES[:1],
-    "MX-FP8": QUICK_SUITES[1:3],
-    "MoE": QUICK_SUITES[3:4],
-    "A16W8": QUICK_SUITES[4:5],
-    "FP8 training": QUICK_SUITES[5:7],
-    "torchao": QUICK_SUITES[7:],
+    "4-bit": list(SCHEDULED)[:1],
+    "MX-FP8": list(SCHEDULED)[1:3],
+    "MoE": list(SCHEDULED)[3:4],
+    "A16W8": list(SCHEDULED)[4:5],
+    "FP8 training": [*list(SCHEDULED)[5:7], "fp8-train"],
+    "torchao": list(SCHEDULED)[7:11],
 }
 
 
@@ -268,8 +276,8 @@ def explained() -> Iterator[str]:
     per family; and by provider, those whose machine code was not read, and those whose main kernel's was.
     """
     every = {}
-    for suite in QUICK_SUITES:
-        run = load_run(RESULTS / f"h200-{suite}-quick")
+    for suite, stored in SCHEDULED.items():
+        run = load_run(RESULTS / stored)
         cells = summarize(run)
         unscheduled = cells.assign(schedule_clocks=np.nan, pipe_clocks=np.nan, kernels_s=np.nan, kernels="")
         slow = cells.assign(time_s=2 * cells["time_s"], kernels_s=2 * cells["kernels_s"])
@@ -278,7 +286,7 @@ def explained() -> Iterator[str]:
         shares = [(frame["bound_class"] == Bound.UNEXPLAINED).sum() / count for frame in (before, now)]
         ours = now[now["schedule_clocks"].notna() & (now["bound_class"] != "")]
         own = (ours["bound_class"] == Bound.UNEXPLAINED).mean()
-        yield f"| `{suite}-quick` | {count} | {shares[0]:.0%} | {shares[1]:.0%} | {own:.0%} |".replace("%", " %")
+        yield f"| `{suite}` | {count} | {shares[0]:.0%} | {shares[1]:.0%} | {own:.0%} |".replace("%", " %")
         every[suite] = now.assign(slow_class=slower["bound_class"])[now["bound_class"] != ""]
     for family, suites in FAMILIES.items():
         share = (pd.concat([every[suite] for suite in suites])["bound_class"] == Bound.UNEXPLAINED).mean()
@@ -309,6 +317,57 @@ def counted() -> Iterator[str]:
         found = rows[rows["pipe"] == pipe]
         ratios = found["pipe_clocks"] / clocks * 4 * found["workgroups"] / found[column]  # four schedulers
         yield f"{len(found)} kernels: {ratios.min():.3f} to {ratios.max():.3f}"
+
+
+def of_shared_memory() -> Iterator[str]:
+    """Yield what GEMMs of cuBLAS and transposing copies of torch do to shared memory and the L1 cache, as counted."""
+    rows = pd.read_csv(RESULTS / "h200-schedule" / "shared_memory.csv")
+    copies = rows[rows["kernel"] == "copy_"]
+    elements = copies["B"] * copies["N"] * copies["K"]
+    each, busy = copies["wavefronts"] / elements, copies["wavefronts_percent"]
+    yield f"{each.min():.2f} to {each.max():.2f} wavefronts per element, at up to {busy.max():.0f} % of one per clock"
+    gemms = rows[rows["kernel"] != "copy_"]
+    read, written = [], []
+    for one in gemms.itertuples():
+        tile_rows, columns = map(int, str(one.kernel).split("_")[3].split("x"))
+        tiles = -(-one.N // tile_rows) * -(-one.M // columns)
+        per_tile = 2 * one.K * np.array([tile_rows + -(-tile_rows // 64) * columns, tile_rows + columns])
+        read.append(4 * one.bank_reads / (tiles * per_tile[0]))
+        written.append(4 * one.bank_writes / (tiles * per_tile[1]))
+    yield (
+        f"{len(gemms)} of its GEMMs read {min(read):.2f} to {max(read):.2f} of what the rule says, and write "
+        f"{min(written):.2f} to {max(written):.2f} of their operands"
+    )
+    last = gemms.iloc[-1]
+    turns = 100 * last["bank_writes"] * 4 / 128 / 132 / last["elapsed_clocks"]
+    yield f"{last['wavefronts_percent']:.0f} % of the clocks are turns of reads, and writes would take {turns:.0f} % more"
+
+
+def of_peers() -> Iterator[str]:
+    """Yield how 4-bit GEMMs compare with Marlin, GemLite and bitsandbytes."""
+    seconds = times("h200-w4a16-peers")
+    for provider in ("marlin", "gemlite_4bit", "simt_4bit", "mma_4bit", "blas"):
+        ratios = seconds["dequant_blas"] / seconds[provider]
+        yield f"| `{provider}` | {by_m(ratios, '.2f').replace(', ', ' | ')} |"
+    marlin = seconds["simt_4bit"] / seconds["marlin"]
+    at_1 = marlin[marlin.index.get_level_values("M") == 1]
+    yield f"At M = 1 it takes {mean(1 / at_1):.2f} of the time of `simt_4bit`"
+    cells = cells_of("h200-w4a16-peers", "marlin")
+    read = cells.loc[cells["M"] == 1, "bandwidth_bytes_per_s"] / measured("h200-w4a16-peers", "read")
+    yield f"reads {read.min():.0%} to {read.max():.0%} of the measured bandwidth".replace("%", " %")
+    seconds = times("h200-4bit-bitsandbytes")
+    cuda, mma = (seconds["matmul_4bit"] / seconds[name] for name in ("cuda_4bit", "mma_4bit"))
+    sizes = cuda.index.get_level_values("N") * cuda.index.get_level_values("K") / 2e6
+    slower = sizes[cuda < 1]
+    yield (
+        f"`cuda_4bit` is {mean(cuda):.2f} times as fast as `bitsandbytes.matmul_4bit` over {len(cuda)} shapes, "
+        f"{mean(cuda[sizes >= 8]):.2f} times where weights take 8 MB and more; slower on {len(slower)}, of "
+        f"{slower.max():.1f} MB at most. `mma_4bit`: {mean(mma):.2f} times, slower on {int((mma < 1).sum())}"
+    )
+    seconds = times("h200-blas-best")
+    ratios = seconds["blas"] / seconds["blas_best"]
+    yield f"{mean(ratios):.2f} times as fast as `blas`, between {ratios.min():.2f} and {ratios.max():.2f}"
+    yield f"{(ratios > 1.02).sum()} of {len(ratios)} cells gained more than 2 %, {(ratios < 0.98).sum()} lost as much"
 
 
 def decoded() -> Iterator[str]:

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 Grid = tuple[int, int, int]
 """Workgroups of a launch along each axis."""
@@ -111,7 +112,7 @@ _LINE_BYTES = 128
 """Of an L1 cache of NVIDIA, which looks up one line per clock (docs/measured-facts.md)."""
 
 
-def transposing_copy(matrices: torch.Tensor, arch: str) -> Geometry:
+def transposing_copy(matrices: "torch.Tensor", arch: str) -> Geometry:
     """Describe torch's copy of transposed `matrices`, [..., R, C], on an architecture; known for sm90.
 
     Its threads follow the output, so neighbours load elements that are a row apart: each takes a line of its own where
