@@ -1,6 +1,6 @@
 """FP8 training with blockwise scales: the three GEMMs of a linear layer, and the quantizers in front of them."""
 
-import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -67,23 +67,11 @@ class Fp8Train(Scheme):
     family: ClassVar[str] = "fp8train"
     passes: ClassVar[tuple[Pass, ...]] = tuple(Pass)
     grammar: ClassVar[str] = "fp8-blockwise, then -prequantized and -hybrid if wanted"
+    stem: ClassVar[str] = "fp8-blockwise"
+    flags: ClassVar[tuple[str, ...]] = ("prequantized", "hybrid")
 
     def __post_init__(self) -> None:
         _require_bf16(self.dtype, self.name)
-
-    @classmethod
-    def read(cls, name: str, dtype: DType) -> "Fp8Train | None":
-        """Read a name such as "fp8-blockwise" or "fp8-blockwise-prequantized-hybrid"."""
-        match = re.fullmatch(r"fp8-blockwise(-prequantized)?(-hybrid)?", name)
-        if not match:
-            return None
-        prequantized, hybrid = match.groups()
-        return cls(dtype, bool(prequantized), bool(hybrid))
-
-    @property
-    def name(self) -> str:
-        """The name that `read` reads."""
-        return "fp8-blockwise" + "-prequantized" * self.prequantized + "-hybrid" * self.hybrid
 
     @property
     def snr_floor_db(self) -> float:
@@ -173,22 +161,13 @@ class Fp8Quant(Scheme):
     family: ClassVar[str] = "fp8train"
     ops: ClassVar[tuple[Op, ...]] = (Op.QUANTIZE,)
     grammar: ClassVar[str] = "fp8-quant-row, -col, -rowcol or -weight"
+    stem: ClassVar[str] = "fp8-quant-{kind}"
+    choices: ClassVar[Mapping[str, Iterable[str]]] = {"kind": QUANTIZERS}
 
     def __post_init__(self) -> None:
         if self.kind not in QUANTIZERS:
             raise UsageError(f"unknown quantizer {quote(self.kind)}: known: {', '.join(QUANTIZERS)}")
         _require_bf16(self.dtype, self.name)
-
-    @classmethod
-    def read(cls, name: str, dtype: DType) -> "Fp8Quant | None":
-        """Read a name such as "fp8-quant-rowcol"."""
-        match = re.fullmatch(r"fp8-quant-(row|col|rowcol|weight)", name)
-        return cls(dtype, match.group(1)) if match else None
-
-    @property
-    def name(self) -> str:
-        """The name that `read` reads."""
-        return f"fp8-quant-{self.kind}"
 
     @property
     def snr_floor_db(self) -> float:
