@@ -13,11 +13,12 @@ from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
 from ..needs import fp8_missing
 from ..provider import Config, Role, Support
+from ..quantized import Quantized
 from ..rocm_blas import through_libraries
 from ..saved import Saved
 from .inputs import ORIGINS, TrainInputs
 from .products import output_shapes
-from .quantize import Quantized, decode_into, quantize_into, scale_shape
+from .quantize import AMAX_FLOOR, GROUPS
 from .triton_configs import quant_configs
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class BlasBf16(DenseBlas[Scheme, TrainInputs]):
 
         def fill() -> None:
             for name, out in dense.items():
-                decode_into(inputs.quantized(name), out)
+                inputs.quantized(name).dequantize(out)
 
         return Decoded(dense, fill, tuple(part for name in dense for part in inputs.sources(name)))
 
@@ -175,8 +176,7 @@ def _form(inputs: TrainInputs, name: str) -> Quantized:
         return inputs.given[name]
     source, kind = ORIGINS[name]
     x = inputs.dense[source]
-    data = torch.empty(x.shape, dtype=inputs.operand_dtype(name), device=x.device)
-    return Quantized(data, torch.empty(scale_shape(kind, *x.shape), device=x.device), kind)
+    return Quantized.empty((x.shape[0], x.shape[1]), *GROUPS[kind], inputs.operand_dtype(name), x.device)
 
 
 _Work = tuple[Callable[[], object], "CompiledCalls | None"]
@@ -188,9 +188,9 @@ def _torch_quantizers(
 ) -> _Work:
     def work() -> None:
         for name in quantized:
-            quantize_into(inputs.dense[ORIGINS[name][0]], forms[name])
+            forms[name].fill(inputs.dense[ORIGINS[name][0]], AMAX_FLOOR)
         for name, out in dense.items():
-            decode_into(forms[name], out)
+            forms[name].dequantize(out)
 
     return work, None
 

@@ -12,8 +12,9 @@ from ..jit.call import KernelCall
 from ..jit.provider import TritonProvider
 from ..needs import fp8_missing
 from ..provider import Config, Launch, Provider, Support
+from ..quantized import Quantized
 from .inputs import QuantInputsFp8
-from .quantize import Quantized, quantize_into
+from .quantize import AMAX_FLOOR, GROUPS
 from .triton_calls import quantize_call, weight_call
 from .triton_configs import QUANT, quant_configs
 
@@ -49,7 +50,7 @@ class TritonQuant(TritonProvider[Scheme, QuantInputsFp8]):
 
     def calls(self, inputs: QuantInputsFp8, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[KernelCall]:
         """One kernel."""
-        results = {q.kind: q for q in _results(inputs, outputs)}
+        results = dict(zip(inputs.forms, _results(inputs, outputs), strict=True))
         if inputs.scheme.kind == "weight":
             return [weight_call(inputs.x, results["weight"], None, dict(config))]
         return [quantize_call(inputs.x, results.get("row"), results.get("col"), dict(config))]
@@ -72,14 +73,14 @@ class TorchQuant(Provider[Scheme, QuantInputsFp8]):
 
         def run() -> None:
             for result in results:
-                quantize_into(inputs.x, result)
+                result.fill(inputs.x, AMAX_FLOOR)
 
         return Launch(run, outputs, {} if inputs.device.is_gpu else {"threads": torch.get_num_threads()})
 
 
 def _results(inputs: QuantInputsFp8, outputs: tuple[torch.Tensor, ...]) -> list[Quantized]:
     """Outputs in pairs of data and scale."""
-    return [Quantized(outputs[2 * i], outputs[2 * i + 1], kind) for i, kind in enumerate(inputs.forms)]
+    return [Quantized(outputs[2 * i], outputs[2 * i + 1], *GROUPS[kind]) for i, kind in enumerate(inputs.forms)]
 
 
 TRITON_QUANT = TritonQuant()

@@ -10,8 +10,9 @@ from ...shapes.schemes.torchao import BLOCK, AoGroupedLinear, AoLinear
 from ..draw import draw
 from ..fp8 import e4m3
 from ..inputs import Inputs, Tensors, empty_output
+from ..quantized import Quantized, exact_product
 from .groups import group_ends, group_rows, offsets
-from .quantize import QuantizedOperand, exact_rows, quantize
+from .quantize import quantize
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +104,15 @@ class LinearInputs(Inputs):
         groups = list(enumerate(group_rows(self.ends)))
         y, x = torch.empty(rows, columns, **like), _cast(self.x, 1, self.fp8)
         for expert, (first, last) in groups:
-            exact_rows(x.part(first, last), weights[expert], y[first:last])
+            exact_product(x.part(first, last), weights[expert], y[first:last])
         if self.dy is None:
             return (y,)
         dx, dy = torch.empty(rows, depth, **like), _cast(self.dy, 1, self.fp8)
         for expert, (first, last) in groups:
-            exact_rows(dy.part(first, last), weights[expert].transposed(), dx[first:last])
+            exact_product(dy.part(first, last), weights[expert].transposed(), dx[first:last])
         dw, x, dy = torch.empty(self.w.shape, **like), *(_cast(tensor, BLOCK, self.fp8) for tensor in (self.x, self.dy))
         for expert, (first, last) in groups:
-            exact_rows(dy.part(first, last).transposed(), x.part(first, last).transposed(), dw[expert])
+            exact_product(dy.part(first, last).transposed(), x.part(first, last).transposed(), dw[expert])
         return y, dx, dw if isinstance(self.scheme, AoGroupedLinear) else dw[0]
 
     @property
@@ -132,5 +133,5 @@ class LinearInputs(Inputs):
             truth[2].neg_()
 
 
-def _cast(x: torch.Tensor, rows: int, dtype: torch.dtype) -> QuantizedOperand:
+def _cast(x: torch.Tensor, rows: int, dtype: torch.dtype) -> Quantized:
     return quantize(x, rows, BLOCK if rows == 1 else 1, dtype)
