@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...shapes.device import Device
-from ...shapes.problem import Pass, Problem
-from ...shapes.scheme import Scheme
+from ...shapes.problem import Op, Pass, Problem
 from ...shapes.schemes.fp8train import COMPUTES, SCALE_BYTES, Fp8Train, operand_scales, operands
 from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
 from ..needs import fp8_missing
-from ..provider import Config, Role, Support
+from ..provider import Config, Role
 from ..quantized import Quantized
 from ..rocm_blas import through_libraries
 from ..saved import Saved
@@ -24,10 +23,8 @@ from .triton_configs import quant_configs
 if TYPE_CHECKING:
     from ..jit.call import CompiledCalls  # imports Triton
 
-NO_GEMM = "computes GEMMs; this is a quantizer"
 
-
-class BlasBf16(DenseBlas[Scheme, TrainInputs]):
+class BlasBf16(DenseBlas[Fp8Train, TrainInputs]):
     """The bf16 GEMMs alone, on operands that were decoded beforehand: what not quantizing at all costs.
 
     What is multiplied are the FP8 operands decoded to bf16, not the bf16 operands that they came from. That costs the
@@ -35,11 +32,8 @@ class BlasBf16(DenseBlas[Scheme, TrainInputs]):
     """
 
     family = "fp8train"
+    op = Op.GEMM
     name = "blas_bf16_fp8"
-
-    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
-        """Everywhere."""
-        return Support.yes() if isinstance(scheme, Fp8Train) else Support.no(NO_GEMM)
 
     def decode(self, inputs: TrainInputs, config: Config) -> Decoded:
         """The operands of the pass."""
@@ -61,11 +55,11 @@ class BlasBf16(DenseBlas[Scheme, TrainInputs]):
 
         return run
 
-    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+    def moved_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
         """Decoded operands of every product, and the outputs."""
         return decoded_bytes(problem)
 
-    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+    def working_set_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
         """Distinct memory: a step reads the decoded W twice."""
         return decoded_bytes(problem) - (2 * problem.N * problem.K if problem.pass_ is Pass.STEP else 0)
 
@@ -80,7 +74,7 @@ class DequantBlasFp8(BlasBf16):
     name = "dequant_blas_fp8"
     role = Role.DEQUANT_BLAS
 
-    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
+    def candidates(self, problem: Problem, scheme: Fp8Train, device: Device) -> Sequence[Config]:
         """Triton's quantizers first, where they run."""
         kernels = ("torch",) if fp8_missing(device) else ("triton", "torch")
         return [{"kernels": name} for name in kernels]
@@ -104,9 +98,8 @@ class DequantBlasFp8(BlasBf16):
             return Decoded(dense, fill)
         return Decoded(dense, fill, kernels=calls.kernels, artifact=calls.artifact, described=calls.described)
 
-    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+    def moved_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
         """Quantizers (bf16 read, FP8 written), decoders (FP8 read, bf16 written), GEMMs."""
-        assert isinstance(scheme, Fp8Train)
         total = decoded_bytes(problem)
         for name in operands(problem.pass_):
             elements, scales = _elements(name, problem), SCALE_BYTES * operand_scales(name, problem)
@@ -115,9 +108,8 @@ class DequantBlasFp8(BlasBf16):
                 total += 3 * elements + scales
         return total
 
-    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+    def working_set_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
         """FP8 forms beside the bf16 ones, and the tensors that are quantized."""
-        assert isinstance(scheme, Fp8Train)
         forms = sum(_elements(n, problem) + SCALE_BYTES * operand_scales(n, problem) for n in operands(problem.pass_))
         total = super().working_set_bytes(problem, scheme, config) + forms
         if scheme.prequantized:

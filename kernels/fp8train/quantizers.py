@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from ...shapes.device import Device
-from ...shapes.problem import Problem
-from ...shapes.scheme import Scheme
+from ...shapes.problem import Op, Problem
 from ...shapes.schemes.fp8train import Fp8Quant
 from ..jit.call import KernelCall
 from ..jit.provider import TritonProvider
@@ -16,36 +15,29 @@ from ..quantized import Quantized
 from .inputs import QuantInputsFp8
 from .quantize import AMAX_FLOOR, GROUPS
 from .triton_calls import quantize_call, weight_call
-from .triton_configs import QUANT, quant_configs
+from .triton_configs import quant_configs
 
-_NO_QUANTIZER = "quantizes; this is a GEMM"
 _MOST_LINE = 1 << 23
 """Elements of a row: 128 rows of a tile are reached by 32-bit offsets."""
 
 
-class TritonQuant(TritonProvider[Scheme, QuantInputsFp8]):
+class TritonQuant(TritonProvider[Fp8Quant, QuantInputsFp8]):
     """The family's Triton quantizers; "rowcol" reads X once and writes both forms."""
 
     family = "fp8train"
+    op = Op.QUANTIZE
     name = "triton_quant_fp8"
 
-    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+    def supports(self, problem: Problem, scheme: Fp8Quant, device: Device) -> Support:
         """Any sizes, on GPUs with FP8."""
-        if not isinstance(scheme, Fp8Quant):
-            return Support.no(_NO_QUANTIZER)
         if missing := fp8_missing(device):
             return Support.no(missing)
         if problem.K > _MOST_LINE:
             return Support.no(f"K is limited to {_MOST_LINE} (32-bit offsets inside a tile)")
         return Support.yes()
 
-    def configs(self, scheme: Fp8Quant) -> Sequence[dict[str, int]]:
-        """Tiles of a quantizer that any matrix and device can take, the default first."""
-        return QUANT[scheme.kind]
-
-    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
+    def candidates(self, problem: Problem, scheme: Fp8Quant, device: Device) -> Sequence[Config]:
         """Tile sizes and warps."""
-        assert isinstance(scheme, Fp8Quant)
         return quant_configs(scheme.kind, device, problem.M, problem.K)
 
     def calls(self, inputs: QuantInputsFp8, outputs: tuple[torch.Tensor, ...], config: Config) -> Sequence[KernelCall]:
@@ -56,15 +48,12 @@ class TritonQuant(TritonProvider[Scheme, QuantInputsFp8]):
         return [quantize_call(inputs.x, results.get("row"), results.get("col"), dict(config))]
 
 
-class TorchQuant(Provider[Scheme, QuantInputsFp8]):
+class TorchQuant(Provider[Fp8Quant, QuantInputsFp8]):
     """The plain torch quantizer, operation by operation: what a framework does without a kernel for it."""
 
     family = "fp8train"
+    op = Op.QUANTIZE
     name = "torch_quant_fp8"
-
-    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
-        """Everywhere."""
-        return Support.yes() if isinstance(scheme, Fp8Quant) else Support.no(_NO_QUANTIZER)
 
     def prepare(self, inputs: QuantInputsFp8, config: Config | None = None) -> Launch:
         """Allocate the outputs; torch allocates what is in between."""

@@ -10,10 +10,10 @@ from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8
 from ..blas_forms import prepare_gemm
 from ..dense import Decoded, DenseBlas
-from ..inputs import Tensors
-from ..provider import Config, Role, Support
+from ..inputs import Tensors, placeholders
+from ..provider import Config, Role
 from ..rocm_blas import through_libraries
-from .inputs import MxFp8Inputs, placeholders
+from .inputs import MxFp8Inputs
 from .quantize import BLOCK, scale_values
 
 if TYPE_CHECKING:
@@ -39,11 +39,8 @@ class BlasBf16Mx(DenseBlas[MxFp8, MxFp8Inputs]):
     """
 
     family = "mxfp8"
+    op = Op.GEMM
     name = "blas_bf16_mx"
-
-    def supports(self, problem: Problem, scheme: MxFp8, device: Device) -> Support:
-        """Any device."""
-        return Support.yes() if problem.op is Op.GEMM else Support.no(f"multiplies; this is a {problem.op}")
 
     def candidates(self, problem: Problem, scheme: MxFp8, device: Device) -> Sequence[Config]:
         """The forms of the product, the default first."""
@@ -83,8 +80,7 @@ class BlasBf16Mx(DenseBlas[MxFp8, MxFp8Inputs]):
         """The kernel that decodes X and W; the GEMM is the library's."""
         if not device.is_gpu:
             return []
-        inputs = placeholders(problem, scheme, device)
-        assert isinstance(inputs, MxFp8Inputs)
+        inputs: MxFp8Inputs = placeholders(problem, scheme, device)
         pairs = ((inputs.x, inputs.x_scale), (inputs.w, inputs.w_scale))
         return [decode_call(q, scales, torch.empty_like(q, dtype=torch.bfloat16)).request() for q, scales in pairs]
 

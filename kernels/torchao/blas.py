@@ -2,22 +2,21 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
-from ...shapes.device import Device
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.torchao import BLOCK, Torchao
 from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
-from ..provider import Config, Role, Support
+from ..provider import Config, Role
 from ..rocm_blas import through_libraries
 from .groups import group_rows
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
 from .quantize import quantize
-from .support import fp8_support, other_op
+from .support import fp8_support
 from .traffic import (
     casts_inside,
     dense_bytes,
@@ -73,11 +72,7 @@ class BlasAo(DenseBlas[Torchao, Any]):
 
     family = "torchao"
     name = "blas_bf16_ao"
-    op: ClassVar[Op] = Op.GEMM
-
-    def supports(self, problem: Problem, scheme: Torchao, device: Device) -> Support:
-        """Its operation, anywhere."""
-        return other_op(self.op, problem) or Support.yes()
+    op = Op.GEMM
 
     def decode(self, inputs: ProductInputs | LinearInputs, config: Config) -> Decoded:
         """W, once: X and dY are there, dequantized with every draw."""

@@ -13,7 +13,6 @@ from ..provider import Config, Launch, Support
 from .blas import BlasAo, dense_weight
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
-from .support import other_op
 
 _ALIGNMENT = 8
 """Elements of bf16 in 16 bytes, of which every row must have whole ones."""
@@ -30,8 +29,6 @@ class GroupedMM(BlasAo):
 
     def supports(self, problem: Problem, scheme: Torchao, device: Device) -> Support:
         """bf16 with aligned rows, where torch has a kernel of its own for it."""
-        if other := other_op(self.op, problem):
-            return other
         if _function() is None:
             return Support.no(f"torch {torch.__version__} has no grouped_mm: needs 2.8 or newer")
         if scheme.dtype is not DType.BF16:

@@ -1,15 +1,8 @@
 """What a provider of this family can be asked for, and on which devices FP8 exists."""
 
 from ...shapes.device import Device
-from ...shapes.problem import Op, Problem
 from ..needs import fp8_missing
 from ..provider import Support
-
-
-def other_op(op: Op, problem: Problem) -> Support | None:
-    """Return why a provider of one operation cannot compute another, None when it is the same."""
-    return None if problem.op is op else Support.no(f"computes a {op}; this is a {problem.op}")
-
 
 LONGEST_ROW = 1 << 24
 """Offsets inside a tile are 32-bit: up to 128 rows (or columns) of this many elements."""

@@ -18,7 +18,7 @@ from .blas import dense_operands
 from .inputs import QuantInputsAo
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
-from .support import LONGEST_ROW, fp8_support, other_op
+from .support import LONGEST_ROW, fp8_support
 from .traffic import casts_inside, dense_bytes, fp8_bytes, quantized_bytes
 from .triton_casts import LAYOUTS, quantize_call
 from .triton_configs import gemm_configs, quantize_configs
@@ -29,12 +29,9 @@ class _Triton(TritonProvider[Torchao, Any]):
     """Kernels of one operation, on a GPU with FP8."""
 
     family = "torchao"
-    op: ClassVar[Op]
 
     def supports(self, problem: Problem, scheme: Torchao, device: Device) -> Support:
-        """Its operation, on a GPU with FP8, of rows and columns that a tile can address."""
-        if support := other_op(self.op, problem):
-            return support
+        """On a GPU with FP8, of rows and columns that a tile can address."""
         if max(problem.M, problem.N, problem.K) >= LONGEST_ROW:
             return Support.no(f"M, N and K are limited to {LONGEST_ROW - 1} (32-bit offsets inside a tile)")
         return fp8_support(device)
@@ -120,8 +117,6 @@ class StockTritonAo(_Triton):
 
     def supports(self, problem: Problem, scheme: Torchao, device: Device) -> Support:
         """The forward product on any GPU."""
-        if support := other_op(self.op, problem):
-            return support
         if problem.pass_ is not Pass.FWD:
             return Support.no("computes the forward product only: its operands lie as Y = X W^T needs them")
         return Support.yes() if device.is_gpu else fp8_support(device)

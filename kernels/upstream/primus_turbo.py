@@ -14,8 +14,7 @@ from typing import Any
 import torch
 
 from ...shapes.device import Device
-from ...shapes.problem import Pass, Problem
-from ...shapes.scheme import Scheme
+from ...shapes.problem import Op, Pass, Problem
 from ...shapes.schemes.fp8train import BLOCK, COMPUTES, SCALE_BYTES, Fp8Train, line_scales, operand_scales, operands
 from .. import needs
 from ..fp8train.inputs import ORIGINS, TrainInputs
@@ -37,17 +36,16 @@ Scaled = tuple[torch.Tensor, torch.Tensor]
 """FP8 data and fp32 scales."""
 
 
-class PrimusTurboFp8(Provider[Scheme, TrainInputs]):
+class PrimusTurboFp8(Provider[Fp8Train, TrainInputs]):
     """The upstream kernels, with the allocations and scale transposes that they do at every call."""
 
     family = "fp8train"
+    op = Op.GEMM
     name = "primus_turbo_fp8"
     role = Role.UPSTREAM
 
-    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+    def supports(self, problem: Problem, scheme: Fp8Train, device: Device) -> Support:
         """Where Primus-Turbo with this kernel is installed, on its GPUs."""
-        if not isinstance(scheme, Fp8Train):
-            return Support.no("computes GEMMs; this is a quantizer")
         return support(needs.PRIMUS_TURBO, _GEMM, device)
 
     def prepare(self, inputs: TrainInputs, config: Config | None = None) -> Launch:
@@ -78,9 +76,9 @@ class PrimusTurboFp8(Provider[Scheme, TrainInputs]):
         launch.dispatched = " ".join(dict.fromkeys(launch.kernels))
         return launch
 
-    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int | None:
+    def moved_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int | None:
         """Of prequantized operands: FP8 and scales per product, outputs, and the scales that a product transposes."""
-        if not isinstance(scheme, Fp8Train) or not scheme.prequantized:
+        if not scheme.prequantized:
             return None  # which forms are written and read again depends on the version's quantizers
         m, n, k = problem.M, problem.N, problem.K
         elements = {"x": m * k, "w": n * k, "dy": m * n}

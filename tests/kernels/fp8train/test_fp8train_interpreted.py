@@ -12,6 +12,7 @@ from rooflens.kernels.fp8train.quantizers import TRITON_QUANT
 from rooflens.kernels.fp8train.scaled_mm import TORCH_SCALED_MM
 from rooflens.kernels.fp8train.stock import STOCK_TRITON
 from rooflens.kernels.fp8train.triton_calls import quantize_call, transpose_call, weight_call
+from rooflens.kernels.fp8train.triton_configs import QUANT
 from rooflens.kernels.inputs import make_inputs, poison
 from rooflens.kernels.jit.call import compile_calls
 from rooflens.kernels.quantized import Quantized
@@ -126,7 +127,7 @@ def test_quantizers_are_exact():
             inputs = make_inputs(problem, scheme, cpu(arch), 5)
             inputs.x[0, : min(200, k)] = 0.0  # a group of zeros, amax below its floor
             inputs.x[-1, -1] = 3.0e38
-            launch = TRITON_QUANT.prepare(inputs, TRITON_QUANT.configs(scheme)[number % 2])
+            launch = TRITON_QUANT.prepare(inputs, QUANT[kind][number % 2])
             for output in launch.outputs:
                 poison(output)
             launch()
