@@ -164,11 +164,8 @@ def make_weight(problem: Problem, scheme: FourBit, device: Device, seed: int) ->
     return QuantizedWeight(packed, absmax, None, dense.numel(), scheme.group, scheme.weight, groups, zero)
 
 
-def make_inputs(
-    problem: Problem, scheme: FourBit, device: Device, seed: int, weight: QuantizedWeight | None = None
-) -> FourBitInputs:
-    """Make the operands of one problem. `weight` reuses an already quantized weight of the same shape and seed."""
-    weight = weight if weight is not None else make_weight(problem, scheme, device, seed)
+def make_inputs(problem: Problem, scheme: FourBit, device: Device, seed: int, weight: QuantizedWeight) -> FourBitInputs:
+    """Make the operands of one problem."""
     generator = torch.Generator(device.torch_name).manual_seed(seed + problem.M)
     dtype = TORCH_DTYPES[scheme.dtype]
     x = normal((problem.M, problem.K), generator, device.torch_name).to(dtype)

@@ -218,12 +218,11 @@ def make_weight(problem: Problem, scheme: Scheme, device: Device, seed: int) -> 
 
 
 def make_inputs(
-    problem: Problem, scheme: Scheme, device: Device, seed: int, weight: torch.Tensor | Quantized | None = None
+    problem: Problem, scheme: Scheme, device: Device, seed: int, weight: torch.Tensor | Quantized | None
 ) -> TrainInputs | QuantInputsFp8:
-    """Make the operands of one problem. `weight` reuses what `make_weight` returned for the same shape and seed."""
+    """Make the operands of one problem."""
     inputs = _empty(problem, scheme, device, seed, device.torch_name)
     if isinstance(inputs, TrainInputs) and problem.pass_ in READS_W:
-        weight = weight if weight is not None else make_weight(problem, scheme, device, seed)
         if isinstance(weight, Quantized):
             inputs.given["w"] = weight
         elif weight is not None:

@@ -144,8 +144,8 @@ def make_weight(problem: Problem, scheme: MxFp8 | MxFp8Quant, device: Device, se
     return draw_operand((problem.N, problem.K), scheme.rule, generator, device.torch_name)
 
 
-def make_inputs(problem: Problem, scheme: MxFp8 | MxFp8Quant, device: Device, seed: int, weight: Any = None) -> Any:
-    """Make the operands of one problem. `weight` reuses what `make_weight` returned for the same shape and seed."""
+def make_inputs(problem: Problem, scheme: MxFp8 | MxFp8Quant, device: Device, seed: int, weight: Any) -> Any:
+    """Make the operands of one problem."""
     shape = (problem.M, problem.K)
     if isinstance(scheme, MxFp8Quant):
         dense = torch.empty(shape, dtype=TORCH_DTYPES[scheme.dtype], device=device.torch_name)
@@ -153,9 +153,8 @@ def make_inputs(problem: Problem, scheme: MxFp8 | MxFp8Quant, device: Device, se
         quant.refresh_activations(seed + problem.M)
         return quant
     generator = torch.Generator(device.torch_name).manual_seed(seed + problem.M)
-    w, w_scale = weight if weight is not None else make_weight(problem, scheme, device, seed)
     x, x_scale = draw_operand(shape, scheme.rule, generator, device.torch_name)
-    return MxFp8Inputs(problem, scheme, device, seed, x, x_scale, w, w_scale)
+    return MxFp8Inputs(problem, scheme, device, seed, x, x_scale, *weight)
 
 
 def placeholders(problem: Problem, scheme: MxFp8 | MxFp8Quant, device: Device) -> MxFp8Inputs | MxFp8QuantInputs:

@@ -4,10 +4,9 @@ import pytest
 import torch
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
-from rooflens.kernels.fp8train.inputs import make_inputs
 from rooflens.kernels.fp8train.providers import SPECIALISED
 from rooflens.kernels.fp8train.quantize import GROUPS, quantize
-from rooflens.kernels.inputs import poison
+from rooflens.kernels.inputs import make_inputs, poison
 from rooflens.kernels.quantized import Quantized
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Op, Pass, Problem

@@ -4,11 +4,11 @@ import pytest
 import torch
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels.fp8train.blas import BLAS_BF16, DEQUANT_BLAS
-from rooflens.kernels.fp8train.inputs import make_inputs
 from rooflens.kernels.fp8train.providers import SHARED, SPECIALISED
 from rooflens.kernels.fp8train.quantizers import TORCH_QUANT, TRITON_QUANT
 from rooflens.kernels.fp8train.scaled_mm import TORCH_SCALED_MM
 from rooflens.kernels.fp8train.stock import STOCK_TRITON
+from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.provider import support
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Op, Pass, Problem

@@ -8,8 +8,8 @@ import torch
 from rooflens.kernels import quantized
 from rooflens.kernels.fp8train import inputs as inputs_module
 from rooflens.kernels.fp8train import quantize
-from rooflens.kernels.fp8train.inputs import make_inputs, make_weight, placeholders
 from rooflens.kernels.fp8train.quantize import fp8_dtype
+from rooflens.kernels.inputs import make_inputs, make_weight, placeholders
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
