@@ -27,7 +27,7 @@ from typing import Any
 import torch
 
 from ...shapes.problem import Pass
-from ...shapes.schemes.fp8train import BLOCK, COMPUTES, cd, operands
+from ...shapes.schemes.fp8train import BLOCK, COMPUTES, FACTORS, cd, operands
 from ..jit.call import KernelCall, compile_calls
 from ..quantized import Quantized
 from ..saved import Saved
@@ -35,9 +35,6 @@ from .inputs import ORIGINS, TrainInputs
 from .quantize import GROUPS
 from .triton_calls import ScaledOperand, quantize_call, shared_call, specialised_call, transpose_call, weight_call
 from .triton_configs import quant_configs
-
-FACTORS = {Pass.FWD: ("x_row", "w"), Pass.DGRAD: ("dy_row", "w"), Pass.WGRAD: ("x_col", "dy_col")}
-"""Operands of each product, as the kernels take them; a transposed wgrad takes them the other way round."""
 
 _SHARED_QUANT: dict[Pass, tuple[tuple[str, ...], ...]] = {
     Pass.FWD: (("x_row",), ("w",)),

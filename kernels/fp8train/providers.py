@@ -8,7 +8,7 @@ from ...shapes.problem import Op, Pass, Problem
 from ...shapes.schemes.fp8train import COMPUTES, READS_DY, READS_W, READS_X, Fp8Train
 from ..aot import Request
 from ..inputs import placeholders
-from ..jit.call import compile_calls, moved_bytes, requests, touched_bytes
+from ..jit.call import launch_calls, moved_bytes, requests, touched_bytes
 from ..needs import fp8_missing
 from ..provider import Config, Launch, Provider, Support
 from .inputs import TrainInputs
@@ -54,15 +54,7 @@ class _Planned(Provider[Fp8Train, TrainInputs]):
         chosen = dict(config or self.default_config(inputs))
         outputs = inputs.empty_outputs()
         plan = plan_of(inputs, outputs, chosen, specialised=self.specialised)
-        refresh, calls = prepare_saved(plan), compile_calls(plan.timed)
-
-        def run() -> None:
-            refresh()
-            calls.run()
-
-        return Launch(
-            run, outputs, chosen, calls.kernels, artifact=calls.artifact, geometry=calls.geometry, refresh=refresh
-        )
+        return launch_calls(plan.timed, outputs, chosen, prepare_saved(plan))
 
     def moved_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
         """Every operand of every kernel once, FP8 forms and transposed copies in between included."""

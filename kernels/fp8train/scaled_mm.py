@@ -12,13 +12,13 @@ import torch
 from ...shapes.device import Device
 from ...shapes.errors import RooflensError
 from ...shapes.problem import Op, Pass, Problem
-from ...shapes.schemes.fp8train import BLOCK, COMPUTES, Fp8Train
+from ...shapes.schemes.fp8train import BLOCK, COMPUTES, FACTORS, Fp8Train
 from ..inputs import placeholders
 from ..jit.call import compile_calls, moved_bytes
 from ..needs import ONLY_SM90
 from ..provider import Config, Launch, Provider, Role, Support
 from .inputs import TrainInputs
-from .plans import FACTORS, SPECIALISED_QUANT, Forms, Plan, prepare_saved, transposed_scale
+from .plans import SPECIALISED_QUANT, Forms, Plan, prepare_saved, transposed_scale
 from .triton_calls import ScaledOperand
 
 _OLDEST_CUDA = (12, 9)

@@ -12,17 +12,16 @@ import triton.language as tl
 from ...shapes.device import Device
 from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Pass, Problem
-from ...shapes.schemes.fp8train import COMPUTES, Fp8Train, cd
+from ...shapes.schemes.fp8train import COMPUTES, FACTORS, Fp8Train, cd
 from ..aot import Request
 from ..geometry import Tiling, padded
 from ..inputs import placeholders
-from ..jit.call import KernelCall, compile_calls, requests
+from ..jit.call import KernelCall, launch_calls, requests
 from ..needs import NOT_ON_CPU
 from ..provider import Config, Launch, Support
 from ..saved import Saved
 from .blas import BlasBf16, empty_operands
 from .inputs import TrainInputs
-from .plans import FACTORS
 from .triton.tiles import store_tile, tile_origin
 from .triton_configs import STOCK
 
@@ -78,15 +77,7 @@ class StockTritonFp8(BlasBf16):
         decoded = self.decode(inputs, chosen)
         assert decoded.fill
         refresh = Saved(decoded.sources, decoded.fill).refresh
-        calls = compile_calls(stock_calls(inputs.problem, decoded.operands, outputs, chosen))
-
-        def run() -> None:
-            refresh()
-            calls.run()
-
-        return Launch(
-            run, outputs, chosen, calls.kernels, artifact=calls.artifact, geometry=calls.geometry, refresh=refresh
-        )
+        return launch_calls(stock_calls(inputs.problem, decoded.operands, outputs, chosen), outputs, chosen, refresh)
 
     def builds(self, problem: Problem, scheme: Fp8Train, device: Device, config: Config) -> Sequence[Request]:
         """One kernel per product."""

@@ -44,21 +44,14 @@ class GroupedMM(BlasAo):
     def prepare(self, inputs: ProductInputs | LinearInputs, config: Config | None = None) -> Launch:
         """Dequantize W once."""
         weight, grouped, offs = dense_weight(inputs), _function(), inputs.offs
-        if isinstance(inputs, ProductInputs) or inputs.dy is None:
-            x = inputs.a_dense if isinstance(inputs, ProductInputs) else inputs.dense[0]
+        x, *gradients = inputs.dense
 
-            def call() -> Any:
-                return grouped(x, weight.transpose(1, 2), offs=offs)
-
-        else:
-            x, dy, x_columns, dy_columns = inputs.dense
-
-            def call() -> Any:
-                return (
-                    grouped(x, weight.transpose(1, 2), offs=offs),
-                    grouped(dy, weight, offs=offs),
-                    grouped(dy_columns.t(), x_columns, offs=offs),
-                )
+        def call() -> Any:
+            y = grouped(x, weight.transpose(1, 2), offs=offs)
+            if not gradients:
+                return y
+            dy, x_columns, dy_columns = gradients
+            return y, grouped(dy, weight, offs=offs), grouped(dy_columns.t(), x_columns, offs=offs)
 
         outputs = inputs.empty_outputs()
         output = outputs if len(outputs) > 1 else outputs[0]

@@ -75,11 +75,22 @@ class LinearInputs(Inputs):
         draw(self.x, generator, rows, BLOCK)
         if self.dy is not None:
             draw(self.dy, generator, rows, BLOCK)
-        for source, groups, out in zip(self._sources(), (1, 1, BLOCK, BLOCK), self.dense, strict=False):
-            _cast(source, groups, self.fp8).dequantize(out)
+        self.dequantize_activations(self.dense)
 
-    def _sources(self) -> Tensors:
-        return (self.x,) if self.dy is None else (self.x, self.dy, self.x, self.dy)
+    def dequantize_activations(self, out: Tensors) -> None:
+        """Overwrite a copy of `dense`: cast and dequantize X and dY."""
+        sources = (self.x,) if self.dy is None else (self.x, self.dy, self.x, self.dy)
+        for source, groups, one in zip(sources, (1, 1, BLOCK, BLOCK), out, strict=False):
+            _cast(source, groups, self.fp8).dequantize(one)
+
+    def empty_weight(self) -> torch.Tensor:
+        """Allocate W [E,N,K]."""
+        return torch.empty_like(self.w)
+
+    def dequantize_weight(self, out: torch.Tensor) -> None:
+        """Overwrite W [E,N,K] with what the cast of W leaves, rounded once."""
+        for expert, one in zip(self.w, out, strict=True):
+            quantize(expert, BLOCK, BLOCK, self.fp8).dequantize(one)
 
     def negate(self) -> None:
         """Turn X into -X; in a step the first half of X and the second half of dY, so that all three results change.

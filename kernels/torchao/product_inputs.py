@@ -66,6 +66,24 @@ class ProductInputs(Inputs):
         return self.a, self.a_scale, self.a_dense
 
     @property
+    def dense(self) -> Tensors:
+        """The dense copy of a."""
+        return (self.a_dense,)
+
+    def dequantize_activations(self, out: Tensors) -> None:
+        """Overwrite a copy of `dense`."""
+        self.left().dequantize(out[0])
+
+    def empty_weight(self) -> torch.Tensor:
+        """Allocate W [E,N,K] in the type of the output."""
+        return torch.empty(self.b.shape, dtype=self.a_dense.dtype, device=self.b.device)
+
+    def dequantize_weight(self, out: torch.Tensor) -> None:
+        """Overwrite W [E,N,K] with the values of b, rounded once."""
+        for expert, one in enumerate(out):
+            self.right(expert).dequantize(one)
+
+    @property
     def signed(self) -> Tensors:
         """Data, and the dense copy of a: their signs change together."""
         return self.a, self.a_dense
@@ -96,7 +114,7 @@ class ProductInputs(Inputs):
         quantized = quantize(self.a_dense, 1, BLOCK, self.a.dtype)
         self.a.copy_(quantized.data)
         self.a_scale.copy_(quantized.scale.t())
-        self.left().dequantize(self.a_dense)
+        self.dequantize_activations(self.dense)
 
     def reference(self) -> Tensors:
         """Y of the same bits, in fp64."""

@@ -28,6 +28,9 @@ COMPUTES = {
 }
 """Products of each pass, in the order of their outputs."""
 
+FACTORS = {Pass.FWD: ("x_row", "w"), Pass.DGRAD: ("dy_row", "w"), Pass.WGRAD: ("x_col", "dy_col")}
+"""FP8 operands of each product, as kernels take them; a transposed wgrad takes them the other way round."""
+
 
 def cd(a: int, b: int) -> int:
     """Return ceil(a / b)."""
@@ -125,8 +128,7 @@ class Fp8Train(Scheme):
 
 def operands(pass_: Pass) -> tuple[str, ...]:
     """FP8 operands that a pass multiplies: "x_row", "w", "dy_row", "x_col", "dy_col"."""
-    needs = {Pass.FWD: ("x_row", "w"), Pass.DGRAD: ("dy_row", "w"), Pass.WGRAD: ("x_col", "dy_col")}
-    return tuple(dict.fromkeys(operand for product in COMPUTES[pass_] for operand in needs[product]))
+    return tuple(dict.fromkeys(operand for product in COMPUTES[pass_] for operand in FACTORS[product]))
 
 
 def operand_scales(operand: str, problem: Problem) -> int:
