@@ -201,6 +201,12 @@ def _family(scheme: Scheme) -> Any:
     return importlib.import_module(f".{scheme.family}.inputs", __package__)
 
 
+def chunks(count: int, elements_each: int, elements_at_once: int) -> Iterator[slice]:
+    """Divide `count` tensors, or rows, into slices of at least one, and of `elements_at_once` elements at most."""
+    step = max(1, elements_at_once // elements_each)
+    return (slice(first, min(first + step, count)) for first in range(0, count, step))
+
+
 def normal(shape: Sequence[int], generator: torch.Generator, device: torch.device | str) -> torch.Tensor:
     """Draw fp32 whatever torch's default type is: a provider may have changed it."""
     return torch.randn(tuple(shape), generator=generator, dtype=torch.float32, device=device)

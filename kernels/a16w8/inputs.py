@@ -9,8 +9,8 @@ from ...shapes.problem import Problem
 from ...shapes.schemes.a16w8 import A16W8, SCALE_BLOCK
 from ..draw import BLOCKS, Exponents, multiply_groups_, rms, spread
 from ..fp8 import e4m3
-from ..inputs import TORCH_DTYPES, Inputs, Tensors, decoding, empty_output, normal
-from .quantize import chunks, dequantize, quantize
+from ..inputs import TORCH_DTYPES, Inputs, Tensors, chunks, decoding, empty_output, normal
+from .quantize import dequantize, quantize
 
 _CHUNK_ELEMENTS = 1 << 26
 """Elements drawn in fp32 (256 MiB) or widened to fp64 (512 MiB) at once, but at least one matrix of the batch."""

@@ -3,20 +3,12 @@
 W[B,N,K] is `q` FP8 [B,N,K] row-major times `scale` fp32 [B, cd(N,128), cd(K,128)] of its block.
 """
 
-from collections.abc import Iterator
-
 import torch
 
 from ...shapes.schemes.a16w8 import SCALE_BLOCK
 
 LEAST_AMAX = 1e-12
 """A block of smaller values is scaled as if this were its largest: an all-zero block stays zero."""
-
-
-def chunks(count: int, elements_each: int, elements_at_once: int) -> Iterator[slice]:
-    """Divide a batch of `count` tensors into slices of at least one, and of `elements_at_once` elements at most."""
-    step = max(1, elements_at_once // elements_each)
-    return (slice(first, min(first + step, count)) for first in range(0, count, step))
 
 
 def block_amax(dense: torch.Tensor) -> torch.Tensor:

@@ -10,7 +10,7 @@ from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8
 from ..blas_forms import prepare_gemm
 from ..dense import Decoded, DenseBlas
-from ..inputs import Tensors, placeholders
+from ..inputs import Tensors, chunks, placeholders
 from ..provider import Config, Role
 from ..rocm_blas import through_libraries
 from .inputs import MxFp8Inputs
@@ -141,9 +141,7 @@ def decode_call(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> "Ke
 
 
 def _decode_on_cpu(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> None:
-    step = max(1, _CPU_CHUNK // q.shape[1])
-    for first in range(0, q.shape[0], step):
-        part = slice(first, first + step)
+    for part in chunks(q.shape[0], q.shape[1], _CPU_CHUNK):
         # exact: four significant bits, and a power of two that bf16 has (2^-127 as a subnormal)
         out[part].copy_(q[part]).unflatten(-1, (-1, BLOCK)).mul_(scale_values(scales[part], torch.bfloat16)[..., None])
 

@@ -9,7 +9,7 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8 import BLOCK, MxFp8, MxFp8Quant
 from ..draw import draw, with_extremes
-from ..inputs import TORCH_DTYPES, Inputs, QuantizerInputs, Tensors, decoding, empty_output
+from ..inputs import TORCH_DTYPES, Inputs, QuantizerInputs, Tensors, chunks, decoding, empty_output
 from .draw import draw_operand
 from .quantize import dequantize_mx, empty_mx, quantize_mx
 
@@ -80,9 +80,7 @@ class MxFp8Inputs(Inputs):
         rows, columns, depth = self.problem.M, self.problem.N, self.problem.K
         x = dequantize_mx(self.x, self.x_scale, torch.float64)
         result = torch.empty(rows, columns, dtype=torch.float64, device=x.device)
-        step = max(1, _CHUNK_ELEMENTS // depth)
-        for first in range(0, columns, step):
-            part = slice(first, min(first + step, columns))
+        for part in chunks(columns, depth, _CHUNK_ELEMENTS):
             result[:, part] = x @ dequantize_mx(self.w[part], self.w_scale[part], torch.float64).t()
         return (result,)
 
@@ -123,9 +121,7 @@ class MxFp8QuantInputs(QuantizerInputs):
         payload, scales = (
             torch.empty(out.shape, dtype=torch.float64, device=out.device) for out in self.empty_outputs()
         )
-        step = max(1, _CHUNK_ELEMENTS // self.problem.K)
-        for first in range(0, self.problem.M, step):
-            part = slice(first, first + step)
+        for part in chunks(self.problem.M, self.problem.K, _CHUNK_ELEMENTS):
             q, scale = quantize_mx(self.x[part], self.scheme.rule)
             payload[part] = q.view(torch.uint8).double()
             scales[part] = scale.double()

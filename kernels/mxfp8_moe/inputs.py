@@ -7,7 +7,7 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8_moe import MxFp8Moe
-from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output
+from ..inputs import TORCH_DTYPES, Inputs, Tensors, chunks, empty_output
 from ..mxfp8.draw import draw_operand
 from ..mxfp8.quantize import dequantize_mx, empty_mx
 from .routing import route
@@ -77,11 +77,9 @@ class MoeInputs(Inputs):
         columns, depth, top_k = self.problem.N, self.problem.K, self.problem.top_k
         x = dequantize_mx(self.x, self.x_scale, torch.float64)
         result = torch.empty(self.problem.rows, columns, dtype=torch.float64, device=x.device)
-        step = max(1, _CHUNK_ELEMENTS // depth)
         for expert, slots in self.groups():
             rows = x[slots // top_k]
-            for first in range(0, columns, step):
-                part = slice(first, min(first + step, columns))
+            for part in chunks(columns, depth, _CHUNK_ELEMENTS):
                 w = dequantize_mx(self.w[expert, part], self.w_scale[expert, part], torch.float64)
                 result[slots, part] = rows @ w.t()
         if self.topk_weights is not None:
