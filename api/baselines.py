@@ -11,12 +11,12 @@ import platform
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from ..analysis.comparison.decide import Word
 from ..analysis.stability.canary import SLOWDOWN, SLOWDOWN_ON_CPU
+from ..harness.machine.software import version
 from ..harness.telemetry.clock import CLOCK
 from ..reports import formatting as fmt
 from ..reports.write import write_bytes
@@ -109,13 +109,7 @@ def describe(device: Device) -> dict[str, Any]:
 
 def software() -> dict[str, str]:
     """Return the versions that are stored."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+    return {"python": platform.python_version()} | {name: found for name in PACKAGES if (found := version(name))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ import os
 import pwd
 import stat
 import tempfile
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 from ..shapes.errors import RooflensError
@@ -77,3 +79,12 @@ def make_private(folder: Path, variable: str) -> Path:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise RooflensError(f"{folder} is not a folder that only you can enter: chmod 700 it, or set {variable}")
     return folder
+
+
+def keep_whole(path: Path, content: bytes) -> None:
+    """Write a file of a cache whole or not at all: others may read it meanwhile, and the disk may be full."""
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+        partial.write_bytes(content)
+        partial.replace(path)

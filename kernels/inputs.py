@@ -3,7 +3,7 @@
 `Inputs` is what the harness knows of them; each family has a subclass, and a module `kernels.<family>.inputs` with
 
     make_weight(problem, scheme, device, seed)                what all M of one shape share
-    make_inputs(problem, scheme, device, seed, weight=None)   the operands
+    make_inputs(problem, scheme, device, seed, weight)        the operands
     placeholders(problem, scheme, device)                     operands on the "meta" device: types and shapes only
 """
 
@@ -188,6 +188,7 @@ def make_inputs(problem: Problem, scheme: Scheme, device: Device, seed: int, wei
 
     `weight` reuses what `make_weight` returned for the same shape and seed.
     """
+    weight = make_weight(problem, scheme, device, seed) if weight is None else weight
     return _family(scheme).make_inputs(problem, scheme, device, seed, weight)
 
 
@@ -198,6 +199,12 @@ def placeholders(problem: Problem, scheme: Scheme, device: Device) -> Any:
 
 def _family(scheme: Scheme) -> Any:
     return importlib.import_module(f".{scheme.family}.inputs", __package__)
+
+
+def chunks(count: int, elements_each: int, elements_at_once: int) -> Iterator[slice]:
+    """Divide `count` tensors, or rows, into slices of at least one, and of `elements_at_once` elements at most."""
+    step = max(1, elements_at_once // elements_each)
+    return (slice(first, min(first + step, count)) for first in range(0, count, step))
 
 
 def normal(shape: Sequence[int], generator: torch.Generator, device: torch.device | str) -> torch.Tensor:

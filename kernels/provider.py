@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from ..shapes.device import Device
 from ..shapes.errors import RooflensError
-from ..shapes.problem import Problem
+from ..shapes.problem import Op, Problem
 from ..shapes.scheme import Scheme
 from .geometry import Geometry
 
@@ -133,8 +133,9 @@ class Launch:
 class Provider(ABC, Generic[SchemeT, InputsT]):
     """One implementation. Subclasses set `name` and `role` and define `prepare`; the rest has defaults.
 
-    A family's providers derive from `Provider[ItsScheme, ItsInputs]` and set `family`; asked for a problem of another
-    family (`support`), they are unsupported without being asked.
+    A family's providers derive from `Provider[ItsScheme, ItsInputs]` and set `family`, and `op` where the family has
+    several operations; for a problem of another family or operation (`support`) they are unsupported without being
+    asked.
     """
 
     name: ClassVar[str]
@@ -145,6 +146,8 @@ class Provider(ABC, Generic[SchemeT, InputsT]):
     """
     family: ClassVar[str] = ""
     """Family of schemes that it computes with; "": any, `supports` decides."""
+    op: ClassVar[Op | None] = None
+    """Operation that it computes; None: any, `supports` decides."""
     sources: ClassVar[tuple[str, ...]] = ()
     """Files beside the module that belong to its source hash (a .cpp or .cu, relative to the module)."""
 
@@ -193,7 +196,9 @@ AnyProvider = Provider[Any, Any]
 
 
 def support(provider: AnyProvider, problem: Problem, scheme: Scheme, device: Device) -> Support:
-    """Ask `provider`, unless it is another family's."""
+    """Ask `provider`, unless it is of another family or operation."""
     if provider.family and provider.family != scheme.family:
         return Support.no(f"computes {provider.family} problems; this one is {scheme.family}")
+    if provider.op not in (None, problem.op):
+        return Support.no(f"computes a {provider.op}; this is a {problem.op}")
     return provider.supports(problem, scheme, device)

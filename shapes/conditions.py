@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .errors import UsageError
+from .errors import QUOTED, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,9 +25,6 @@ LONGEST = 4000
 
 DEEPEST = 50
 """Levels of its nesting."""
-
-QUOTED = 80
-"""Characters of a condition that an error repeats."""
 
 LANGUAGE = (
     "comparisons, and, or, not, in [...], + - * / // %, and .str.startswith, .str.endswith and .str.contains of a text"

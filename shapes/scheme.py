@@ -4,7 +4,9 @@
 """
 
 import math
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import ClassVar, Self
 
@@ -60,16 +62,31 @@ class Scheme(ABC):
     passes: ClassVar[tuple[Pass, ...]] = (Pass.FWD,)
     grammar: ClassVar[str]
     """How names of this family are written, for error messages: "nf4-g64"."""
+    stem: ClassVar[str] = ""
+    """How a name begins: "mxfp8-{rule}" with a field that is one of its `choices`."""
+    choices: ClassVar[Mapping[str, Iterable[str]]] = {}
+    flags: ClassVar[tuple[str, ...]] = ()
+    """Fields that are True where their own name follows, in this order: "-prequant-bias"."""
+    prefix: ClassVar[str | None] = None
+    """Names that begin so are of no other family."""
 
     @classmethod
-    @abstractmethod
     def read(cls, name: str, dtype: DType) -> Self | None:
         """Read a name of this family; None when it is another's. Raises UsageError for one that is nearly right."""
+        fields = {field: f"(?P<{field}>{'|'.join(values)})" for field, values in cls.choices.items()}
+        pattern = cls.stem.format_map(fields) + "".join(f"(?P<{flag}>-{flag})?" for flag in cls.flags)
+        if not (match := re.fullmatch(pattern, name)):
+            if cls.prefix and name.startswith(cls.prefix):
+                raise UsageError(f"unknown scheme {quote(name)}: write {cls.grammar}")
+            return None
+        make: Callable[..., Self] = cls
+        return make(dtype=dtype, **match.groupdict() | {flag: bool(match[flag]) for flag in cls.flags})
 
     @property
-    @abstractmethod
     def name(self) -> str:
         """The name that `read` reads; dtype is a column of its own."""
+        fields = {field: getattr(self, field) for field in self.choices}
+        return self.stem.format_map(fields) + "".join(f"-{flag}" for flag in self.flags if getattr(self, flag))
 
     @property
     def snr_floor_db(self) -> float:

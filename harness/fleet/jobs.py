@@ -92,12 +92,11 @@ class SweepJob:
 
     @cached_property
     def _problem(self) -> Coordinates:
-        place = coordinates(self.task.cells[0])
-        return tuple(place[at] for at in _PROBLEM)
+        return _columns(coordinates(self.task.cells[0]), _PROBLEM)
 
     def holds(self, place: Coordinates) -> bool:
         """Tell whether a stored row can belong to it."""
-        return tuple(place[at] for at in _PROBLEM) == self._problem
+        return _columns(place, _PROBLEM) == self._problem
 
     def missing(self, stored: JobResult) -> int:
         """Number of units still to be measured: a failure ends its cell."""
@@ -160,7 +159,7 @@ class Chunk:
 
     def holds(self, place: Coordinates) -> bool:
         """Tell whether a stored row can belong to it."""
-        return tuple(place[at] for at in _PROBLEM) in self._problems
+        return _columns(place, _PROBLEM) in self._problems
 
     def missing(self, stored: JobResult) -> int:
         """Number of units counted from the first round that some arm has not finished: the same for all arms."""

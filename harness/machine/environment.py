@@ -8,18 +8,11 @@ import torch
 from ...shapes.device import Device
 from ..telemetry import linux
 from ..telemetry.source import Board, telemetry
-from .software import version
+from .software import SHOWN_VARIABLES, version
 
 PACKAGES = ("rooflens", "torch", "triton", "numpy", "bitsandbytes")
 
-VARIABLES = (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "CUDA_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES",
-    "NVIDIA_TF32_OVERRIDE",
-)
+VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", *SHOWN_VARIABLES, "NVIDIA_TF32_OVERRIDE")
 """Environment variables that change timings, recorded when they are set."""
 
 

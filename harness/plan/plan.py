@@ -38,29 +38,12 @@ class Cell:
     def fields(self) -> dict[str, Any]:
         """Identity as plain values, keyed by `MODEL_FIELDS`."""
         problem, scheme = self.problem, self.scheme
-        return dict(
-            zip(
-                MODEL_FIELDS,
-                (
-                    self.suite,
-                    self.shape.model,
-                    self.shape.layer,
-                    problem.op.value,
-                    problem.pass_.value,
-                    problem.B,
-                    problem.E,
-                    problem.top_k,
-                    problem.M,
-                    problem.N,
-                    problem.K,
-                    scheme.dtype.value,
-                    scheme.name,
-                    self.provider,
-                    self.cache.value,
-                ),
-                strict=True,
-            )
+        values = (
+            *(self.suite, self.shape.model, self.shape.layer, problem.op.value, problem.pass_.value),
+            *(problem.B, problem.E, problem.top_k, problem.M, problem.N, problem.K),
+            *(scheme.dtype.value, scheme.name, self.provider, self.cache.value),
         )
+        return dict(zip(MODEL_FIELDS, values, strict=True))
 
     def __str__(self) -> str:
         return f"{self.provider} {self.shape.label} {self.problem} {self.scheme.dtype} {self.cache}"

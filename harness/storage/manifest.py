@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...shapes.errors import UsageError
-from ...shapes.run_folder.manifest import MANIFEST, Manifest, StoredDevice, StoredProvider
+from ...shapes.run_folder.manifest import MANIFEST, Manifest, StoredDevice
 from ..worker.messages import Ready
 
 
@@ -24,8 +24,7 @@ def describe(manifest: Manifest, ready: Ready) -> None:
     for key in ("timer", "cold_by", "tuning", "threads"):
         _same(key, getattr(manifest, key), getattr(ready, key))
     for name, info in ready.providers.items():
-        found = StoredProvider(role=info.role, source=info.source, file=info.file)
-        _same(f"source of provider {name}", manifest.providers.setdefault(name, found).source, found.source)
+        _same(f"source of provider {name}", manifest.providers.setdefault(name, replace(info)).source, info.source)
 
 
 def _same(what: str, stored: object, found: object) -> None:

@@ -71,9 +71,14 @@ def sample_counts(path: Path) -> Counter[Unit]:
         next(file, None)
         for line in file:
             with suppress(ValueError):
-                cell, number, _ = line.decode().split(",", 2)
-                counts[cell, int(number)] += 1
+                counts[_unit_of(line)] += 1
     return counts
+
+
+def _unit_of(line: bytes) -> Unit:
+    """Read the first two fields of a row; raise ValueError where they are none, or not of a text."""
+    cell, number, _ = line.decode().split(",", 2)
+    return cell, int(number)
 
 
 def cut_unbacked(path: Path, counts: Mapping[Unit, int]) -> None:
@@ -104,9 +109,8 @@ def cut_orphans(path: Path, committed: Mapping[Unit, str]) -> None:
         for count, line in enumerate(file, start=2):
             position += len(line)
             try:
-                cell, number, _ = line.decode().split(",", 2)
-                unit = cell, int(number)
-            except ValueError:  # of the decoding as well
+                unit = _unit_of(line)
+            except ValueError:
                 raise UsageError(f"{path} line {count}: not a row of {path.name}; restore it from a copy") from None
             if unit in committed:
                 has_gap = has_gap or keep != position - len(line)

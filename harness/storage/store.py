@@ -51,10 +51,9 @@ class RunStore:
         existed = {path.name for path in folder.iterdir()}
         store = cls(folder)
         store._existed = existed
-        if (folder / MANIFEST).exists() or _holds_rows(folder / CELLS.file):
-            store.close()
-            raise UsageError(f"{folder} holds a run already: add --resume to resume it, or choose another -o")
         try:
+            if (folder / MANIFEST).exists() or _holds_rows(folder / CELLS.file):
+                raise UsageError(f"{folder} holds a run already: add --resume to resume it, or choose another -o")
             refuse_foreign(folder)
         except UsageError:
             store.close()

@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from ...shapes.device import Device
@@ -69,7 +70,7 @@ class AmdSmi:
         self._temperature = self._sensor("CURRENT")
         self._power = self._query("amdsmi_get_power_info")
         self._running = self._query("amdsmi_get_gpu_process_list")
-        self._others = OtherProcesses(self._pids, holds_context)
+        self._others = OtherProcesses(self._running, itemgetter("pid"), holds_context)
         self._counters = _counters(self._metrics() or {})
 
     def read(self) -> Reading:
@@ -116,10 +117,6 @@ class AmdSmi:
                 DeviceProcess(one["pid"], "" if name == "N/A" else name, None if memory is None else int(memory))
             )
         return tuple(found)
-
-    def _pids(self) -> list[int] | None:
-        running = self._running()
-        return None if running is None else [one["pid"] for one in running]
 
     def _slowdown(self, metrics: dict[str, Any]) -> tuple[str, ...]:
         before, now = self._counters, _counters(metrics)

@@ -6,6 +6,7 @@ dearest, is asked for at most once a second.
 
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from ...shapes.device import Device
@@ -72,7 +73,7 @@ class Nvml:
         if self._reasons() is None:  # the name before driver 535
             self._reasons = self._query("nvmlDeviceGetCurrentClocksThrottleReasons")
         self._running = self._query("nvmlDeviceGetComputeRunningProcesses")
-        self._others = OtherProcesses(self._pids, holds_context)
+        self._others = OtherProcesses(self._running, attrgetter("pid"), holds_context)
 
     def read(self) -> Reading:
         """Ask for the state of now."""
@@ -109,10 +110,6 @@ class Nvml:
         if running is None:
             return None
         return tuple(DeviceProcess(one.pid, self._name_of(one.pid), one.usedGpuMemory) for one in running)
-
-    def _pids(self) -> list[int] | None:
-        running = self._running()
-        return None if running is None else [one.pid for one in running]
 
     def _name_of(self, pid: int) -> str:
         # By the driver, not by /proc: the pid may be one of the host, and another process here.

@@ -122,11 +122,12 @@ class OtherProcesses:
 
     def __init__(
         self,
-        pids: Callable[[], Collection[int] | None],
+        running: Callable[[], Iterable[Any] | None],
+        pid_of: Callable[[Any], int],
         holds_context: Callable[[], bool],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._pids, self._holds_context, self._clock = pids, holds_context, clock
+        self._running, self._pid_of, self._holds_context, self._clock = running, pid_of, holds_context, clock
         self._due = -float("inf")
         self._count: int | None = None
 
@@ -135,7 +136,8 @@ class OtherProcesses:
         now = self._clock()
         if now >= self._due:
             self._due = now + PROCESS_INTERVAL_S
-            pids = self._pids()
+            found = self._running()
+            pids = None if found is None else [self._pid_of(one) for one in found]
             self._count = None if pids is None else others(pids, {os.getpid(), os.getppid()}, self._holds_context())
         return self._count
 

@@ -13,5 +13,4 @@ configurations    which configuration a cell runs
 search            finds the fastest configuration: knows no device
 trial             times one candidate of a search
 code_origin       refuses code from outside the checkout that is measured
-importable_names  what a checkout must provide
 """

@@ -8,6 +8,7 @@ from typing import Any
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.protocol import Protocol
+from ...shapes.run_folder.manifest import StoredProvider
 from ...shapes.scheme import Scheme
 from ...shapes.verdict import Verdict
 from ..plan.plan import Cell, Task
@@ -50,15 +51,6 @@ class Setup:
     tuned: Path | None = None
     contests: tuple[tuple[Problem, Scheme, tuple[str, ...]], ...] = ()
     origin: Origin | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderInfo:
-    """What is stored of a provider: its role, the hash of its source, and the file of its class."""
-
-    role: str
-    source: str
-    file: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +128,7 @@ class Ready:
 
     device: Device
     environment: dict[str, str]
-    providers: dict[str, ProviderInfo]
+    providers: dict[str, StoredProvider]
     timer: str
     cold_by: str
     tuning: str

@@ -8,11 +8,12 @@ from ...kernels.provider import AnyProvider, support
 from ...kernels.source_hash import source_hash
 from ...shapes.device import Device
 from ...shapes.problem import Problem
+from ...shapes.run_folder.manifest import StoredProvider
 from ...shapes.scheme import Scheme
 from ..machine.environment import environment
 from .bench import Bench
 from .code_origin import provider_file
-from .messages import ProviderInfo, Ready, Setup
+from .messages import Ready, Setup
 
 OURS = "rooflens."
 """Modules whose providers are asked. Others may hang or end the process: they are asked when they are measured."""
@@ -64,8 +65,10 @@ def ready(setup: Setup, device: Device, providers: Mapping[str, AnyProvider], be
         device=device,
         environment=environment(device),
         providers={
-            name: ProviderInfo(
-                provider.role.value, source_hash(provider), provider_file(type(provider).__module__, ours)
+            name: StoredProvider(
+                role=provider.role.value,
+                source=source_hash(provider),
+                file=provider_file(type(provider).__module__, ours),
             )
             for name, provider in providers.items()
         },

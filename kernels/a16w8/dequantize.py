@@ -6,8 +6,8 @@ from ...shapes.device import Device
 from ...shapes.gpu_architectures import architecture
 from ...shapes.schemes.a16w8 import SCALE_BLOCK
 from ..dense import Decoded
+from ..inputs import chunks
 from .inputs import A16W8Inputs
-from .quantize import chunks
 
 FORMS = {
     "triton": "one pass of a Triton kernel",

@@ -9,8 +9,8 @@ from ...shapes.problem import Problem
 from ...shapes.schemes.a16w8 import A16W8, SCALE_BLOCK
 from ..draw import BLOCKS, Exponents, multiply_groups_, rms, spread
 from ..fp8 import e4m3
-from ..inputs import TORCH_DTYPES, Inputs, Tensors, decoding, empty_output, normal
-from .quantize import BlockScaledWeight, chunks, dequantize, quantize
+from ..inputs import TORCH_DTYPES, Inputs, Tensors, chunks, decoding, empty_output, normal
+from .quantize import dequantize, quantize
 
 _CHUNK_ELEMENTS = 1 << 26
 """Elements drawn in fp32 (256 MiB) or widened to fp64 (512 MiB) at once, but at least one matrix of the batch."""
@@ -23,25 +23,20 @@ noise of FP8 in the largest rows and columns must stay within what the accuracy 
 
 @dataclass(frozen=True, slots=True)
 class A16W8Inputs(Inputs):
-    """X[B,M,K] and bias[B,N] (or None) in the scheme's dtype, and W[B,N,K] in FP8, on one device."""
+    """X[B,M,K] and bias[B,N] (or None) in the scheme's dtype, and W[B,N,K] in FP8, on one device.
+
+    q      weights, [B,N,K]: e4m3fnuz on gfx942, else e4m3fn
+    scale  fp32 [B, cd(N,128), cd(K,128)]
+    """
 
     problem: Problem
     scheme: A16W8
     device: Device
     seed: int
     x: torch.Tensor
-    weight: BlockScaledWeight
+    q: torch.Tensor
+    scale: torch.Tensor
     bias: torch.Tensor | None
-
-    @property
-    def q(self) -> torch.Tensor:
-        """Weights in FP8, [B,N,K]: e4m3fnuz on gfx942, else e4m3fn."""
-        return self.weight.q
-
-    @property
-    def scale(self) -> torch.Tensor:
-        """Scales, fp32 [B, cd(N,128), cd(K,128)]."""
-        return self.weight.scale
 
     @property
     def dtype(self) -> torch.dtype:
@@ -53,7 +48,7 @@ class A16W8Inputs(Inputs):
         """Return W[B,N,K] in the type of the activations: q * scale in fp32, rounded once."""
         dense = torch.empty(self.q.shape, dtype=self.dtype, device=self.q.device)
         for part in chunks(self.problem.B, self.problem.N * self.problem.K, _CHUNK_ELEMENTS):
-            dense[part] = dequantize(BlockScaledWeight(self.q[part], self.scale[part]), self.dtype)
+            dense[part] = dequantize(self.q[part], self.scale[part], self.dtype)
         return dense
 
     @property
@@ -83,7 +78,7 @@ class A16W8Inputs(Inputs):
         batch, rows, columns, depth = self.problem.B, self.problem.M, self.problem.N, self.problem.K
         result = torch.empty(batch, rows, columns, dtype=torch.float64, device=self.x.device)
         for part in chunks(batch, max(columns, rows) * depth, _CHUNK_ELEMENTS):
-            weight = dequantize(BlockScaledWeight(self.q[part], self.scale[part]), torch.float64)
+            weight = dequantize(self.q[part], self.scale[part], torch.float64)
             torch.bmm(self.x[part].double(), weight.transpose(1, 2), out=result[part])
         if self.bias is not None:
             result += self.bias.double().unsqueeze(1)
@@ -100,7 +95,8 @@ class A16W8Inputs(Inputs):
         return replace(
             self,
             problem=replace(self.problem, N=part.stop - part.start),
-            weight=BlockScaledWeight(self.q[:, part], self.scale[:, scales]),
+            q=self.q[:, part],
+            scale=self.scale[:, scales],
             bias=self.bias if self.bias is None else self.bias[:, part],
         )
 
@@ -111,7 +107,7 @@ class A16W8Inputs(Inputs):
             truth[0].add_(self.bias.double().unsqueeze(1), alpha=2)
 
 
-def make_weight(problem: Problem, scheme: A16W8, device: Device, seed: int) -> BlockScaledWeight:
+def make_weight(problem: Problem, scheme: A16W8, device: Device, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Draw W[B,N,K] on the device, batch by batch, and quantize it: normal, blocks times powers of two (`spread`)."""
     generator = torch.Generator(device.torch_name).manual_seed(seed)
     parts = []
@@ -119,14 +115,14 @@ def make_weight(problem: Problem, scheme: A16W8, device: Device, seed: int) -> B
         dense = normal((part.stop - part.start, problem.N, problem.K), generator, device.torch_name)
         _spread_groups(dense, SCALE_BLOCK, generator, BLOCKS)
         parts.append(quantize(dense, e4m3(device)))
-    return BlockScaledWeight(torch.cat([part.q for part in parts]), torch.cat([part.scale for part in parts]))
+    q, scale = (torch.cat(pieces) for pieces in zip(*parts, strict=True))
+    return q, scale
 
 
 def make_inputs(
-    problem: Problem, scheme: A16W8, device: Device, seed: int, weight: BlockScaledWeight | None = None
+    problem: Problem, scheme: A16W8, device: Device, seed: int, weight: tuple[torch.Tensor, torch.Tensor]
 ) -> A16W8Inputs:
-    """Make the operands of one problem. `weight` reuses an already quantized weight of the same shape and seed."""
-    weight = weight if weight is not None else make_weight(problem, scheme, device, seed)
+    """Make the operands of one problem."""
     generator = torch.Generator(device.torch_name).manual_seed(seed + problem.M)
     dtype = TORCH_DTYPES[scheme.dtype]
     x = torch.empty((problem.B, problem.M, problem.K), dtype=dtype, device=device.torch_name)
@@ -136,7 +132,7 @@ def make_inputs(
         # As large as the product it is added to, so that none, or another column's, is an error that counts.
         size = problem.K**0.5 * rms(BLOCKS) * (rms(_PREQUANT) if scheme.prequant else 1.0)
         bias = normal((problem.B, problem.N), generator, device.torch_name).mul_(size).to(dtype)
-    return A16W8Inputs(problem, scheme, device, seed, x, weight, bias)
+    return A16W8Inputs(problem, scheme, device, seed, x, *weight, bias)
 
 
 def _fill(x: torch.Tensor, generator: torch.Generator, prequant: bool) -> None:
@@ -159,7 +155,7 @@ def placeholders(problem: Problem, scheme: A16W8, device: Device) -> A16W8Inputs
     batch, dtype = problem.B, TORCH_DTYPES[scheme.dtype]
     blocks = (batch, -(-problem.N // SCALE_BLOCK), -(-problem.K // SCALE_BLOCK))
     q = torch.empty(batch, problem.N, problem.K, dtype=e4m3(device), device="meta")
-    weight = BlockScaledWeight(q, torch.empty(blocks, device="meta"))
+    scale = torch.empty(blocks, device="meta")
     x = torch.empty(batch, problem.M, problem.K, dtype=dtype, device="meta")
     bias = torch.empty(batch, problem.N, dtype=dtype, device="meta") if scheme.bias else None
-    return A16W8Inputs(problem, scheme, device, 0, x, weight, bias)
+    return A16W8Inputs(problem, scheme, device, 0, x, q, scale, bias)

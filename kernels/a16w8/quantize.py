@@ -1,7 +1,7 @@
-"""FP8 with one fp32 scale per 128 x 128 block, in plain torch: the definition that operands and tests are made from."""
+"""FP8 with one fp32 scale per 128 x 128 block, in plain torch: the definition that operands and tests are made from.
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+W[B,N,K] is `q` FP8 [B,N,K] row-major times `scale` fp32 [B, cd(N,128), cd(K,128)] of its block.
+"""
 
 import torch
 
@@ -9,20 +9,6 @@ from ...shapes.schemes.a16w8 import SCALE_BLOCK
 
 LEAST_AMAX = 1e-12
 """A block of smaller values is scaled as if this were its largest: an all-zero block stays zero."""
-
-
-@dataclass(frozen=True, slots=True)
-class BlockScaledWeight:
-    """W[B,N,K]: `q` FP8 [B,N,K] row-major, `scale` fp32 [B, cd(N,128), cd(K,128)]; W = q * scale of its block."""
-
-    q: torch.Tensor
-    scale: torch.Tensor
-
-
-def chunks(count: int, elements_each: int, elements_at_once: int) -> Iterator[slice]:
-    """Divide a batch of `count` tensors into slices of at least one, and of `elements_at_once` elements at most."""
-    step = max(1, elements_at_once // elements_each)
-    return (slice(first, min(first + step, count)) for first in range(0, count, step))
 
 
 def block_amax(dense: torch.Tensor) -> torch.Tensor:
@@ -39,7 +25,7 @@ def expand(scale: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
     return wide.repeat_interleave(SCALE_BLOCK, dim=2)[:, :, :columns]
 
 
-def quantize(dense: torch.Tensor, dtype: torch.dtype) -> BlockScaledWeight:
+def quantize(dense: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     """Quantize fp32 W[B,N,K]: scale = max(amax, 1e-12) / FP8_MAX, q = clamp(W / scale) rounded to nearest even.
 
     The clamp is explicit: torch's cast to e4m3 saturates since 2.13 only.
@@ -47,11 +33,10 @@ def quantize(dense: torch.Tensor, dtype: torch.dtype) -> BlockScaledWeight:
     largest = torch.finfo(dtype).max
     scale = block_amax(dense).clamp_(min=LEAST_AMAX) / largest
     scaled = dense / expand(scale, *dense.shape[1:])
-    return BlockScaledWeight(scaled.clamp_(-largest, largest).to(dtype), scale)
+    return scaled.clamp_(-largest, largest).to(dtype), scale
 
 
-def dequantize(weight: BlockScaledWeight, dtype: torch.dtype) -> torch.Tensor:
+def dequantize(q: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Return W[B,N,K] as `dtype`: q * scale in fp32 (in fp64 for fp64), rounded once."""
     wide = torch.float64 if dtype is torch.float64 else torch.float32
-    scale = expand(weight.scale, *weight.q.shape[1:]).to(wide)
-    return (weight.q.to(wide) * scale).to(dtype)
+    return (q.to(wide) * expand(scale, *q.shape[1:]).to(wide)).to(dtype)

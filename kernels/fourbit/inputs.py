@@ -10,7 +10,7 @@ from ...shapes.problem import Problem
 from ...shapes.schemes.fourbit import NESTED_BLOCK_SIZE, FourBit
 from ...shapes.schemes.w4a16 import W4A16
 from ..draw import LINES, multiply_groups_, rms, spread
-from ..inputs import TORCH_DTYPES, Inputs, Tensors, decoding, empty_output, normal
+from ..inputs import TORCH_DTYPES, Inputs, Tensors, chunks, decoding, empty_output, normal
 from .groups import GroupScales, quantize_int4, quantize_mxfp4, quantize_nvfp4
 from .quantize import NestedAbsmax, QuantizedWeight, code_table, dequantize, dequantize_range, quantize
 
@@ -102,11 +102,9 @@ class FourBitInputs(Inputs):
         rows, columns, depth = self.problem.M, self.problem.N, self.problem.K
         x = self.x.double()
         result = torch.empty(rows, columns, dtype=torch.float64, device=x.device)
-        step = max(1, _CHUNK_ELEMENTS // depth)
-        for first in range(0, columns, step):
-            last = min(first + step, columns)
-            weight = dequantize_range(self.weight, first * depth, last * depth).view(last - first, depth)
-            result[:, first:last] = x @ weight.double().t()
+        for part in chunks(columns, depth, _CHUNK_ELEMENTS):
+            weight = dequantize_range(self.weight, part.start * depth, part.stop * depth).view(-1, depth)
+            result[:, part] = x @ weight.double().t()
         if self.bias is not None:
             result += self.bias.double()
         return (result,)
@@ -164,11 +162,8 @@ def make_weight(problem: Problem, scheme: FourBit, device: Device, seed: int) ->
     return QuantizedWeight(packed, absmax, None, dense.numel(), scheme.group, scheme.weight, groups, zero)
 
 
-def make_inputs(
-    problem: Problem, scheme: FourBit, device: Device, seed: int, weight: QuantizedWeight | None = None
-) -> FourBitInputs:
-    """Make the operands of one problem. `weight` reuses an already quantized weight of the same shape and seed."""
-    weight = weight if weight is not None else make_weight(problem, scheme, device, seed)
+def make_inputs(problem: Problem, scheme: FourBit, device: Device, seed: int, weight: QuantizedWeight) -> FourBitInputs:
+    """Make the operands of one problem."""
     generator = torch.Generator(device.torch_name).manual_seed(seed + problem.M)
     dtype = TORCH_DTYPES[scheme.dtype]
     x = normal((problem.M, problem.K), generator, device.torch_name).to(dtype)

@@ -6,27 +6,25 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...shapes.device import Device
-from ...shapes.problem import Pass, Problem
-from ...shapes.scheme import Scheme
+from ...shapes.problem import Op, Pass, Problem
 from ...shapes.schemes.fp8train import COMPUTES, SCALE_BYTES, Fp8Train, operand_scales, operands
 from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
 from ..needs import fp8_missing
-from ..provider import Config, Role, Support
+from ..provider import Config, Role
+from ..quantized import Quantized
 from ..rocm_blas import through_libraries
 from ..saved import Saved
 from .inputs import ORIGINS, TrainInputs
 from .products import output_shapes
-from .quantize import Quantized, decode_into, quantize_into, scale_shape
+from .quantize import AMAX_FLOOR, GROUPS
 from .triton_configs import quant_configs
 
 if TYPE_CHECKING:
     from ..jit.call import CompiledCalls  # imports Triton
 
-NO_GEMM = "computes GEMMs; this is a quantizer"
 
-
-class BlasBf16(DenseBlas[Scheme, TrainInputs]):
+class BlasBf16(DenseBlas[Fp8Train, TrainInputs]):
     """The bf16 GEMMs alone, on operands that were decoded beforehand: what not quantizing at all costs.
 
     What is multiplied are the FP8 operands decoded to bf16, not the bf16 operands that they came from. That costs the
@@ -34,11 +32,8 @@ class BlasBf16(DenseBlas[Scheme, TrainInputs]):
     """
 
     family = "fp8train"
+    op = Op.GEMM
     name = "blas_bf16_fp8"
-
-    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
-        """Everywhere."""
-        return Support.yes() if isinstance(scheme, Fp8Train) else Support.no(NO_GEMM)
 
     def decode(self, inputs: TrainInputs, config: Config) -> Decoded:
         """The operands of the pass."""
@@ -46,7 +41,7 @@ class BlasBf16(DenseBlas[Scheme, TrainInputs]):
 
         def fill() -> None:
             for name, out in dense.items():
-                decode_into(inputs.quantized(name), out)
+                inputs.quantized(name).dequantize(out)
 
         return Decoded(dense, fill, tuple(part for name in dense for part in inputs.sources(name)))
 
@@ -60,11 +55,11 @@ class BlasBf16(DenseBlas[Scheme, TrainInputs]):
 
         return run
 
-    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+    def moved_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
         """Decoded operands of every product, and the outputs."""
         return decoded_bytes(problem)
 
-    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+    def working_set_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
         """Distinct memory: a step reads the decoded W twice."""
         return decoded_bytes(problem) - (2 * problem.N * problem.K if problem.pass_ is Pass.STEP else 0)
 
@@ -79,7 +74,7 @@ class DequantBlasFp8(BlasBf16):
     name = "dequant_blas_fp8"
     role = Role.DEQUANT_BLAS
 
-    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
+    def candidates(self, problem: Problem, scheme: Fp8Train, device: Device) -> Sequence[Config]:
         """Triton's quantizers first, where they run."""
         kernels = ("torch",) if fp8_missing(device) else ("triton", "torch")
         return [{"kernels": name} for name in kernels]
@@ -103,9 +98,8 @@ class DequantBlasFp8(BlasBf16):
             return Decoded(dense, fill)
         return Decoded(dense, fill, kernels=calls.kernels, artifact=calls.artifact, described=calls.described)
 
-    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+    def moved_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
         """Quantizers (bf16 read, FP8 written), decoders (FP8 read, bf16 written), GEMMs."""
-        assert isinstance(scheme, Fp8Train)
         total = decoded_bytes(problem)
         for name in operands(problem.pass_):
             elements, scales = _elements(name, problem), SCALE_BYTES * operand_scales(name, problem)
@@ -114,9 +108,8 @@ class DequantBlasFp8(BlasBf16):
                 total += 3 * elements + scales
         return total
 
-    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+    def working_set_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
         """FP8 forms beside the bf16 ones, and the tensors that are quantized."""
-        assert isinstance(scheme, Fp8Train)
         forms = sum(_elements(n, problem) + SCALE_BYTES * operand_scales(n, problem) for n in operands(problem.pass_))
         total = super().working_set_bytes(problem, scheme, config) + forms
         if scheme.prequantized:
@@ -175,8 +168,7 @@ def _form(inputs: TrainInputs, name: str) -> Quantized:
         return inputs.given[name]
     source, kind = ORIGINS[name]
     x = inputs.dense[source]
-    data = torch.empty(x.shape, dtype=inputs.operand_dtype(name), device=x.device)
-    return Quantized(data, torch.empty(scale_shape(kind, *x.shape), device=x.device), kind)
+    return Quantized.empty((x.shape[0], x.shape[1]), *GROUPS[kind], inputs.operand_dtype(name), x.device)
 
 
 _Work = tuple[Callable[[], object], "CompiledCalls | None"]
@@ -188,9 +180,9 @@ def _torch_quantizers(
 ) -> _Work:
     def work() -> None:
         for name in quantized:
-            quantize_into(inputs.dense[ORIGINS[name][0]], forms[name])
+            forms[name].fill(inputs.dense[ORIGINS[name][0]], AMAX_FLOOR)
         for name, out in dense.items():
-            decode_into(forms[name], out)
+            forms[name].dequantize(out)
 
     return work, None
 

@@ -10,9 +10,10 @@ from ...shapes.scheme import Scheme
 from ...shapes.schemes.fp8train import BLOCK, READS_DY, READS_W, READS_X, Fp8Quant, Fp8Train, operands
 from ..draw import draw, with_extremes
 from ..fp8 import negate_, negate_widened_
-from ..inputs import Inputs, QuantizerInputs, Tensors, decoding, empty_output
+from ..inputs import Inputs, QuantizerInputs, Tensors, decoding, empty_output, poison
+from ..quantized import Quantized
 from .products import output_shapes, products
-from .quantize import Quantized, decode, fp8_dtype, quantize, quantize_into, scale_shape
+from .quantize import AMAX_FLOOR, GROUPS, fp8_dtype, quantize
 
 ORIGINS = {
     "x_row": ("x", "row"),
@@ -23,7 +24,7 @@ ORIGINS = {
 }
 """FP8 operand -> the bf16 tensor it comes from, and how it is grouped."""
 
-GROUPS = {"row": (1, BLOCK), "col": (BLOCK, 1), "weight": (BLOCK, BLOCK), "rowcol": (BLOCK, BLOCK)}
+_DRAWN = {**GROUPS, "rowcol": (BLOCK, BLOCK)}
 """Rows and columns of the groups that are drawn: those that share a scale; of two quantizations, blocks of both."""
 
 _SMALL, _LARGE = (-30, -12), (10, 21)
@@ -69,7 +70,7 @@ class TrainInputs(Inputs):
     @decoding
     def dequantized(self, operand: str, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
         """Return an FP8 operand decoded: data * scale in fp32, rounded once to `dtype`."""
-        return decode(self.quantized(operand), dtype)
+        return self.quantized(operand).dequantized(dtype)
 
     @property
     def activations(self) -> Tensors:
@@ -106,7 +107,7 @@ class TrainInputs(Inputs):
             draw(dense, generator, *groups)
             for operand, q in self.given.items():
                 if ORIGINS[operand][0] == name:
-                    quantize_into(dense, q)
+                    q.fill(dense, AMAX_FLOOR)
 
     def negate(self) -> None:
         """Turn X into -X; in the passes `dgrad` and `bwd` dY into -dY, which all of their results depend on.
@@ -133,7 +134,7 @@ class TrainInputs(Inputs):
         """Return the results of the pass in fp64, from the FP8 operands.
 
         Results that would take much of the GPU's memory are kept on the host: a step at M=32768 N=106496 K=16384 has
-        43 GiB of them, which do not fit beside three providers. The GPU then holds a few pieces of 1 GiB and, unless
+        43 GiB of them, which do not fit beside three providers. The GPU then holds a few pieces of 512 MiB and, unless
         the scheme is prequantized, two quantized operands.
         """
         size = sum(8 * rows * columns for rows, columns in output_shapes(self.problem))
@@ -187,19 +188,13 @@ class QuantInputsFp8(QuantizerInputs):
     def empty_outputs(self) -> Tensors:
         """Data and scale of each form."""
         m, k, at = self.problem.M, self.problem.K, self.x.device
-        return tuple(
-            tensor
-            for kind in self.forms
-            for tensor in (
-                empty_output((m, k), self.fp8_dtype, at),
-                empty_output(scale_shape(kind, m, k), torch.float32, at),
-            )
-        )
+        forms = [Quantized.empty((m, k), *GROUPS[kind], self.fp8_dtype, at) for kind in self.forms]
+        return tuple(poison(tensor) for q in forms for tensor in (q.data, q.scale))
 
     def refresh_activations(self, seed: int) -> None:
         """Overwrite X in place with new random values; some groups are zero, others very small or large."""
         generator = torch.Generator(self.x.device).manual_seed(seed)
-        draw(self.x, generator, *GROUPS[self.scheme.kind], with_extremes(_SMALL, _LARGE))
+        draw(self.x, generator, *_DRAWN[self.scheme.kind], with_extremes(_SMALL, _LARGE))
 
     def reference(self) -> Tensors:
         """Return what the plain torch quantizer makes of X, widened to fp64."""
@@ -218,17 +213,16 @@ def make_weight(problem: Problem, scheme: Scheme, device: Device, seed: int) -> 
         return None
     shape, at = (problem.N, problem.K), device.torch_name
     w = torch.empty(shape, dtype=torch.bfloat16, device=at)
-    draw(w, torch.Generator(at).manual_seed(seed), *GROUPS["weight"])
+    draw(w, torch.Generator(at).manual_seed(seed), *_DRAWN["weight"])
     return quantize(w, "weight", fp8_dtype(device)) if scheme.prequantized else w
 
 
 def make_inputs(
-    problem: Problem, scheme: Scheme, device: Device, seed: int, weight: torch.Tensor | Quantized | None = None
+    problem: Problem, scheme: Scheme, device: Device, seed: int, weight: torch.Tensor | Quantized | None
 ) -> TrainInputs | QuantInputsFp8:
-    """Make the operands of one problem. `weight` reuses what `make_weight` returned for the same shape and seed."""
+    """Make the operands of one problem."""
     inputs = _empty(problem, scheme, device, seed, device.torch_name)
     if isinstance(inputs, TrainInputs) and problem.pass_ in READS_W:
-        weight = weight if weight is not None else make_weight(problem, scheme, device, seed)
         if isinstance(weight, Quantized):
             inputs.given["w"] = weight
         elif weight is not None:
@@ -265,9 +259,7 @@ def _allocate(inputs: TrainInputs, source: str, shape: tuple[int, int], place: s
     for operand in operands(inputs.problem.pass_):
         origin, kind = ORIGINS[operand]
         if origin == source:
-            data = torch.empty(shape, dtype=inputs.operand_dtype(operand), device=place)
-            scale = torch.empty(scale_shape(kind, *shape), dtype=torch.float32, device=place)
-            inputs.given[operand] = Quantized(data, scale, kind)
+            inputs.given[operand] = Quantized.empty(shape, *GROUPS[kind], inputs.operand_dtype(operand), place)
 
 
 def _activation_shapes(problem: Problem) -> dict[str, tuple[int, int]]:
@@ -278,4 +270,4 @@ def _activation_shapes(problem: Problem) -> dict[str, tuple[int, int]]:
 def _groups(name: str, pass_: Pass) -> tuple[int, int]:
     """Groups in which X or dY is drawn: those of its quantization, blocks where a pass quantizes it both ways."""
     kinds = [kind for source, kind in map(ORIGINS.__getitem__, operands(pass_)) if source == name]
-    return GROUPS[kinds[0] if len(kinds) == 1 else "rowcol"]
+    return _DRAWN[kinds[0] if len(kinds) == 1 else "rowcol"]

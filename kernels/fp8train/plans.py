@@ -27,16 +27,14 @@ from typing import Any
 import torch
 
 from ...shapes.problem import Pass
-from ...shapes.schemes.fp8train import BLOCK, COMPUTES, cd, operands
+from ...shapes.schemes.fp8train import BLOCK, COMPUTES, FACTORS, cd, operands
 from ..jit.call import KernelCall, compile_calls
+from ..quantized import Quantized
 from ..saved import Saved
 from .inputs import ORIGINS, TrainInputs
-from .quantize import Quantized, scale_shape
+from .quantize import GROUPS
 from .triton_calls import ScaledOperand, quantize_call, shared_call, specialised_call, transpose_call, weight_call
 from .triton_configs import quant_configs
-
-FACTORS = {Pass.FWD: ("x_row", "w"), Pass.DGRAD: ("dy_row", "w"), Pass.WGRAD: ("x_col", "dy_col")}
-"""Operands of each product, as the kernels take them; a transposed wgrad takes them the other way round."""
 
 _SHARED_QUANT: dict[Pass, tuple[tuple[str, ...], ...]] = {
     Pass.FWD: (("x_row",), ("w",)),
@@ -132,7 +130,7 @@ class Forms:
             if product is Pass.FWD:
                 return ScaledOperand(q.data, q.scale, blocks, 1)
             return ScaledOperand(self._along_depth("w") if self._k_major else q.data, q.scale, 1, blocks)
-        if q.kind == "col":
+        if ORIGINS[name][1] == "col":
             data = self._along_depth(name) if self._k_major else q.data
             return ScaledOperand(data, q.scale, 1, q.scale.shape[1])
         if self._scales_first:
@@ -167,9 +165,9 @@ class Forms:
 
     def _weight_quantizer(self, w: torch.Tensor) -> KernelCall:
         rows, columns = w.shape
-        lines, blocks = scale_shape("weight", rows, columns)
+        lines, blocks = cd(rows, BLOCK), cd(columns, BLOCK)
         scale = self._rows_of_scales(lines, blocks)
-        q = Quantized(_empty(w, (rows, columns), self._inputs.operand_dtype("w")), scale, "weight")
+        q = Quantized(_empty(w, (rows, columns), self._inputs.operand_dtype("w")), scale, *GROUPS["weight"])
         self._operands["w"] = q
         if self._k_major:
             self._turned["w"] = _empty(q.data, (columns, rows))
@@ -187,13 +185,13 @@ class Forms:
         source, kind = ORIGINS[name]
         x = self._inputs.dense[source]
         rows, columns = x.shape
-        data_shape, scales = (rows, columns), scale_shape(kind, rows, columns)
-        if self._k_major and kind == "col":
-            data_shape = (columns, rows)
-        if self._scales_first and kind == "row":
-            scales = (cd(columns, BLOCK), rows)
+        data_shape = (columns, rows) if self._k_major and kind == "col" else (rows, columns)
+        if kind == "row":
+            scales = (cd(columns, BLOCK), rows) if self._scales_first else (rows, cd(columns, BLOCK))
+        else:
+            scales = (cd(rows, BLOCK), columns)
         dtype = self._inputs.operand_dtype(name)
-        return Quantized(_empty(x, data_shape, dtype), _empty(x, scales, torch.float32), kind)
+        return Quantized(_empty(x, data_shape, dtype), _empty(x, scales, torch.float32), *GROUPS[kind])
 
     def _along_depth(self, name: str) -> torch.Tensor:
         """Data of an operand with its contracted dimension last; transposed in the launch where it is given."""

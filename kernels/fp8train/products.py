@@ -1,15 +1,12 @@
 """The three products of a linear layer in fp64, in pieces, from their FP8 operands."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 
 from ...shapes.problem import Pass, Problem
 from ...shapes.schemes.fp8train import COMPUTES
-from .quantize import Quantized, decode_rows
-
-_CHUNK_ELEMENTS = 1 << 27
-"""Elements of one operand decoded to fp64 at once (1 GiB)."""
+from ..quantized import Quantized, exact_product
 
 
 def output_shapes(problem: Problem) -> list[tuple[int, int]]:
@@ -28,49 +25,12 @@ def products(
     """
     results = []
     for product, shape in zip(COMPUTES[problem.pass_], output_shapes(problem), strict=True):
-        first, second = {
-            Pass.FWD: ("x_row", "w"),
-            Pass.DGRAD: ("dy_row", "w"),
-            Pass.WGRAD: ("dy_col", "x_col"),
-        }[product]
-        a, b = operand(first), operand(second)
-        result = torch.empty(shape, dtype=torch.float64, device=place or a.data.device)
-        {Pass.FWD: _forward, Pass.DGRAD: _dgrad, Pass.WGRAD: _wgrad}[product](a, b, result)
-        results.append(result)
+        if product is Pass.FWD:
+            left, right = operand("x_row"), operand("w")
+        elif product is Pass.DGRAD:
+            left, right = operand("dy_row"), operand("w").transposed()
+        else:
+            left, right = operand("dy_col").transposed(), operand("x_col").transposed()
+        results.append(torch.empty(shape, dtype=torch.float64, device=place or left.data.device))
+        exact_product(left, right, results[-1])
     return tuple(results)
-
-
-def _forward(x: Quantized, w: Quantized, result: torch.Tensor) -> None:
-    """result[M,N] = x[M,K] w[N,K]^T."""
-    for m0, m1 in _ranges(x):
-        rows = decode_rows(x, m0, m1, torch.float64)
-        for n0, n1 in _ranges(w):
-            result[m0:m1, n0:n1] = rows @ decode_rows(w, n0, n1, torch.float64).t()
-
-
-def _dgrad(dy: Quantized, w: Quantized, result: torch.Tensor) -> None:
-    """result[M,K] = dy[M,N] w[N,K]."""
-    for m0, m1 in _ranges(dy):
-        rows = decode_rows(dy, m0, m1, torch.float64)
-        piece = rows.new_zeros(m1 - m0, result.shape[1])
-        for n0, n1 in _ranges(w):
-            piece.addmm_(rows[:, n0:n1], decode_rows(w, n0, n1, torch.float64))
-        result[m0:m1] = piece
-
-
-def _wgrad(dy: Quantized, x: Quantized, result: torch.Tensor) -> None:
-    """result[N,K] = dy[M,N]^T x[M,K]."""
-    columns = max(1, _CHUNK_ELEMENTS // x.data.shape[1])
-    for n0 in range(0, dy.data.shape[1], columns):
-        part = Quantized(dy.data[:, n0 : n0 + columns], dy.scale[:, n0 : n0 + columns], dy.kind)
-        piece = result.new_zeros(part.data.shape[1], x.data.shape[1], device=x.data.device)
-        for m0, m1 in _ranges(part if part.data.shape[1] > x.data.shape[1] else x):
-            piece.addmm_(decode_rows(part, m0, m1, torch.float64).t(), decode_rows(x, m0, m1, torch.float64))
-        result[n0 : n0 + columns] = piece
-
-
-def _ranges(q: Quantized) -> Iterator[tuple[int, int]]:
-    rows, columns = q.data.shape
-    step = max(1, _CHUNK_ELEMENTS // columns)
-    for first in range(0, rows, step):
-        yield first, min(first + step, rows)

@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ...shapes.device import Device
-from ...shapes.problem import Pass, Problem
-from ...shapes.scheme import Scheme
+from ...shapes.problem import Op, Pass, Problem
 from ...shapes.schemes.fp8train import COMPUTES, READS_DY, READS_W, READS_X, Fp8Train
 from ..aot import Request
-from ..jit.call import compile_calls, moved_bytes, requests, touched_bytes
+from ..inputs import placeholders
+from ..jit.call import launch_calls, moved_bytes, requests, touched_bytes
 from ..needs import fp8_missing
 from ..provider import Config, Launch, Provider, Support
-from .blas import NO_GEMM
-from .inputs import TrainInputs, placeholders
+from .inputs import TrainInputs
 from .plans import Plan, plan_of, prepare_saved
 from .products import output_shapes
 from .triton_configs import gemm_configs
@@ -27,16 +26,15 @@ _MOST_LINE = 1 << 22
 _RESULTS = {Pass.FWD: "Y[M,N]", Pass.DGRAD: "dX[M,K]", Pass.WGRAD: "dW[N,K]"}
 
 
-class _Planned(Provider[Scheme, TrainInputs]):
+class _Planned(Provider[Fp8Train, TrainInputs]):
     """A provider whose launch is a plan of Triton kernels."""
 
     family = "fp8train"
+    op = Op.GEMM
     specialised: ClassVar[bool]
 
-    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+    def supports(self, problem: Problem, scheme: Fp8Train, device: Device) -> Support:
         """Any sizes, on GPUs that multiply FP8."""
-        if not isinstance(scheme, Fp8Train):
-            return Support.no(NO_GEMM)
         if missing := fp8_missing(device):
             return Support.no(missing)
         return self.fits(problem)
@@ -47,7 +45,7 @@ class _Planned(Provider[Scheme, TrainInputs]):
             return Support.no(f"M, N and K are limited to {_MOST_LINE} (32-bit offsets inside a tile)")
         return Support.yes()
 
-    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
+    def candidates(self, problem: Problem, scheme: Fp8Train, device: Device) -> Sequence[Config]:
         """A tile for each product, and the layout that the GPU's matrix units want."""
         return gemm_configs(problem, device, specialised=self.specialised)
 
@@ -56,32 +54,23 @@ class _Planned(Provider[Scheme, TrainInputs]):
         chosen = dict(config or self.default_config(inputs))
         outputs = inputs.empty_outputs()
         plan = plan_of(inputs, outputs, chosen, specialised=self.specialised)
-        refresh, calls = prepare_saved(plan), compile_calls(plan.timed)
+        return launch_calls(plan.timed, outputs, chosen, prepare_saved(plan))
 
-        def run() -> None:
-            refresh()
-            calls.run()
-
-        return Launch(
-            run, outputs, chosen, calls.kernels, artifact=calls.artifact, geometry=calls.geometry, refresh=refresh
-        )
-
-    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+    def moved_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
         """Every operand of every kernel once, FP8 forms and transposed copies in between included."""
         return moved_bytes(self._described(problem, scheme, config).timed)
 
-    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+    def working_set_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
         """Distinct memory of all kernels."""
         return touched_bytes(self._described(problem, scheme, config).timed)
 
-    def builds(self, problem: Problem, scheme: Scheme, device: Device, config: Config) -> Sequence[Request]:
+    def builds(self, problem: Problem, scheme: Fp8Train, device: Device, config: Config) -> Sequence[Request]:
         """Every kernel of the plan, those that fill what the forward pass saves included."""
         plan = self._described(problem, scheme, config, device)
         return requests((*plan.timed, *plan.saved))
 
-    def _described(self, problem: Problem, scheme: Scheme, config: Config, device: Device | None = None) -> Plan:
-        inputs = placeholders(problem, scheme, device or Device("cuda", 0, "", "", "", 1, 1, 1, 1))
-        assert isinstance(inputs, TrainInputs)
+    def _described(self, problem: Problem, scheme: Fp8Train, config: Config, device: Device | None = None) -> Plan:
+        inputs: TrainInputs = placeholders(problem, scheme, device or Device("cuda", 0, "", "", "", 1, 1, 1, 1))
         return plan_of(inputs, inputs.empty_outputs(), dict(config), specialised=self.specialised)
 
 

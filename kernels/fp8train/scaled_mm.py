@@ -11,23 +11,22 @@ import torch
 
 from ...shapes.device import Device
 from ...shapes.errors import RooflensError
-from ...shapes.problem import Pass, Problem
-from ...shapes.scheme import Scheme
-from ...shapes.schemes.fp8train import BLOCK, COMPUTES, Fp8Train
+from ...shapes.problem import Op, Pass, Problem
+from ...shapes.schemes.fp8train import BLOCK, COMPUTES, FACTORS, Fp8Train
 from ..geometry import combined
+from ..inputs import placeholders
 from ..jit.call import compile_calls, moved_bytes
 from ..needs import ONLY_SM90
 from ..provider import Config, Launch, Provider, Role, Support
-from .blas import NO_GEMM
-from .inputs import TrainInputs, placeholders
-from .plans import FACTORS, SPECIALISED_QUANT, Forms, Plan, prepare_saved, transposed_scale
+from .inputs import TrainInputs
+from .plans import SPECIALISED_QUANT, Forms, Plan, prepare_saved, transposed_scale
 from .triton_calls import ScaledOperand
 
 _OLDEST_CUDA = (12, 9)
 _SCALE_PAD = 4
 
 
-class TorchScaledMm(Provider[Scheme, TrainInputs]):
+class TorchScaledMm(Provider[Fp8Train, TrainInputs]):
     """torch.nn.functional.scaled_mm with scales of 1 x 128 and 128 x 128, or 1 x 128 twice (wgrad).
 
     Quantizers, and transpositions of operands that a product contracts along their other dimension, are those of
@@ -36,13 +35,12 @@ class TorchScaledMm(Provider[Scheme, TrainInputs]):
     """
 
     family = "fp8train"
+    op = Op.GEMM
     name = "torch_scaled_mm_fp8"
     role = Role.UPSTREAM
 
-    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+    def supports(self, problem: Problem, scheme: Fp8Train, device: Device) -> Support:
         """On sm90, with a torch that has it and CUDA 12.9 or newer; whole blocks; e4m3 only."""
-        if not isinstance(scheme, Fp8Train):
-            return Support.no(NO_GEMM)
         if missing := _missing(device):
             return Support.no(missing)
         if scheme.hybrid and problem.pass_ is not Pass.FWD:
@@ -70,13 +68,13 @@ class TorchScaledMm(Provider[Scheme, TrainInputs]):
         kernels = (*calls.kernels, *("scaled_mm" for _ in products))
         return Launch.returning(run, outputs, kernels=kernels, refresh=refresh, geometry=combined([], calls.described))
 
-    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+    def moved_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
         """Operands of the quantizers and transpositions once per launch, those of the products, and the results."""
         plan, tensors = self._described(problem, scheme)
         read: int = sum(tensor.nbytes for tensor in tensors)
         return moved_bytes(plan.timed) + read + scheme.output_bytes(problem)
 
-    def working_set_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int:
+    def working_set_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
         """Distinct memory of all of them."""
         plan, tensors = self._described(problem, scheme)
         found = {id(tensor): tensor.nbytes for call in plan.timed for tensor in call.tensors.values()}
@@ -84,10 +82,9 @@ class TorchScaledMm(Provider[Scheme, TrainInputs]):
         touched: int = sum(found.values())
         return touched + scheme.output_bytes(problem)
 
-    def _described(self, problem: Problem, scheme: Scheme) -> tuple[Plan, list[torch.Tensor]]:
+    def _described(self, problem: Problem, scheme: Fp8Train) -> tuple[Plan, list[torch.Tensor]]:
         """The plan, and data and scales of every product."""
-        inputs = placeholders(problem, scheme, Device("cuda", 0, "", "", "sm90", 1, 1, 1, 1))
-        assert isinstance(inputs, TrainInputs)
+        inputs: TrainInputs = placeholders(problem, scheme, Device("cuda", 0, "", "", "sm90", 1, 1, 1, 1))
         plan, pairs = _plan(inputs)
         return plan, [tensor for _, *sides in pairs for side in sides for tensor in (side.data, side.scale)]
 

@@ -12,17 +12,16 @@ import triton.language as tl
 from ...shapes.device import Device
 from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Pass, Problem
-from ...shapes.scheme import Scheme
-from ...shapes.schemes.fp8train import COMPUTES, Fp8Train, cd
+from ...shapes.schemes.fp8train import COMPUTES, FACTORS, Fp8Train, cd
 from ..aot import Request
 from ..geometry import Tiling, padded
-from ..jit.call import KernelCall, compile_calls, requests
+from ..inputs import placeholders
+from ..jit.call import KernelCall, launch_calls, requests
 from ..needs import NOT_ON_CPU
 from ..provider import Config, Launch, Support
 from ..saved import Saved
-from .blas import NO_GEMM, BlasBf16, empty_operands
-from .inputs import TrainInputs, placeholders
-from .plans import FACTORS
+from .blas import BlasBf16, empty_operands
+from .inputs import TrainInputs
 from .triton.tiles import store_tile, tile_origin
 from .triton_configs import STOCK
 
@@ -59,17 +58,15 @@ class StockTritonFp8(BlasBf16):
 
     name = "stock_triton_fp8"
 
-    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+    def supports(self, problem: Problem, scheme: Fp8Train, device: Device) -> Support:
         """Any sizes on a GPU."""
-        if not isinstance(scheme, Fp8Train):
-            return Support.no(NO_GEMM)
         if not device.is_gpu:
             return Support.no(NOT_ON_CPU)
         if max(problem.M, problem.N, problem.K) > _MOST_LINE:
             return Support.no(f"M, N and K are limited to {_MOST_LINE} (32-bit offsets inside a tile)")
         return Support.yes()
 
-    def candidates(self, problem: Problem, scheme: Scheme, device: Device) -> Sequence[Config]:
+    def candidates(self, problem: Problem, scheme: Fp8Train, device: Device) -> Sequence[Config]:
         """One configuration: the provider stands for the untuned default."""
         return [architecture(device.arch).of(STOCK)]
 
@@ -80,20 +77,11 @@ class StockTritonFp8(BlasBf16):
         decoded = self.decode(inputs, chosen)
         assert decoded.fill
         refresh = Saved(decoded.sources, decoded.fill).refresh
-        calls = compile_calls(stock_calls(inputs.problem, decoded.operands, outputs, chosen))
+        return launch_calls(stock_calls(inputs.problem, decoded.operands, outputs, chosen), outputs, chosen, refresh)
 
-        def run() -> None:
-            refresh()
-            calls.run()
-
-        return Launch(
-            run, outputs, chosen, calls.kernels, artifact=calls.artifact, geometry=calls.geometry, refresh=refresh
-        )
-
-    def builds(self, problem: Problem, scheme: Scheme, device: Device, config: Config) -> Sequence[Request]:
+    def builds(self, problem: Problem, scheme: Fp8Train, device: Device, config: Config) -> Sequence[Request]:
         """One kernel per product."""
-        inputs = placeholders(problem, scheme, device)
-        assert isinstance(inputs, TrainInputs)
+        inputs: TrainInputs = placeholders(problem, scheme, device)
         operands = empty_operands(inputs)
         return requests(stock_calls(problem, operands, inputs.empty_outputs(), dict(config)))
 

@@ -11,7 +11,7 @@ from ...shapes.schemes.fp8train import BLOCK, cd
 from ..geometry import Tiling, padded
 from ..jit.call import KernelCall
 from ..jit.quantizing import newton
-from .quantize import Quantized
+from ..quantized import Quantized
 from .triton.dequantize import dequantize_kernel
 from .triton.persistent import nt_persistent_kernel, nt_wide_kernel
 from .triton.quantize import quantize_kernel, quantize_weight_kernel, transpose_kernel
@@ -234,8 +234,8 @@ def dequantize_call(q: Quantized, out: torch.Tensor) -> KernelCall:
     constants = {
         "ROWS": tile_rows,
         "COLUMNS": tile_columns,
-        "GROUP_R": 1 if q.kind == "row" else BLOCK,
-        "GROUP_C": 1 if q.kind == "col" else BLOCK,
+        "GROUP_R": q.rows,
+        "GROUP_C": q.columns,
     }
     programs = cd(rows, tile_rows) * cd(columns, tile_columns)
     return KernelCall(dequantize_kernel, (programs, 1, 1), arguments, constants, {"num_warps": 4})

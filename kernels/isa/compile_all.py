@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import json
-import os
 import queue
 import tempfile
 import threading
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from ...shapes.verdict import Verdict
 from ..aot import Build, Request, find_kernel, fingerprint
+from ..cache_folder import keep_whole
 from .aot_compiler import AotCompiler
 
 FORMAT = 1
@@ -50,13 +50,8 @@ class BuildCache:
 
     def keep(self, key: str, build: Build) -> None:
         """Store a build, whole or not at all; without space on the disk it is compiled again next time."""
-        if build.verdict not in _KEPT:
-            return
-        with suppress(OSError):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            partial = self._folder / f".{key}.{os.getpid()}.{threading.get_ident()}"
-            partial.write_bytes(gzip.compress(json.dumps(asdict(build)).encode(), 5, mtime=0))
-            partial.replace(self._folder / f"{key}.json.gz")
+        if build.verdict in _KEPT:
+            keep_whole(self._folder / f"{key}.json.gz", gzip.compress(json.dumps(asdict(build)).encode(), 5, mtime=0))
 
 
 def compile_all(

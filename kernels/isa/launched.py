@@ -6,15 +6,13 @@ disassembled, which takes 0.3 s, once per machine.
 """
 
 import json
-import os
 import subprocess
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...shapes.gpu_architectures import architecture
 from ..aot import KNOWN_ARCHES
-from ..cache_folder import cache_folder
+from ..cache_folder import cache_folder, keep_whole
 from ..geometry import Binary
 from ..jit.launch import artifact_hash
 from . import gcn, sass
@@ -91,14 +89,5 @@ def _instructions(binary: Binary, arch: str, warps: int) -> tuple[Decoding, Sche
         return Decoding(), None
     of_weight = decoding(code, arch, warps, decoded, loop_rank) if decoded else Decoding()
     found = of_weight, schedule(code, arch, warps, loop_rank)
-    with suppress(OSError):
-        _keep(kept, json.dumps(found))
+    keep_whole(kept, json.dumps(found).encode())
     return found
-
-
-def _keep(path: Path, text: str) -> None:
-    """Write a file whole: other workers may read it meanwhile."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)

@@ -87,12 +87,24 @@ def compile_calls(calls: Sequence[KernelCall]) -> CompiledCalls:
     )
 
 
-def launch_calls(calls: Sequence[KernelCall], outputs: tuple[torch.Tensor, ...], config: Config) -> Launch:
-    """Return the launch that runs all calls in order."""
+def launch_calls(
+    calls: Sequence[KernelCall],
+    outputs: tuple[torch.Tensor, ...],
+    config: Config,
+    refresh: Callable[[], object] | None = None,
+) -> Launch:
+    """Return the launch that runs all calls in order; `refresh` (see `Launch`) comes first."""
     compiled = compile_calls(calls)
+    run = compiled.run
+    if refresh:
+
+        def run() -> None:
+            refresh()
+            compiled.run()
+
     output = outputs if len(outputs) > 1 else outputs[0]
     artifact, geometry = compiled.artifact, compiled.geometry
-    return Launch(compiled.run, output, dict(config), compiled.kernels, artifact=artifact, geometry=geometry)
+    return Launch(run, output, dict(config), compiled.kernels, artifact=artifact, geometry=geometry, refresh=refresh)
 
 
 def requests(calls: Iterable[KernelCall]) -> list[Request]:

@@ -11,10 +11,10 @@ from ...shapes.schemes.mxfp8 import MxFp8
 from ..blas_forms import prepare_gemm
 from ..cublaslt import BestAlgorithm
 from ..dense import Decoded, DenseBlas
-from ..inputs import Tensors
-from ..provider import Config, Role, Support
+from ..inputs import Tensors, chunks, placeholders
+from ..provider import Config, Role
 from ..rocm_blas import through_libraries
-from .inputs import MxFp8Inputs, placeholders
+from .inputs import MxFp8Inputs
 from .quantize import BLOCK, scale_values
 
 if TYPE_CHECKING:
@@ -40,11 +40,8 @@ class BlasBf16Mx(DenseBlas[MxFp8, MxFp8Inputs]):
     """
 
     family = "mxfp8"
+    op = Op.GEMM
     name = "blas_bf16_mx"
-
-    def supports(self, problem: Problem, scheme: MxFp8, device: Device) -> Support:
-        """Any device."""
-        return Support.yes() if problem.op is Op.GEMM else Support.no(f"multiplies; this is a {problem.op}")
 
     def candidates(self, problem: Problem, scheme: MxFp8, device: Device) -> Sequence[Config]:
         """The forms of the product, the default first."""
@@ -84,8 +81,7 @@ class BlasBf16Mx(DenseBlas[MxFp8, MxFp8Inputs]):
         """The kernel that decodes X and W; the GEMM is the library's."""
         if not device.is_gpu:
             return []
-        inputs = placeholders(problem, scheme, device)
-        assert isinstance(inputs, MxFp8Inputs)
+        inputs: MxFp8Inputs = placeholders(problem, scheme, device)
         pairs = ((inputs.x, inputs.x_scale), (inputs.w, inputs.w_scale))
         return [decode_call(q, scales, torch.empty_like(q, dtype=torch.bfloat16)).request() for q, scales in pairs]
 
@@ -146,9 +142,7 @@ def decode_call(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> "Ke
 
 
 def _decode_on_cpu(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> None:
-    step = max(1, _CPU_CHUNK // q.shape[1])
-    for first in range(0, q.shape[0], step):
-        part = slice(first, first + step)
+    for part in chunks(q.shape[0], q.shape[1], _CPU_CHUNK):
         # exact: four significant bits, and a power of two that bf16 has (2^-127 as a subnormal)
         out[part].copy_(q[part]).unflatten(-1, (-1, BLOCK)).mul_(scale_values(scales[part], torch.bfloat16)[..., None])
 

@@ -8,7 +8,7 @@ kernel, which fused kernels that were not measured may lose to. The table that c
 from pathlib import Path
 
 from ...shapes.device import Device
-from ...shapes.problem import Problem
+from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8
 from ..dispatcher import Dispatcher
 from ..provider import AnyProvider
@@ -23,6 +23,7 @@ class DispatchMx(Dispatcher[MxFp8, MxFp8Inputs]):
     """One of the kernels for MX-FP8 by a table, else by the rule."""
 
     family = "mxfp8"
+    op = Op.GEMM
     name = "dispatch_mx"
     kernels = (GEMV, MMA, SMALL_TILE, STOCK_TRITON)
     tables = Path(__file__).parent / "data"

@@ -9,7 +9,7 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8 import BLOCK, MxFp8, MxFp8Quant
 from ..draw import draw, with_extremes
-from ..inputs import TORCH_DTYPES, Inputs, QuantizerInputs, Tensors, decoding, empty_output
+from ..inputs import TORCH_DTYPES, Inputs, QuantizerInputs, Tensors, chunks, decoding, empty_output
 from .draw import draw_operand
 from .quantize import dequantize_mx, empty_mx, quantize_mx
 
@@ -80,9 +80,7 @@ class MxFp8Inputs(Inputs):
         rows, columns, depth = self.problem.M, self.problem.N, self.problem.K
         x = dequantize_mx(self.x, self.x_scale, torch.float64)
         result = torch.empty(rows, columns, dtype=torch.float64, device=x.device)
-        step = max(1, _CHUNK_ELEMENTS // depth)
-        for first in range(0, columns, step):
-            part = slice(first, min(first + step, columns))
+        for part in chunks(columns, depth, _CHUNK_ELEMENTS):
             result[:, part] = x @ dequantize_mx(self.w[part], self.w_scale[part], torch.float64).t()
         return (result,)
 
@@ -123,9 +121,7 @@ class MxFp8QuantInputs(QuantizerInputs):
         payload, scales = (
             torch.empty(out.shape, dtype=torch.float64, device=out.device) for out in self.empty_outputs()
         )
-        step = max(1, _CHUNK_ELEMENTS // self.problem.K)
-        for first in range(0, self.problem.M, step):
-            part = slice(first, first + step)
+        for part in chunks(self.problem.M, self.problem.K, _CHUNK_ELEMENTS):
             q, scale = quantize_mx(self.x[part], self.scheme.rule)
             payload[part] = q.view(torch.uint8).double()
             scales[part] = scale.double()
@@ -144,8 +140,8 @@ def make_weight(problem: Problem, scheme: MxFp8 | MxFp8Quant, device: Device, se
     return draw_operand((problem.N, problem.K), scheme.rule, generator, device.torch_name)
 
 
-def make_inputs(problem: Problem, scheme: MxFp8 | MxFp8Quant, device: Device, seed: int, weight: Any = None) -> Any:
-    """Make the operands of one problem. `weight` reuses what `make_weight` returned for the same shape and seed."""
+def make_inputs(problem: Problem, scheme: MxFp8 | MxFp8Quant, device: Device, seed: int, weight: Any) -> Any:
+    """Make the operands of one problem."""
     shape = (problem.M, problem.K)
     if isinstance(scheme, MxFp8Quant):
         dense = torch.empty(shape, dtype=TORCH_DTYPES[scheme.dtype], device=device.torch_name)
@@ -153,9 +149,8 @@ def make_inputs(problem: Problem, scheme: MxFp8 | MxFp8Quant, device: Device, se
         quant.refresh_activations(seed + problem.M)
         return quant
     generator = torch.Generator(device.torch_name).manual_seed(seed + problem.M)
-    w, w_scale = weight if weight is not None else make_weight(problem, scheme, device, seed)
     x, x_scale = draw_operand(shape, scheme.rule, generator, device.torch_name)
-    return MxFp8Inputs(problem, scheme, device, seed, x, x_scale, w, w_scale)
+    return MxFp8Inputs(problem, scheme, device, seed, x, x_scale, *weight)
 
 
 def placeholders(problem: Problem, scheme: MxFp8 | MxFp8Quant, device: Device) -> MxFp8Inputs | MxFp8QuantInputs:

@@ -45,11 +45,10 @@ class TiledMx(TritonProvider[MxFp8, MxFp8Inputs]):
     """A kernel of `KERNELS` per range of M and architecture."""
 
     family = "mxfp8"
+    op = Op.GEMM
 
     def supports(self, problem: Problem, scheme: MxFp8, device: Device) -> Support:
         """Any N, K in whole blocks, M up to what the table of tiles has, on a GPU. Offsets are 64-bit."""
-        if problem.op is not Op.GEMM:
-            return Support.no(f"multiplies; this is a {problem.op}")
         if not device.is_gpu:
             return Support.no(NOT_ON_CPU)
         if largest_m(self.name) < problem.M:

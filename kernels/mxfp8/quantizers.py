@@ -21,12 +21,11 @@ class TritonQuantMx(TritonProvider[MxFp8Quant, MxFp8QuantInputs]):
     """One launch that reads X once and writes payload and scales once."""
 
     family = "mxfp8"
+    op = Op.QUANTIZE
     name = "triton_quant_mx"
 
     def supports(self, problem: Problem, scheme: MxFp8Quant, device: Device) -> Support:
         """Any rows of whole blocks on a GPU; where it has no FP8, the payload is rounded by integer arithmetic."""
-        if problem.op is not Op.QUANTIZE:
-            return Support.no(f"quantizes; this is a {problem.op}")
         return Support.yes() if device.is_gpu else Support.no(NOT_ON_CPU)
 
     def candidates(self, problem: Problem, scheme: MxFp8Quant, device: Device) -> Sequence[Config]:
@@ -54,11 +53,8 @@ class TorchQuantMx(Provider[MxFp8Quant, MxFp8QuantInputs]):
     """`quantize.quantize_mx`, operation by operation, on any device."""
 
     family = "mxfp8"
+    op = Op.QUANTIZE
     name = "torch_quant_mx"
-
-    def supports(self, problem: Problem, scheme: MxFp8Quant, device: Device) -> Support:
-        """Any rows of whole blocks."""
-        return Support.yes() if problem.op is Op.QUANTIZE else Support.no(f"quantizes; this is a {problem.op}")
 
     def prepare(self, inputs: MxFp8QuantInputs, config: Config | None = None) -> Launch:
         """Allocate the outputs; every call allocates its intermediates."""

@@ -37,13 +37,12 @@ class TorchScaledMmMx(Provider[MxFp8, MxFp8Inputs]):
     """
 
     family = "mxfp8"
+    op = Op.GEMM
     name = "torch_scaled_mm_mx"
     role = Role.UPSTREAM
 
     def supports(self, problem: Problem, scheme: MxFp8, device: Device) -> Support:
         """Where the device has block-scaled matrix units and torch both the call and the type of the scales."""
-        if problem.op is not Op.GEMM:
-            return Support.no(f"multiplies; this is a {problem.op}")
         if missing := block_scaled_missing(device):
             return Support.no(missing)
         if missing := missing_in_torch():

@@ -37,13 +37,12 @@ class StockTritonMx(TritonProvider[MxFp8, MxFp8Inputs]):
     """One fixed tile, 64 x 128 x 128 with 8 warps, for every problem: the older policy."""
 
     family = "mxfp8"
+    op = Op.GEMM
     name = "stock_triton_mx"
     role = Role.STOCK_TRITON
 
     def supports(self, problem: Problem, scheme: MxFp8, device: Device) -> Support:
         """K in whole tiles, operands within 32-bit offsets, and an architecture that compiles it."""
-        if problem.op is not Op.GEMM:
-            return Support.no(f"multiplies; this is a {problem.op}")
         if not device.is_gpu:
             return Support.no(NOT_ON_CPU)
         arch = architecture(device.arch)

@@ -7,7 +7,7 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8_moe import MxFp8Moe
-from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output
+from ..inputs import TORCH_DTYPES, Inputs, Tensors, chunks, empty_output
 from ..mxfp8.draw import draw_operand
 from ..mxfp8.quantize import dequantize_mx, empty_mx
 from .routing import route
@@ -17,19 +17,11 @@ _CHUNK_ELEMENTS = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
-class ExpertWeights:
-    """w float8_e4m3fn [E, N, K] and w_scale uint8 [E, N, K/32] (e8m0), contiguous."""
-
-    w: torch.Tensor
-    w_scale: torch.Tensor
-
-
-@dataclass(frozen=True, slots=True)
 class MoeInputs(Inputs):
     """X[M,K], W[E,N,K] and which token goes where, on one device.
 
     x             float8_e4m3fn [M, K]; x_scale  uint8 [M, K/32], e8m0
-    experts       weights of all E experts, those without a row included
+    w             float8_e4m3fn [E, N, K]; w_scale  uint8 [E, N, K/32], e8m0, of experts without a row as well
     topk_ids      int32 [M, top_k], distinct experts of each token, uniform; the same on every device. It stays when the
                   activations are refreshed
     topk_weights  fp32 [M, top_k], uniform in [0, 1), or None where the scheme is not weighted
@@ -41,19 +33,10 @@ class MoeInputs(Inputs):
     seed: int
     x: torch.Tensor
     x_scale: torch.Tensor
-    experts: ExpertWeights
+    w: torch.Tensor
+    w_scale: torch.Tensor
     topk_ids: torch.Tensor
     topk_weights: torch.Tensor | None
-
-    @property
-    def w(self) -> torch.Tensor:
-        """Payload of the weights, float8_e4m3fn [E, N, K]."""
-        return self.experts.w
-
-    @property
-    def w_scale(self) -> torch.Tensor:
-        """Scales of the weights, uint8 [E, N, K/32]."""
-        return self.experts.w_scale
 
     @property
     def activations(self) -> Tensors:
@@ -94,11 +77,9 @@ class MoeInputs(Inputs):
         columns, depth, top_k = self.problem.N, self.problem.K, self.problem.top_k
         x = dequantize_mx(self.x, self.x_scale, torch.float64)
         result = torch.empty(self.problem.rows, columns, dtype=torch.float64, device=x.device)
-        step = max(1, _CHUNK_ELEMENTS // depth)
         for expert, slots in self.groups():
             rows = x[slots // top_k]
-            for first in range(0, columns, step):
-                part = slice(first, min(first + step, columns))
+            for part in chunks(columns, depth, _CHUNK_ELEMENTS):
                 w = dequantize_mx(self.w[expert, part], self.w_scale[expert, part], torch.float64)
                 result[slots, part] = rows @ w.t()
         if self.topk_weights is not None:
@@ -113,10 +94,10 @@ class MoeInputs(Inputs):
     def columns(self, part: slice) -> "MoeInputs":
         """Rows of the weights of every expert."""
         problem = replace(self.problem, N=part.stop - part.start)
-        return replace(self, problem=problem, experts=ExpertWeights(self.w[:, part], self.w_scale[:, part]))
+        return replace(self, problem=problem, w=self.w[:, part], w_scale=self.w_scale[:, part])
 
 
-def make_weight(problem: Problem, scheme: MxFp8Moe, device: Device, seed: int) -> ExpertWeights:
+def make_weight(problem: Problem, scheme: MxFp8Moe, device: Device, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Draw W[E,N,K] (`mxfp8.draw`) expert by expert: E = 256 would not fit in fp32."""
     generator = torch.Generator(device.torch_name).manual_seed(seed)
     w, w_scale = empty_mx((problem.E, problem.N, problem.K), device.torch_name)
@@ -124,14 +105,13 @@ def make_weight(problem: Problem, scheme: MxFp8Moe, device: Device, seed: int) -
         payload, scale = draw_operand((problem.N, problem.K), scheme.rule, generator, device.torch_name)
         w[expert].copy_(payload)
         w_scale[expert].copy_(scale)
-    return ExpertWeights(w, w_scale)
+    return w, w_scale
 
 
 def make_inputs(
-    problem: Problem, scheme: MxFp8Moe, device: Device, seed: int, weight: ExpertWeights | None = None
+    problem: Problem, scheme: MxFp8Moe, device: Device, seed: int, weight: tuple[torch.Tensor, torch.Tensor]
 ) -> MoeInputs:
-    """Make the operands of one problem. `weight` reuses what `make_weight` returned for the same shape and seed."""
-    weight = weight if weight is not None else make_weight(problem, scheme, device, seed)
+    """Make the operands of one problem."""
     generator = torch.Generator(device.torch_name).manual_seed(seed + problem.M)
     x, x_scale = draw_operand((problem.M, problem.K), scheme.rule, generator, device.torch_name)
     drawn = torch.Generator("cpu").manual_seed(seed + problem.M)
@@ -140,14 +120,14 @@ def make_inputs(
     if scheme.weighted:
         topk_weights = torch.rand(topk_ids.shape, generator=drawn, dtype=torch.float32).to(device.torch_name)
     return MoeInputs(
-        problem, scheme, device, seed, x, x_scale, weight, topk_ids.to(device.torch_name), topk_weights
+        problem, scheme, device, seed, x, x_scale, *weight, topk_ids.to(device.torch_name), topk_weights
     )  # fmt: skip
 
 
 def placeholders(problem: Problem, scheme: MxFp8Moe, device: Device) -> MoeInputs:
     """Operands without memory."""
     x, x_scale = empty_mx((problem.M, problem.K), "meta")
-    experts = ExpertWeights(*empty_mx((problem.E, problem.N, problem.K), "meta"))
+    w, w_scale = empty_mx((problem.E, problem.N, problem.K), "meta")
     topk_ids = torch.empty(problem.M, problem.top_k, dtype=torch.int32, device="meta")
     topk_weights = torch.empty(topk_ids.shape, device="meta") if scheme.weighted else None
-    return MoeInputs(problem, scheme, device, 0, x, x_scale, experts, topk_ids, topk_weights)
+    return MoeInputs(problem, scheme, device, 0, x, x_scale, w, w_scale, topk_ids, topk_weights)

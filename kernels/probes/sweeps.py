@@ -1,12 +1,13 @@
 """Which sweeps over memory are tried for a level and a pattern; the fastest of them is what the device can do."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 
 from ...shapes.device import Device
 from ...shapes.errors import RooflensError
-from . import cpu_probes, torch_sweeps
+from . import cpu_probes
 from .probe import Pattern, Probe
 
 LEAST_S = 200e-6
@@ -41,12 +42,12 @@ def read_once(device: Device, data: torch.Tensor) -> Probe:
         order = streams.once(data.nbytes, streams.PROGRAMS_PER_UNIT[0] * device.compute_units)
         return streams.sweep(Pattern.READ, data, order, streams.cache_modifier(device))
     except (ImportError, RooflensError):
-        return torch_sweeps.sweep(Pattern.READ, data)
+        return torch_sweep(Pattern.READ, data)
 
 
 def _gpu_sweeps(device: Device, level: str, pattern: Pattern, data: torch.Tensor) -> Iterator[Probe]:
     if level == "dram":
-        yield torch_sweeps.sweep(pattern, data)
+        yield torch_sweep(pattern, data)
     from .triton import streams
 
     footprint = data.nbytes // 2 if pattern is Pattern.COPY else data.nbytes
@@ -62,7 +63,7 @@ def _gpu_sweeps(device: Device, level: str, pattern: Pattern, data: torch.Tensor
 
 def _cpu_sweeps(level: str, pattern: Pattern, data: torch.Tensor) -> Iterator[Probe]:
     if pattern is not Pattern.READ:  # torch.sum is bound by its additions
-        yield torch_sweeps.sweep(pattern, data)
+        yield torch_sweep(pattern, data)
     threads = torch.get_num_threads()
     try:
         if level == "dram":
@@ -72,4 +73,19 @@ def _cpu_sweeps(level: str, pattern: Pattern, data: torch.Tensor) -> Iterator[Pr
     except RooflensError:
         if pattern is not Pattern.READ:
             raise
-        yield torch_sweeps.sweep(pattern, data)
+        yield torch_sweep(pattern, data)
+
+
+def torch_sweep(pattern: Pattern, data: torch.Tensor) -> Probe:
+    """Bind torch's operation for `pattern`, one pass over `data`, contiguous int32; a copy uses its two halves."""
+    size = f"{data.nbytes / 2**20:.4g} MiB"
+    if pattern is Pattern.COPY:
+        half = data.numel() // 2
+        source, target = data[:half], data[half : 2 * half]
+        return Probe(partial(target.copy_, source), source.nbytes + target.nbytes, f"torch copy_ of {size}")
+    if pattern is Pattern.WRITE:
+        return Probe(partial(data.fill_, 0x12345678), data.nbytes, f"torch fill_ of {size}")
+    floats = data.view(torch.float32)
+    total = torch.zeros((), dtype=torch.float32, device=data.device)
+    run = partial(torch.sum, floats, dim=0, out=total)
+    return Probe(run, data.nbytes, f"torch sum of {size}", operations=3)  # it may clear counters, and take two steps

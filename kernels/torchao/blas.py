@@ -2,22 +2,20 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
-from ...shapes.device import Device
 from ...shapes.problem import Op, Problem
-from ...shapes.schemes.torchao import BLOCK, Torchao
+from ...shapes.schemes.torchao import Torchao
 from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
-from ..provider import Config, Role, Support
+from ..needs import fp8_missing
+from ..provider import Config, Role
 from ..rocm_blas import through_libraries
 from .groups import group_rows
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
-from .quantize import quantize
-from .support import fp8_support, other_op
 from .traffic import (
     casts_inside,
     dense_bytes,
@@ -30,23 +28,10 @@ from .traffic import (
 
 def dense_weight(inputs: ProductInputs | LinearInputs) -> torch.Tensor:
     """W [E,N,K] in the scheme's dtype as the FP8 bits have it, rounded once."""
-    if isinstance(inputs, LinearInputs):
-        weight = torch.empty_like(inputs.w)
-        if not weight.is_meta:
-            for out, expert in zip(weight, inputs.w, strict=True):
-                quantize(expert, BLOCK, BLOCK, inputs.fp8).dequantize(out)
-        return weight
-    weight = torch.empty(inputs.b.shape, dtype=inputs.a_dense.dtype, device=inputs.b.device)
+    weight = inputs.empty_weight()
     if not weight.is_meta:
-        for expert, out in enumerate(weight):
-            inputs.right(expert).dequantize(out)
+        inputs.dequantize_weight(weight)
     return weight
-
-
-def dense_operands(inputs: ProductInputs | LinearInputs) -> tuple[torch.Tensor, torch.Tensor]:
-    """X [M,K] and W [E,N,K] of the forward product; X is overwritten with every draw of the activations."""
-    x = inputs.dense[0] if isinstance(inputs, LinearInputs) else inputs.a_dense
-    return x, dense_weight(inputs)
 
 
 def dense_products(activations: Tensors, weight: torch.Tensor, ends: tuple[int, ...], outputs: Tensors) -> None:
@@ -73,16 +58,11 @@ class BlasAo(DenseBlas[Torchao, Any]):
 
     family = "torchao"
     name = "blas_bf16_ao"
-    op: ClassVar[Op] = Op.GEMM
-
-    def supports(self, problem: Problem, scheme: Torchao, device: Device) -> Support:
-        """Its operation, anywhere."""
-        return other_op(self.op, problem) or Support.yes()
+    op = Op.GEMM
 
     def decode(self, inputs: ProductInputs | LinearInputs, config: Config) -> Decoded:
         """W, once: X and dY are there, dequantized with every draw."""
-        activations = inputs.dense if isinstance(inputs, LinearInputs) else (inputs.a_dense,)
-        return Decoded((activations, dense_weight(inputs)))
+        return Decoded((inputs.dense, dense_weight(inputs)))
 
     def multiply(
         self, inputs: ProductInputs | LinearInputs, operands: Any, outputs: Tensors, config: Config
@@ -112,7 +92,7 @@ class DequantBlasAo(BlasAo):
 
     def decode(self, inputs: ProductInputs | LinearInputs, config: Config) -> Decoded:
         """X, W and dY, through their FP8 forms where casts are inside."""
-        chosen = config.get("dequantize") or ("triton" if fp8_support(inputs.device).ok else "torch")
+        chosen = config.get("dequantize") or ("torch" if fp8_missing(inputs.device) else "triton")
         if chosen == "triton":
             from .triton_dequantize import prepare_dequantize as prepare_triton
 
@@ -137,28 +117,13 @@ class DequantBlasAo(BlasAo):
 
 def _prepare_torch(inputs: ProductInputs | LinearInputs) -> tuple[Callable[[], None], Tensors, torch.Tensor]:
     """The call that fills dense activations and weights, and those."""
-    if isinstance(inputs, ProductInputs):
-        a, b = (
-            torch.empty_like(inputs.a_dense),
-            torch.empty(inputs.b.shape, dtype=inputs.a_dense.dtype, device=inputs.b.device),
-        )
+    activations, weight = tuple(torch.empty_like(one) for one in inputs.dense), inputs.empty_weight()
 
-        def dequantize() -> None:
-            inputs.left().dequantize(a)
-            for expert, out in enumerate(b):
-                inputs.right(expert).dequantize(out)
+    def fill() -> None:
+        inputs.dequantize_activations(activations)
+        inputs.dequantize_weight(weight)
 
-        return dequantize, (a,), b
-    sources: Tensors = (inputs.x,) if inputs.dy is None else (inputs.x, inputs.dy, inputs.x, inputs.dy)
-    activations, weight = tuple(torch.empty_like(source) for source in sources), torch.empty_like(inputs.w)
-
-    def cast() -> None:
-        for source, out, rows in zip(sources, activations, (1, 1, BLOCK, BLOCK), strict=False):
-            quantize(source, rows, BLOCK if rows == 1 else 1, inputs.fp8).dequantize(out)
-        for out, expert in zip(weight, inputs.w, strict=True):
-            quantize(expert, BLOCK, BLOCK, inputs.fp8).dequantize(out)
-
-    return cast, activations, weight
+    return fill, activations, weight
 
 
 class LoopBlas(BlasAo):

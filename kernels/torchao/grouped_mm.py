@@ -13,7 +13,6 @@ from ..provider import Config, Launch, Support
 from .blas import BlasAo, dense_weight
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
-from .support import other_op
 
 _ALIGNMENT = 8
 """Elements of bf16 in 16 bytes, of which every row must have whole ones."""
@@ -30,8 +29,6 @@ class GroupedMM(BlasAo):
 
     def supports(self, problem: Problem, scheme: Torchao, device: Device) -> Support:
         """bf16 with aligned rows, where torch has a kernel of its own for it."""
-        if other := other_op(self.op, problem):
-            return other
         if _function() is None:
             return Support.no(f"torch {torch.__version__} has no grouped_mm: needs 2.8 or newer")
         if scheme.dtype is not DType.BF16:
@@ -47,21 +44,14 @@ class GroupedMM(BlasAo):
     def prepare(self, inputs: ProductInputs | LinearInputs, config: Config | None = None) -> Launch:
         """Dequantize W once."""
         weight, grouped, offs = dense_weight(inputs), _function(), inputs.offs
-        if isinstance(inputs, ProductInputs) or inputs.dy is None:
-            x = inputs.a_dense if isinstance(inputs, ProductInputs) else inputs.dense[0]
+        x, *gradients = inputs.dense
 
-            def call() -> Any:
-                return grouped(x, weight.transpose(1, 2), offs=offs)
-
-        else:
-            x, dy, x_columns, dy_columns = inputs.dense
-
-            def call() -> Any:
-                return (
-                    grouped(x, weight.transpose(1, 2), offs=offs),
-                    grouped(dy, weight, offs=offs),
-                    grouped(dy_columns.t(), x_columns, offs=offs),
-                )
+        def call() -> Any:
+            y = grouped(x, weight.transpose(1, 2), offs=offs)
+            if not gradients:
+                return y
+            dy, x_columns, dy_columns = gradients
+            return y, grouped(dy, weight, offs=offs), grouped(dy_columns.t(), x_columns, offs=offs)
 
         outputs = inputs.empty_outputs()
         output = outputs if len(outputs) > 1 else outputs[0]

@@ -92,9 +92,8 @@ def make_weight(problem: Problem, scheme: Torchao, device: Device, seed: int) ->
     return weight
 
 
-def make_inputs(problem: Problem, scheme: Torchao, device: Device, seed: int, weight: Any = None) -> Inputs:
-    """Make the operands of one problem. `weight` reuses what `make_weight` returned for the same shape and seed."""
-    weight = weight if weight is not None else make_weight(problem, scheme, device, seed)
+def make_inputs(problem: Problem, scheme: Torchao, device: Device, seed: int, weight: Any) -> Inputs:
+    """Make the operands of one problem."""
     inputs = _empty(problem, scheme, device, seed, weight, device.torch_name)
     inputs.refresh_activations(seed + problem.M)
     return inputs

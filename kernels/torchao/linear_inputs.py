@@ -10,8 +10,9 @@ from ...shapes.schemes.torchao import BLOCK, AoGroupedLinear, AoLinear
 from ..draw import draw
 from ..fp8 import e4m3
 from ..inputs import Inputs, Tensors, empty_output
+from ..quantized import Quantized, exact_product
 from .groups import group_ends, group_rows, offsets
-from .quantize import QuantizedOperand, exact_rows, quantize
+from .quantize import quantize
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +75,22 @@ class LinearInputs(Inputs):
         draw(self.x, generator, rows, BLOCK)
         if self.dy is not None:
             draw(self.dy, generator, rows, BLOCK)
-        for source, groups, out in zip(self._sources(), (1, 1, BLOCK, BLOCK), self.dense, strict=False):
-            _cast(source, groups, self.fp8).dequantize(out)
+        self.dequantize_activations(self.dense)
 
-    def _sources(self) -> Tensors:
-        return (self.x,) if self.dy is None else (self.x, self.dy, self.x, self.dy)
+    def dequantize_activations(self, out: Tensors) -> None:
+        """Overwrite a copy of `dense`: cast and dequantize X and dY."""
+        sources = (self.x,) if self.dy is None else (self.x, self.dy, self.x, self.dy)
+        for source, groups, one in zip(sources, (1, 1, BLOCK, BLOCK), out, strict=False):
+            _cast(source, groups, self.fp8).dequantize(one)
+
+    def empty_weight(self) -> torch.Tensor:
+        """Allocate W [E,N,K]."""
+        return torch.empty_like(self.w)
+
+    def dequantize_weight(self, out: torch.Tensor) -> None:
+        """Overwrite W [E,N,K] with what the cast of W leaves, rounded once."""
+        for expert, one in zip(self.w, out, strict=True):
+            quantize(expert, BLOCK, BLOCK, self.fp8).dequantize(one)
 
     def negate(self) -> None:
         """Turn X into -X; in a step the first half of X and the second half of dY, so that all three results change.
@@ -103,15 +115,15 @@ class LinearInputs(Inputs):
         groups = list(enumerate(group_rows(self.ends)))
         y, x = torch.empty(rows, columns, **like), _cast(self.x, 1, self.fp8)
         for expert, (first, last) in groups:
-            exact_rows(x.part(first, last), weights[expert], y[first:last])
+            exact_product(x.part(first, last), weights[expert], y[first:last])
         if self.dy is None:
             return (y,)
         dx, dy = torch.empty(rows, depth, **like), _cast(self.dy, 1, self.fp8)
         for expert, (first, last) in groups:
-            exact_rows(dy.part(first, last), weights[expert].transposed(), dx[first:last])
+            exact_product(dy.part(first, last), weights[expert].transposed(), dx[first:last])
         dw, x, dy = torch.empty(self.w.shape, **like), *(_cast(tensor, BLOCK, self.fp8) for tensor in (self.x, self.dy))
         for expert, (first, last) in groups:
-            exact_rows(dy.part(first, last).transposed(), x.part(first, last).transposed(), dw[expert])
+            exact_product(dy.part(first, last).transposed(), x.part(first, last).transposed(), dw[expert])
         return y, dx, dw if isinstance(self.scheme, AoGroupedLinear) else dw[0]
 
     @property
@@ -132,5 +144,5 @@ class LinearInputs(Inputs):
             truth[2].neg_()
 
 
-def _cast(x: torch.Tensor, rows: int, dtype: torch.dtype) -> QuantizedOperand:
+def _cast(x: torch.Tensor, rows: int, dtype: torch.dtype) -> Quantized:
     return quantize(x, rows, BLOCK if rows == 1 else 1, dtype)

@@ -9,8 +9,9 @@ from ...shapes.problem import Problem
 from ...shapes.schemes.torchao import BLOCK, AoGemm, AoGrouped, blocks
 from ..draw import draw
 from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output
+from ..quantized import Quantized, exact_product
 from .groups import group_ends, group_rows, offsets
-from .quantize import QuantizedOperand, exact_rows, quantize
+from .quantize import quantize
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,24 @@ class ProductInputs(Inputs):
         return self.a, self.a_scale, self.a_dense
 
     @property
+    def dense(self) -> Tensors:
+        """The dense copy of a."""
+        return (self.a_dense,)
+
+    def dequantize_activations(self, out: Tensors) -> None:
+        """Overwrite a copy of `dense`."""
+        self.left().dequantize(out[0])
+
+    def empty_weight(self) -> torch.Tensor:
+        """Allocate W [E,N,K] in the type of the output."""
+        return torch.empty(self.b.shape, dtype=self.a_dense.dtype, device=self.b.device)
+
+    def dequantize_weight(self, out: torch.Tensor) -> None:
+        """Overwrite W [E,N,K] with the values of b, rounded once."""
+        for expert, one in enumerate(out):
+            self.right(expert).dequantize(one)
+
+    @property
     def signed(self) -> Tensors:
         """Data, and the dense copy of a: their signs change together."""
         return self.a, self.a_dense
@@ -74,15 +93,15 @@ class ProductInputs(Inputs):
         """Data and scales of b, and the ends of the groups."""
         return self.b, self.b_scale, self.offs
 
-    def left(self) -> QuantizedOperand:
+    def left(self) -> Quantized:
         """a as [M,K]."""
-        return QuantizedOperand(self.a, self.a_scale.t(), 1, BLOCK)
+        return Quantized(self.a, self.a_scale.t(), 1, BLOCK)
 
-    def right(self, expert: int) -> QuantizedOperand:
+    def right(self, expert: int) -> Quantized:
         """b of one expert as it lies in memory, [N,K]."""
         if self.by_column:
-            return QuantizedOperand(self.b[expert], self.b_scale[expert].t(), 1, BLOCK)
-        return QuantizedOperand(self.b[expert], self.b_scale[expert], BLOCK, BLOCK)
+            return Quantized(self.b[expert], self.b_scale[expert].t(), 1, BLOCK)
+        return Quantized(self.b[expert], self.b_scale[expert], BLOCK, BLOCK)
 
     def empty_outputs(self) -> Tensors:
         """Y[M,N]."""
@@ -95,13 +114,13 @@ class ProductInputs(Inputs):
         quantized = quantize(self.a_dense, 1, BLOCK, self.a.dtype)
         self.a.copy_(quantized.data)
         self.a_scale.copy_(quantized.scale.t())
-        self.left().dequantize(self.a_dense)
+        self.dequantize_activations(self.dense)
 
     def reference(self) -> Tensors:
         """Y of the same bits, in fp64."""
         result = torch.empty(self.problem.M, self.problem.N, dtype=torch.float64, device=self.a.device)
         for expert, (first, last) in enumerate(group_rows(self.ends)):
-            exact_rows(self.left().part(first, last), self.right(expert), result[first:last])
+            exact_product(self.left().part(first, last), self.right(expert), result[first:last])
         return (result,)
 
     @property

@@ -1,23 +1,18 @@
 """The plain torch quantizer as a provider: several passes over memory, the layout made by a copy."""
 
-from ...shapes.device import Device
-from ...shapes.problem import Op, Problem
+from ...shapes.problem import Op
 from ...shapes.schemes.torchao import AoQuant
-from ..provider import Config, Launch, Provider, Support
+from ..provider import Config, Launch, Provider
 from .inputs import QuantInputsAo
 from .quantize import quantized_layout
-from .support import other_op
 
 
 class TorchQuantize(Provider[AoQuant, QuantInputsAo]):
     """The specification itself, eager; runs anywhere."""
 
     family = "torchao"
+    op = Op.QUANTIZE
     name = "torch_quant_ao"
-
-    def supports(self, problem: Problem, scheme: AoQuant, device: Device) -> Support:
-        """Any quantizer, anywhere."""
-        return other_op(Op.QUANTIZE, problem) or Support.yes()
 
     def prepare(self, inputs: QuantInputsAo, config: Config | None = None) -> Launch:
         """Nothing to prepare: data and scales are allocated by every call."""

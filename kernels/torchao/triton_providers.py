@@ -13,31 +13,32 @@ from ...shapes.schemes.torchao import AoGemm, AoQuant, Torchao
 from ..jit.call import KernelCall
 from ..jit.provider import TritonProvider
 from ..jit.tiled_gemm import tiled_gemm_call
+from ..needs import NOT_ON_CPU, fp8_missing
 from ..provider import Config, Role, Support
-from .blas import dense_operands
+from .blas import dense_weight
 from .inputs import QuantInputsAo
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
-from .support import LONGEST_ROW, fp8_support, other_op
 from .traffic import casts_inside, dense_bytes, fp8_bytes, quantized_bytes
 from .triton_casts import LAYOUTS, quantize_call
 from .triton_configs import gemm_configs, quantize_configs
 from .triton_products import linear_calls, product_calls
+
+LONGEST_ROW = 1 << 24
+"""Offsets inside a tile are 32-bit: up to 128 rows (or columns) of this many elements."""
 
 
 class _Triton(TritonProvider[Torchao, Any]):
     """Kernels of one operation, on a GPU with FP8."""
 
     family = "torchao"
-    op: ClassVar[Op]
 
     def supports(self, problem: Problem, scheme: Torchao, device: Device) -> Support:
-        """Its operation, on a GPU with FP8, of rows and columns that a tile can address."""
-        if support := other_op(self.op, problem):
-            return support
+        """On a GPU with FP8, of rows and columns that a tile can address."""
         if max(problem.M, problem.N, problem.K) >= LONGEST_ROW:
             return Support.no(f"M, N and K are limited to {LONGEST_ROW - 1} (32-bit offsets inside a tile)")
-        return fp8_support(device)
+        missing = fp8_missing(device)
+        return Support.no(missing) if missing else Support.yes()
 
 
 class Quantize(_Triton):
@@ -120,11 +121,9 @@ class StockTritonAo(_Triton):
 
     def supports(self, problem: Problem, scheme: Torchao, device: Device) -> Support:
         """The forward product on any GPU."""
-        if support := other_op(self.op, problem):
-            return support
         if problem.pass_ is not Pass.FWD:
             return Support.no("computes the forward product only: its operands lie as Y = X W^T needs them")
-        return Support.yes() if device.is_gpu else fp8_support(device)
+        return Support.yes() if device.is_gpu else Support.no(NOT_ON_CPU)
 
     def candidates(self, problem: Problem, scheme: Torchao, device: Device) -> Sequence[Config]:
         """One configuration: the provider stands for the untuned default."""
@@ -148,8 +147,7 @@ class StockTritonAo(_Triton):
         self, inputs: ProductInputs | LinearInputs, outputs: tuple[torch.Tensor, ...], config: Config
     ) -> list[KernelCall]:
         """The kernel, on weights that are dequantized here."""
-        x, weight = dense_operands(inputs)
-        return [tiled_gemm_call(x, weight[0], None, outputs[0], config)]
+        return [tiled_gemm_call(inputs.dense[0], dense_weight(inputs)[0], None, outputs[0], config)]
 
 
 QUANTIZE = Quantize()

@@ -22,7 +22,6 @@ from ..provider import Config, Launch, Provider, Role, Support
 from .inputs import QuantInputsAo
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
-from .support import fp8_support
 
 _TRAINING = "torchao.prototype.blockwise_fp8_training"
 _GROUPED = "torchao.prototype.moe_training.blockwise_fp8"
@@ -44,8 +43,8 @@ class Upstream(Provider[Torchao, Any]):
         """Installed, a GPU with FP8, and sizes that its assertions let through."""
         if missing := needs.TORCHAO.missing():
             return Support.no(missing)
-        if not (support := fp8_support(device)).ok:
-            return support
+        if missing := needs.fp8_missing(device):
+            return Support.no(missing)
         if isinstance(scheme, AoQuant):
             return Support.yes()
         if isinstance(scheme, AoGrouped) and not isinstance(scheme, AoGroupedLinear):

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 
 from ...shapes.device import Device
-from ...shapes.problem import Problem
-from ...shapes.scheme import Scheme
+from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import BLOCK, MxFp8
 from .. import needs
 from ..mxfp8.inputs import MxFp8Inputs
@@ -27,17 +26,16 @@ _GEMV_ROWS = (1, 2, 4, 8, 16)
 """Rows that its GEMV is compiled for; others are padded at every call."""
 
 
-class AiterMx(Provider[Scheme, MxFp8Inputs]):
+class AiterMx(Provider[MxFp8, MxFp8Inputs]):
     """The upstream wrapper; `dispatched` says which of its kernels ran."""
 
     family = "mxfp8"
+    op = Op.GEMM
     name = "aiter_mx"
     role = Role.UPSTREAM
 
-    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+    def supports(self, problem: Problem, scheme: MxFp8, device: Device) -> Support:
         """Where aiter with these kernels is installed, on gfx950; which problems it takes shows when it is called."""
-        if not isinstance(scheme, MxFp8):
-            return Support.no("computes GEMMs; this is a quantization")
         return support(needs.AITER_MX, _FILES, device, ("gfx950",))
 
     def prepare(self, inputs: MxFp8Inputs, config: Config | None = None) -> Launch:
@@ -65,7 +63,7 @@ class AiterMx(Provider[Scheme, MxFp8Inputs]):
         launch.dispatched = " ".join((name, *(f"{key}={value}" for key, value in values.items())))
         return launch
 
-    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int | None:
+    def moved_bytes(self, problem: Problem, scheme: MxFp8, config: Config) -> int | None:
         """Operands and Y once; also the fp32 parts of a divided K, and the padding of rows."""
         total = scheme.compulsory_bytes(problem)
         if config.get("kernel") == "smallm_mxfp8_mfma":

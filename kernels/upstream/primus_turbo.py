@@ -14,9 +14,17 @@ from typing import Any
 import torch
 
 from ...shapes.device import Device
-from ...shapes.problem import Pass, Problem
-from ...shapes.scheme import Scheme
-from ...shapes.schemes.fp8train import BLOCK, COMPUTES, SCALE_BYTES, Fp8Train, line_scales, operand_scales, operands
+from ...shapes.problem import Op, Pass, Problem
+from ...shapes.schemes.fp8train import (
+    BLOCK,
+    COMPUTES,
+    FACTORS,
+    SCALE_BYTES,
+    Fp8Train,
+    line_scales,
+    operand_scales,
+    operands,
+)
 from .. import needs
 from ..fp8train.inputs import ORIGINS, TrainInputs
 from ..provider import Config, Launch, Provider, Role, Support
@@ -27,27 +35,26 @@ from .packages import find_function, support, version
 _GEMM = ("triton/gemm/gemm_fp8_kernel.py",)
 _QUANTIZERS = ("pytorch/kernels/quantization/quantization_impl.py",)
 _LAYOUTS = {
-    Pass.FWD: ("x_row", "w", {"trans_a": False, "trans_b": True, "trans_c": False}),
-    Pass.DGRAD: ("dy_row", "w", {"trans_a": False, "trans_b": False, "trans_c": False}),
-    Pass.WGRAD: ("x_col", "dy_col", {"trans_a": True, "trans_b": False, "trans_c": True}),
+    Pass.FWD: {"trans_a": False, "trans_b": True, "trans_c": False},
+    Pass.DGRAD: {"trans_a": False, "trans_b": False, "trans_c": False},
+    Pass.WGRAD: {"trans_a": True, "trans_b": False, "trans_c": True},
 }
-"""Product -> its operands and layout, as `gemm_fp8_blockwise_triton_kernel` takes them."""
+"""Layout of the operands of a product (`FACTORS`), as `gemm_fp8_blockwise_triton_kernel` takes them."""
 
 Scaled = tuple[torch.Tensor, torch.Tensor]
 """FP8 data and fp32 scales."""
 
 
-class PrimusTurboFp8(Provider[Scheme, TrainInputs]):
+class PrimusTurboFp8(Provider[Fp8Train, TrainInputs]):
     """The upstream kernels, with the allocations and scale transposes that they do at every call."""
 
     family = "fp8train"
+    op = Op.GEMM
     name = "primus_turbo_fp8"
     role = Role.UPSTREAM
 
-    def supports(self, problem: Problem, scheme: Scheme, device: Device) -> Support:
+    def supports(self, problem: Problem, scheme: Fp8Train, device: Device) -> Support:
         """Where Primus-Turbo with this kernel is installed, on its GPUs."""
-        if not isinstance(scheme, Fp8Train):
-            return Support.no("computes GEMMs; this is a quantizer")
         return support(needs.PRIMUS_TURBO, _GEMM, device)
 
     def prepare(self, inputs: TrainInputs, config: Config | None = None) -> Launch:
@@ -58,9 +65,8 @@ class PrimusTurboFp8(Provider[Scheme, TrainInputs]):
         refresh, quantize, dual = _given(inputs, found) if inputs.scheme.prequantized else _quantizers(inputs, found)
 
         def multiply(product: Pass) -> torch.Tensor:
-            first, second, layout = _LAYOUTS[product]
-            (a, a_scale), (b, b_scale) = found[first], found[second]
-            result: torch.Tensor = gemm(a, a_scale, b, b_scale, out_dtype=torch.bfloat16, **layout)
+            (a, a_scale), (b, b_scale) = (found[name] for name in FACTORS[product])
+            result: torch.Tensor = gemm(a, a_scale, b, b_scale, out_dtype=torch.bfloat16, **_LAYOUTS[product])
             return result
 
         def call() -> tuple[torch.Tensor, ...]:
@@ -78,15 +84,15 @@ class PrimusTurboFp8(Provider[Scheme, TrainInputs]):
         launch.dispatched = " ".join(dict.fromkeys(launch.kernels))
         return launch
 
-    def moved_bytes(self, problem: Problem, scheme: Scheme, config: Config) -> int | None:
+    def moved_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int | None:
         """Of prequantized operands: FP8 and scales per product, outputs, and the scales that a product transposes."""
-        if not isinstance(scheme, Fp8Train) or not scheme.prequantized:
+        if not scheme.prequantized:
             return None  # which forms are written and read again depends on the version's quantizers
         m, n, k = problem.M, problem.N, problem.K
         elements = {"x": m * k, "w": n * k, "dy": m * n}
         total = scheme.output_bytes(problem)
         for product in COMPUTES[problem.pass_]:
-            for name in operands(product):
+            for name in FACTORS[product]:
                 total += elements[ORIGINS[name][0]] + SCALE_BYTES * operand_scales(name, problem)
             transposed = {Pass.FWD: line_scales(m, k), Pass.DGRAD: line_scales(m, n) + operand_scales("w", problem)}
             total += 2 * SCALE_BYTES * transposed.get(product, 0)

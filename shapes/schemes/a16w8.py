@@ -1,10 +1,9 @@
 """16-bit activations times FP8 weights with a scale per 128 x 128 block, in batches."""
 
-import re
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ..errors import UsageError, quote
+from ..errors import UsageError
 from ..problem import Problem
 from ..scheme import SNR_FLOOR_DB, DType, Scheme
 
@@ -34,26 +33,13 @@ class A16W8(Scheme):
 
     family: ClassVar[str] = "a16w8"
     grammar: ClassVar[str] = "a16w8-128x128, then -prequant and -bias if wanted"
+    prefix: ClassVar[str] = "a16w8"
+    stem: ClassVar[str] = "a16w8-128x128"
+    flags: ClassVar[tuple[str, ...]] = ("prequant", "bias")
 
     def __post_init__(self) -> None:
         if self.dtype is DType.FP32:
             raise UsageError(f"scheme {self.name}: activations have 16 bits: dtype bf16 or fp16")
-
-    @classmethod
-    def read(cls, name: str, dtype: DType) -> "A16W8 | None":
-        """Read a name such as "a16w8-128x128" or "a16w8-128x128-prequant-bias"."""
-        if not name.startswith("a16w8"):
-            return None
-        match = re.fullmatch(r"a16w8-128x128(-prequant)?(-bias)?", name)
-        if not match:
-            raise UsageError(f"unknown scheme {quote(name)}: write {cls.grammar}")
-        prequant, bias = match.groups()
-        return cls(dtype, bool(prequant), bool(bias))
-
-    @property
-    def name(self) -> str:
-        """The name that `read` reads; dtype is a column of its own."""
-        return "a16w8-128x128" + "-prequant" * self.prequant + "-bias" * self.bias
 
     @property
     def snr_floor_db(self) -> float:

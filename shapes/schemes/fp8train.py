@@ -1,6 +1,6 @@
 """FP8 training with blockwise scales: the three GEMMs of a linear layer, and the quantizers in front of them."""
 
-import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -27,6 +27,9 @@ COMPUTES = {
     Pass.STEP: (Pass.FWD, Pass.DGRAD, Pass.WGRAD),
 }
 """Products of each pass, in the order of their outputs."""
+
+FACTORS = {Pass.FWD: ("x_row", "w"), Pass.DGRAD: ("dy_row", "w"), Pass.WGRAD: ("x_col", "dy_col")}
+"""FP8 operands of each product, as kernels take them; a transposed wgrad takes them the other way round."""
 
 
 def cd(a: int, b: int) -> int:
@@ -67,23 +70,11 @@ class Fp8Train(Scheme):
     family: ClassVar[str] = "fp8train"
     passes: ClassVar[tuple[Pass, ...]] = tuple(Pass)
     grammar: ClassVar[str] = "fp8-blockwise, then -prequantized and -hybrid if wanted"
+    stem: ClassVar[str] = "fp8-blockwise"
+    flags: ClassVar[tuple[str, ...]] = ("prequantized", "hybrid")
 
     def __post_init__(self) -> None:
         _require_bf16(self.dtype, self.name)
-
-    @classmethod
-    def read(cls, name: str, dtype: DType) -> "Fp8Train | None":
-        """Read a name such as "fp8-blockwise" or "fp8-blockwise-prequantized-hybrid"."""
-        match = re.fullmatch(r"fp8-blockwise(-prequantized)?(-hybrid)?", name)
-        if not match:
-            return None
-        prequantized, hybrid = match.groups()
-        return cls(dtype, bool(prequantized), bool(hybrid))
-
-    @property
-    def name(self) -> str:
-        """The name that `read` reads."""
-        return "fp8-blockwise" + "-prequantized" * self.prequantized + "-hybrid" * self.hybrid
 
     @property
     def snr_floor_db(self) -> float:
@@ -137,8 +128,7 @@ class Fp8Train(Scheme):
 
 def operands(pass_: Pass) -> tuple[str, ...]:
     """FP8 operands that a pass multiplies: "x_row", "w", "dy_row", "x_col", "dy_col"."""
-    needs = {Pass.FWD: ("x_row", "w"), Pass.DGRAD: ("dy_row", "w"), Pass.WGRAD: ("x_col", "dy_col")}
-    return tuple(dict.fromkeys(operand for product in COMPUTES[pass_] for operand in needs[product]))
+    return tuple(dict.fromkeys(operand for product in COMPUTES[pass_] for operand in FACTORS[product]))
 
 
 def operand_scales(operand: str, problem: Problem) -> int:
@@ -173,22 +163,13 @@ class Fp8Quant(Scheme):
     family: ClassVar[str] = "fp8train"
     ops: ClassVar[tuple[Op, ...]] = (Op.QUANTIZE,)
     grammar: ClassVar[str] = "fp8-quant-row, -col, -rowcol or -weight"
+    stem: ClassVar[str] = "fp8-quant-{kind}"
+    choices: ClassVar[Mapping[str, Iterable[str]]] = {"kind": QUANTIZERS}
 
     def __post_init__(self) -> None:
         if self.kind not in QUANTIZERS:
             raise UsageError(f"unknown quantizer {quote(self.kind)}: known: {', '.join(QUANTIZERS)}")
         _require_bf16(self.dtype, self.name)
-
-    @classmethod
-    def read(cls, name: str, dtype: DType) -> "Fp8Quant | None":
-        """Read a name such as "fp8-quant-rowcol"."""
-        match = re.fullmatch(r"fp8-quant-(row|col|rowcol|weight)", name)
-        return cls(dtype, match.group(1)) if match else None
-
-    @property
-    def name(self) -> str:
-        """The name that `read` reads."""
-        return f"fp8-quant-{self.kind}"
 
     @property
     def snr_floor_db(self) -> float:

@@ -1,6 +1,6 @@
 """MX-FP8 (OCP microscaling): e4m3fn payload and one e8m0 scale per 32 elements of a row."""
 
-import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,6 +21,8 @@ class MxScheme(Scheme):
 
     rule: str
     dtype: DType
+
+    choices: ClassVar[Mapping[str, Iterable[str]]] = {"rule": RULES}
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:
@@ -55,17 +57,7 @@ class MxFp8(MxProduct):
 
     family: ClassVar[str] = "mxfp8"
     grammar: ClassVar[str] = "mxfp8-rceil (or -floor, -ceil, -even)"
-
-    @classmethod
-    def read(cls, name: str, dtype: DType) -> "MxFp8 | None":
-        """Read a name such as "mxfp8-rceil"."""
-        match = re.fullmatch(rf"mxfp8-({'|'.join(RULES)})", name)
-        return cls(match.group(1), dtype) if match else None
-
-    @property
-    def name(self) -> str:
-        """The name that `read` reads; dtype is a column of its own."""
-        return f"mxfp8-{self.rule}"
+    stem: ClassVar[str] = "mxfp8-{rule}"
 
     @property
     def snr_floor_db(self) -> float:
@@ -94,17 +86,7 @@ class MxFp8Quant(MxScheme):
     family: ClassVar[str] = "mxfp8"
     ops: ClassVar[tuple[Op, ...]] = (Op.QUANTIZE,)
     grammar: ClassVar[str] = "mxfp8-quant-rceil (or -floor, -ceil, -even)"
-
-    @classmethod
-    def read(cls, name: str, dtype: DType) -> "MxFp8Quant | None":
-        """Read a name such as "mxfp8-quant-rceil"."""
-        match = re.fullmatch(rf"mxfp8-quant-({'|'.join(RULES)})", name)
-        return cls(match.group(1), dtype) if match else None
-
-    @property
-    def name(self) -> str:
-        """The name that `read` reads; dtype is a column of its own."""
-        return f"mxfp8-quant-{self.rule}"
+    stem: ClassVar[str] = "mxfp8-quant-{rule}"
 
     @property
     def snr_floor_db(self) -> float:

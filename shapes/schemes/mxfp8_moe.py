@@ -1,12 +1,11 @@
 """MX-FP8 mixture of experts: the grouped product of routed rows, with the formats of `schemes.mxfp8`."""
 
-import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ..problem import Op, Problem
-from ..scheme import DType, Scheme
-from .mxfp8 import BLOCK, RULES, MxProduct
+from ..scheme import Scheme
+from .mxfp8 import BLOCK, MxProduct
 
 ID_BYTES = 4
 """Bytes of a slot number, of an expert number and of a routing weight."""
@@ -41,17 +40,8 @@ class MxFp8Moe(MxProduct):
     family: ClassVar[str] = "mxfp8_moe"
     ops: ClassVar[tuple[Op, ...]] = (Op.MOE_GEMM,)
     grammar: ClassVar[str] = "mxfp8-moe-rceil (or -floor, -ceil, -even), then -weighted if wanted"
-
-    @classmethod
-    def read(cls, name: str, dtype: DType) -> "MxFp8Moe | None":
-        """Read a name such as "mxfp8-moe-rceil" or "mxfp8-moe-rceil-weighted"."""
-        match = re.fullmatch(rf"mxfp8-moe-({'|'.join(RULES)})(-weighted)?", name)
-        return cls(match.group(1), dtype, bool(match.group(2))) if match else None
-
-    @property
-    def name(self) -> str:
-        """The name that `read` reads; dtype is a column of its own."""
-        return f"mxfp8-moe-{self.rule}" + "-weighted" * self.weighted
+    stem: ClassVar[str] = "mxfp8-moe-{rule}"
+    flags: ClassVar[tuple[str, ...]] = ("weighted",)
 
     @property
     def snr_floor_db(self) -> float:

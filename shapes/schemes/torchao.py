@@ -5,8 +5,9 @@ M counts the TOTAL rows of all groups.
 """
 
 from abc import ABC
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from ..errors import UsageError
 from ..problem import Op, Pass, Problem
@@ -68,17 +69,8 @@ class AoQuant(Torchao):
     dtype: DType
 
     ops: ClassVar[tuple[Op, ...]] = (Op.QUANTIZE,)
-
-    @classmethod
-    def read(cls, name: str, dtype: DType) -> Self | None:
-        """Read "ao-act-lhs" and its four siblings."""
-        kind = name.removeprefix("ao-")
-        return cls(kind, dtype) if kind in QUANTIZERS and name != kind else None
-
-    @property
-    def name(self) -> str:
-        """The name that `read` reads."""
-        return f"ao-{self.kind}"
+    stem: ClassVar[str] = "ao-{kind}"
+    choices: ClassVar[Mapping[str, Iterable[str]]] = {"kind": QUANTIZERS}
 
     @property
     def snr_floor_db(self) -> float:
@@ -115,16 +107,8 @@ class AoGemm(Torchao):
     right: str
     dtype: DType
 
-    @classmethod
-    def read(cls, name: str, dtype: DType) -> Self | None:
-        """Read "ao-1x128-128x128" or "ao-1x128-128x1"."""
-        right = name.removeprefix("ao-1x128-")
-        return cls(right, dtype) if right in ("128x128", "128x1") and name != right else None
-
-    @property
-    def name(self) -> str:
-        """The name that `read` reads."""
-        return f"ao-1x128-{self.right}"
+    stem: ClassVar[str] = "ao-1x128-{right}"
+    choices: ClassVar[Mapping[str, Iterable[str]]] = {"right": ("128x128", "128x1")}
 
     def weight_bytes(self, problem: Problem) -> int:
         """b in FP8."""
@@ -150,16 +134,7 @@ class AoLinear(Torchao):
     dtype: DType
 
     passes: ClassVar[tuple[Pass, ...]] = (Pass.FWD, Pass.STEP)
-
-    @classmethod
-    def read(cls, name: str, dtype: DType) -> Self | None:
-        """Read "ao-linear"."""
-        return cls(dtype) if name == "ao-linear" else None
-
-    @property
-    def name(self) -> str:
-        """The name that `read` reads."""
-        return "ao-linear"
+    stem: ClassVar[str] = "ao-linear"
 
     def check(self, problem: Problem) -> None:
         """A step groups 128 rows."""
@@ -199,16 +174,7 @@ class AoGrouped(Torchao):
     unit: ClassVar[int] = 16
     """Rows of every group are a multiple of this."""
     stem: ClassVar[str] = "ao-grouped"
-
-    @classmethod
-    def read(cls, name: str, dtype: DType) -> Self | None:
-        """Read the stem, or the stem with "-balanced"."""
-        return cls(dtype, name != cls.stem) if name in (cls.stem, f"{cls.stem}-balanced") else None
-
-    @property
-    def name(self) -> str:
-        """The name that `read` reads."""
-        return self.stem + "-balanced" * self.balanced
+    flags: ClassVar[tuple[str, ...]] = ("balanced",)
 
     def check(self, problem: Problem) -> None:
         """Raise UsageError when M cannot be divided into such groups."""

@@ -8,7 +8,6 @@ from rooflens.harness.worker.messages import (
     Calibrated,
     CanaryTaken,
     Done,
-    ProviderInfo,
     Ready,
     Step,
     Stored,
@@ -18,6 +17,7 @@ from rooflens.harness.worker.messages import (
 )
 from rooflens.shapes.device import Device
 from rooflens.shapes.protocol import Protocol
+from rooflens.shapes.run_folder.manifest import StoredProvider
 
 DEVICE = Device("cpu", 0, "test", "", "x86-64", 2, 32 << 20, 1 << 20, 1 << 34)
 PROTOCOL = Protocol(rounds=2)
@@ -75,7 +75,7 @@ class Workers:
 
 class Worker:
     def __init__(self, setup, script, source):
-        providers = {name: ProviderInfo("candidate", source, "my.py") for name in setup.providers}
+        providers = {name: StoredProvider(role="candidate", source=source, file="my.py") for name in setup.providers}
         self.ready = Ready(DEVICE, {}, providers, "host", "flush", "default", "unknown", 2)
         self._script, self.is_unscripted = script, script is None
         self.answers = []

@@ -2,7 +2,7 @@
 
 import torch
 from rooflens.kernels.inputs import Inputs, make_inputs, poison
-from rooflens.kernels.provider import AnyProvider, Config, Launch
+from rooflens.kernels.provider import AnyProvider, Config, Launch, support
 from rooflens.kernels.reference import measure_all
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
@@ -54,7 +54,7 @@ def check_candidates(
     provider: AnyProvider, problem: Problem, scheme: Scheme, device: Device, seed: int = 3
 ) -> list[Launch]:
     """Check every candidate; none where the provider does not take the problem."""
-    if not provider.supports(problem, scheme, device).ok:
+    if not support(provider, problem, scheme, device).ok:
         return []
     inputs = make_inputs(problem, scheme, device, seed)
     configs = provider.candidates(problem, scheme, device) or (None,)

@@ -13,11 +13,11 @@ from rooflens.kernels import aot
 from rooflens.kernels.fourbit import cpu_build
 from rooflens.kernels.fourbit.cpu import SIMD_CPU
 from rooflens.kernels.fourbit.cpu_library import FILLING, StreamArguments, instruction_sets, stream_call
-from rooflens.kernels.probes import cpu_probes, torch_sweeps
+from rooflens.kernels.probes import cpu_probes
 from rooflens.kernels.probes.floors import floors
 from rooflens.kernels.probes.probe import Pattern
 from rooflens.kernels.probes.products import products
-from rooflens.kernels.probes.sweeps import sweeps
+from rooflens.kernels.probes.sweeps import sweeps, torch_sweep
 from rooflens.kernels.probes.triton import floors as triton_floors
 from rooflens.kernels.probes.triton import streams as triton_streams
 from rooflens.kernels.probes.triton.streams import BLOCK_BYTES, BLOCK_WORDS, SLICES, again_and_again, once
@@ -375,7 +375,7 @@ def test_the_tile_on_a_gpu_is_torchs_product():
 @pytest.mark.parametrize("pattern", Pattern)
 def test_torchs_sweeps_run_on_a_gpu(pattern):
     data = torch.zeros(1 << 20, dtype=torch.int32, device="cuda")
-    probe = torch_sweeps.sweep(pattern, data)
+    probe = torch_sweep(pattern, data)
     probe.run()
     torch.cuda.synchronize()
     assert probe.moved_bytes == data.nbytes

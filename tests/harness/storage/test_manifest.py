@@ -9,7 +9,7 @@ from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.run_folder.manifest import Manifest, StoredProvider
 
-MINE = SimpleNamespace(role="candidate", source="1a2b", file="m.py")
+MINE = StoredProvider(role="candidate", source="1a2b", file="m.py")
 READY = SimpleNamespace(
     device=Device("cpu", 0, "a CPU", "", "x86", 2, 1, 1, 1), environment={"torch": "2.13.0"}, providers={"mine": MINE},
     timer="host", cold_by="flush", tuning="default", threads=2, telemetry="",
@@ -25,7 +25,7 @@ def stored():
 
 def test_the_first_worker_says_what_is_measured(stored):
     assert (stored.device.name, stored.device.llc_bytes, stored.timer, stored.threads) == ("a CPU", 1, "host", 2)
-    assert stored.providers == {"mine": StoredProvider(role="candidate", source="1a2b", file="m.py")}
+    assert stored.providers == {"mine": MINE}
 
 
 def test_the_same_may_be_resumed_and_new_providers_are_added(stored):

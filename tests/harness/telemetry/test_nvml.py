@@ -156,7 +156,7 @@ def test_processes_of_the_other_gpu_do_not_count():
 
 def test_the_process_list_is_asked_for_once_a_second():
     now, lists = [0.0], [[1, 2], [1, 2, 3]]
-    counter = OtherProcesses(lambda: lists.pop(0), lambda: False, lambda: now[0])
+    counter = OtherProcesses(lambda: lists.pop(0), int, lambda: False, lambda: now[0])
     assert [counter.count(), counter.count()] == [2, 2]
     now[0] = 0.99
     assert counter.count() == 2

@@ -3,7 +3,7 @@
 from importlib.machinery import EXTENSION_SUFFIXES
 
 import pytest
-from rooflens.harness.worker.importable_names import offered_names, project_names
+from rooflens.harness.worker.code_origin import offered_names, project_names
 
 
 @pytest.fixture

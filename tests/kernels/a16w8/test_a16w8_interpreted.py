@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from rooflens.kernels.a16w8.inputs import make_inputs
 from rooflens.kernels.a16w8.quantize import LEAST_AMAX, dequantize
 from rooflens.kernels.a16w8.triton.dequantize import dequantize_call
 from rooflens.kernels.a16w8.triton_configs import TileConfig
 from rooflens.kernels.a16w8.triton_providers import KERNEL, STOCK_TRITON, TUNED, WRAPPER
+from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.jit.call import compile_calls
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Problem
@@ -36,7 +36,7 @@ def prequantized_product(inputs):
     inverse = torch.full_like(amax, largest) / amax  # `largest / amax` would be a reciprocal times `largest`
     q = (groups * inverse).clamp_(-largest, largest).to(inputs.q.dtype)
     x = (q.double() * (amax / largest).double()).flatten(-2)[..., :depth]
-    product = torch.bmm(x, dequantize(inputs.weight, torch.float64).transpose(1, 2))
+    product = torch.bmm(x, dequantize(inputs.q, inputs.scale, torch.float64).transpose(1, 2))
     return product if inputs.bias is None else product + inputs.bias.double().unsqueeze(1)
 
 

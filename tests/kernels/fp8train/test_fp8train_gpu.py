@@ -4,10 +4,10 @@ import pytest
 import torch
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
-from rooflens.kernels.fp8train.inputs import make_inputs
 from rooflens.kernels.fp8train.providers import SPECIALISED
-from rooflens.kernels.fp8train.quantize import Quantized, quantize
-from rooflens.kernels.inputs import poison
+from rooflens.kernels.fp8train.quantize import GROUPS, quantize
+from rooflens.kernels.inputs import make_inputs, poison
+from rooflens.kernels.quantized import Quantized
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
@@ -125,9 +125,9 @@ def test_transposed_forms_are_exact():
         x = torch.randn(m, k, device="cuda").bfloat16()
         dtype = torch.float8_e4m3fnuz if device.arch == "gfx942" else torch.float8_e4m3fn
         row, col, block = (quantize(x, kind, dtype) for kind in ("row", "col", "weight"))
-        mine_row = Quantized(torch.empty_like(row.data), torch.empty_like(row.scale.t().contiguous()), "row")
-        mine_col = Quantized(torch.empty(k, m, dtype=dtype, device="cuda"), torch.empty_like(col.scale), "col")
-        mine_block = Quantized(torch.empty_like(block.data), torch.empty_like(block.scale), "weight")
+        mine_row = Quantized(torch.empty_like(row.data), torch.empty_like(row.scale.t().contiguous()), *GROUPS["row"])
+        mine_col = Quantized(torch.empty(k, m, dtype=dtype, device="cuda"), torch.empty_like(col.scale), *GROUPS["col"])
+        mine_block = Quantized(torch.empty_like(block.data), torch.empty_like(block.scale), *GROUPS["weight"])
         turned, back = torch.empty(k, m, dtype=dtype, device="cuda"), torch.empty(m, k, dtype=dtype, device="cuda")
         compile_calls(
             [

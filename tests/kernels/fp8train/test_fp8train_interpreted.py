@@ -7,13 +7,15 @@ import pytest
 import torch
 from rooflens.kernels.fp8train.blas import DEQUANT_BLAS
 from rooflens.kernels.fp8train.providers import SHARED, SPECIALISED
-from rooflens.kernels.fp8train.quantize import Quantized, quantize
+from rooflens.kernels.fp8train.quantize import GROUPS, quantize
 from rooflens.kernels.fp8train.quantizers import TRITON_QUANT
 from rooflens.kernels.fp8train.scaled_mm import TORCH_SCALED_MM
 from rooflens.kernels.fp8train.stock import STOCK_TRITON
 from rooflens.kernels.fp8train.triton_calls import quantize_call, transpose_call, weight_call
+from rooflens.kernels.fp8train.triton_configs import QUANT
 from rooflens.kernels.inputs import make_inputs, poison
 from rooflens.kernels.jit.call import compile_calls
+from rooflens.kernels.quantized import Quantized
 from rooflens.kernels.reference import measure_all
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
@@ -125,7 +127,7 @@ def test_quantizers_are_exact():
             inputs = make_inputs(problem, scheme, cpu(arch), 5)
             inputs.x[0, : min(200, k)] = 0.0  # a group of zeros, amax below its floor
             inputs.x[-1, -1] = 3.0e38
-            launch = TRITON_QUANT.prepare(inputs, TRITON_QUANT.configs(scheme)[number % 2])
+            launch = TRITON_QUANT.prepare(inputs, QUANT[kind][number % 2])
             for output in launch.outputs:
                 poison(output)
             launch()
@@ -142,9 +144,9 @@ def test_transposed_forms_are_exact():
         types = (torch.float8_e4m3fn, torch.float8_e5m2)
         row, col, block = quantize(x, "row", types[0]), quantize(x, "col", types[1]), quantize(x, "weight", types[0])
         mine = [
-            Quantized(torch.empty(m, k, dtype=types[0]), torch.empty(row.scale.shape[::-1]), "row"),
-            Quantized(torch.empty(k, m, dtype=types[1]), torch.empty(col.scale.shape), "col"),
-            Quantized(torch.empty(m, k, dtype=types[0]), torch.zeros(block.scale.shape[0], 8), "weight"),
+            Quantized(torch.empty(m, k, dtype=types[0]), torch.empty(row.scale.shape[::-1]), *GROUPS["row"]),
+            Quantized(torch.empty(k, m, dtype=types[1]), torch.empty(col.scale.shape), *GROUPS["col"]),
+            Quantized(torch.empty(m, k, dtype=types[0]), torch.zeros(block.scale.shape[0], 8), *GROUPS["weight"]),
         ]
         scale, turned_scale = mine[2].scale, torch.zeros(block.scale.shape[1], 12)
         rows, columns = block.scale.shape

@@ -4,11 +4,12 @@ import pytest
 import torch
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels.fp8train.blas import BLAS_BF16, DEQUANT_BLAS
-from rooflens.kernels.fp8train.inputs import make_inputs
 from rooflens.kernels.fp8train.providers import SHARED, SPECIALISED
 from rooflens.kernels.fp8train.quantizers import TORCH_QUANT, TRITON_QUANT
 from rooflens.kernels.fp8train.scaled_mm import TORCH_SCALED_MM
 from rooflens.kernels.fp8train.stock import STOCK_TRITON
+from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.provider import support
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
@@ -51,10 +52,10 @@ def test_no_fp8_no_kernel(provider):
 
 def test_gemms_and_quantizers_decline_each_other():
     for provider in GEMMS:
-        reason = provider.supports(Problem(8, 1, 8, op=Op.QUANTIZE), scheme_of("fp8-quant-row"), gpu("sm90")).reason
-        assert "quantizer" in reason
+        answer = support(provider, Problem(8, 1, 8, op=Op.QUANTIZE), scheme_of("fp8-quant-row"), gpu("sm90"))
+        assert "this is a quantize" in answer.reason
     for provider in QUANTIZERS:
-        assert "GEMM" in provider.supports(Problem(8, 8, 8), scheme_of("fp8-blockwise"), gpu("sm90")).reason
+        assert "this is a gemm" in support(provider, Problem(8, 8, 8), scheme_of("fp8-blockwise"), gpu("sm90")).reason
 
 
 def test_32_bit_offsets_end_before_the_largest_layer():

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from rooflens.kernels import quantized
 from rooflens.kernels.fp8train import inputs as inputs_module
-from rooflens.kernels.fp8train import products, quantize
-from rooflens.kernels.fp8train.inputs import make_inputs, make_weight, placeholders
-from rooflens.kernels.fp8train.quantize import decode, fp8_dtype
+from rooflens.kernels.fp8train import quantize
+from rooflens.kernels.fp8train.quantize import fp8_dtype
+from rooflens.kernels.inputs import make_inputs, make_weight, placeholders
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
@@ -51,11 +52,11 @@ def test_definition(kind, dtype):
 def test_pieces_do_not_show(kind, monkeypatch):
     x = torch.randn(700, 130).bfloat16()
     whole = quantize.quantize(x, kind, TYPES[0])
-    monkeypatch.setattr(quantize, "_CHUNK_ELEMENTS", 1)
+    monkeypatch.setattr(quantized, "_CHUNK_ELEMENTS", 1)
     pieces = quantize.quantize(x, kind, TYPES[0])
     assert torch.equal(whole.data.view(torch.uint8), pieces.data.view(torch.uint8))
     assert torch.equal(whole.scale, pieces.scale)
-    assert torch.equal(decode(whole, torch.float64), decode(pieces, torch.float64))
+    assert torch.equal(whole.dequantized(torch.float64), pieces.dequantized(torch.float64))
 
 
 def test_largest_values_are_those_of_the_device():
@@ -76,7 +77,7 @@ def plain(q):
     """Decode in fp64 by indexing, not by the code under test."""
     rows, columns = q.data.shape
     r, c = torch.arange(rows), torch.arange(columns)
-    group_rows, group_columns = GROUPS[q.kind]
+    group_rows, group_columns = q.rows, q.columns
     return q.data.double() * q.scale.double()[(r // group_rows)[:, None], (c // group_columns)[None, :]]
 
 
@@ -90,7 +91,7 @@ def test_reference_is_the_three_products(scheme, monkeypatch):
         operand["dy_col"].t() @ operand["x_col"],
     )
     for chunk in (1 << 27, 1000):
-        monkeypatch.setattr(products, "_CHUNK_ELEMENTS", chunk)
+        monkeypatch.setattr(quantized, "_CHUNK_ELEMENTS", chunk)
         for found, wanted in zip(inputs.reference(), expected, strict=True):
             torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 import torch
+from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.mxfp8 import providers, stock
-from rooflens.kernels.mxfp8.inputs import make_inputs
 from rooflens.kernels.mxfp8.quantize import LARGEST_MANTISSA, dequantize_mx, quantize_mx
 from rooflens.kernels.mxfp8.triton.quantize import dequantize_mx_kernel, quantize_mx_kernel
 from rooflens.kernels.mxfp8.triton_configs import MxTile, parts

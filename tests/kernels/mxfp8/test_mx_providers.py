@@ -11,6 +11,7 @@ from rooflens.kernels.mxfp8.quantizers import TORCH_QUANT, TRITON_QUANT
 from rooflens.kernels.mxfp8.scaled_mm import TORCH_SCALED_MM, swizzle, swizzled_shape
 from rooflens.kernels.mxfp8.stock import SMALL_TILE, STOCK_TRITON
 from rooflens.kernels.mxfp8.triton_configs import MxTile, emulated, parts
+from rooflens.kernels.provider import support
 from rooflens.kernels.reference import measure_all
 from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.problem import Op, Problem
@@ -26,9 +27,9 @@ QKV = Problem(4, 2304, 6144)
 def test_products_and_quantizers_keep_apart():
     quantize = Problem(1, 1, 64, op=Op.QUANTIZE)
     for provider in (GEMV, MMA, STOCK_TRITON, SMALL_TILE, BLAS_BF16, DEQUANT_BLAS, TORCH_SCALED_MM):
-        assert "this is a quantize" in provider.supports(quantize, QUANT, gpu("sm100")).reason
+        assert "this is a quantize" in support(provider, quantize, QUANT, gpu("sm100")).reason
     for provider in (TRITON_QUANT, TORCH_QUANT):
-        assert "this is a gemm" in provider.supports(QKV, GEMM, gpu("sm90")).reason
+        assert "this is a gemm" in support(provider, QKV, GEMM, gpu("sm90")).reason
 
 
 @pytest.mark.parametrize(

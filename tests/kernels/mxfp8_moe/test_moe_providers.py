@@ -320,7 +320,7 @@ def test_large_rows_pass_in_every_draw(providers, name):
 
 def test_operands():
     inputs = make_inputs(moe(5, 48, 160, 6, 3), WEIGHTED, CPU, seed=3)
-    again = make_inputs(moe(5, 48, 160, 6, 3), WEIGHTED, CPU, seed=3, weight=inputs.experts)
+    again = make_inputs(moe(5, 48, 160, 6, 3), WEIGHTED, CPU, seed=3, weight=(inputs.w, inputs.w_scale))
     assert again.w is inputs.w
     assert torch.equal(again.topk_ids, inputs.topk_ids)
     copy = inputs.copy()

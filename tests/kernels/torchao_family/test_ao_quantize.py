@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from rooflens.kernels.torchao.quantize import QuantizedOperand, empty_layout, quantize, quantized_layout
+from rooflens.kernels.quantized import Quantized
+from rooflens.kernels.torchao.quantize import empty_layout, quantize, quantized_layout
 from rooflens.shapes.schemes.torchao import QUANTIZERS
 
 FP8 = (torch.float8_e4m3fn, torch.float8_e4m3fnuz)
@@ -93,7 +94,7 @@ def test_layouts_hold_the_values(kind):
         data, scale = data.t(), scale.t()
     back = data.float() * scale.repeat_interleave(rows, 0).repeat_interleave(columns, 1)
     assert (back - x).abs().max() <= x.abs().max() / 448 * 16, "half a step of the largest values"
-    assert torch.equal(back, QuantizedOperand(data, scale, rows, columns).dequantize(torch.empty(256, 384)))
+    assert torch.equal(back, Quantized(data, scale, rows, columns).dequantize(torch.empty(256, 384)))
 
 
 @pytest.mark.parametrize("groups", [(1, 128), (128, 1), (128, 128)])
@@ -119,7 +120,7 @@ def test_an_fp32_division_rounds_like_fp64_and_then_fp32(limit):
 def test_large_tensors_are_quantized_in_pieces(monkeypatch):
     x = wild(700, 130)
     expected = [quantize(x, *groups, FP8[0]) for groups in ((1, 128), (128, 1), (128, 128))]
-    monkeypatch.setattr("rooflens.kernels.torchao.quantize._CHUNK_ELEMENTS", 130 * 200)
+    monkeypatch.setattr("rooflens.kernels.quantized._CHUNK_ELEMENTS", 130 * 200)
     for whole, groups in zip(expected, ((1, 128), (128, 1), (128, 128)), strict=True):
         pieces = quantize(x, *groups, FP8[0])
         assert torch.equal(pieces.data.view(torch.uint8), whole.data.view(torch.uint8))

@@ -10,8 +10,9 @@ import pytest
 import torch
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.provider import Role, support
+from rooflens.kernels.quantized import Quantized
 from rooflens.kernels.reference import measure_all
-from rooflens.kernels.torchao.quantize import QuantizedOperand, quantized_layout
+from rooflens.kernels.torchao.quantize import quantized_layout
 from rooflens.kernels.torchao.upstream import TORCHAO
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import RooflensError
@@ -28,7 +29,7 @@ GROUPED = "torchao.prototype.moe_training.blockwise_fp8"
 
 
 def dense(data, scale, rows, columns):
-    return QuantizedOperand(data, scale, rows, columns).dequantize(torch.empty(data.shape))
+    return Quantized(data, scale, rows, columns).dequantize(torch.empty(data.shape))
 
 
 def stub_kernels():

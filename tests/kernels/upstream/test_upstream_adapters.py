@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.provider import DeclinedError, Role
+from rooflens.kernels.provider import DeclinedError, Role, support
 from rooflens.kernels.reference import measure, measure_all
 from rooflens.kernels.upstream import observe
 from rooflens.kernels.upstream.aiter_a16w8 import AITER_A16W8
@@ -248,7 +248,8 @@ def test_primus_turbo_quantizes_what_its_autograd_function_does(pass_, fused, mo
 
 def test_primus_turbo_quantizers_and_bytes():
     quantizer = parse_scheme("fp8-quant-row", DType.BF16)
-    assert "quantizer" in PRIMUS_TURBO_FP8.supports(Problem(8, 1, 128, op=Op.QUANTIZE), quantizer, gpu("gfx950")).reason
+    answer = support(PRIMUS_TURBO_FP8, Problem(8, 1, 128, op=Op.QUANTIZE), quantizer, gpu("gfx950"))
+    assert "this is a quantize" in answer.reason
     scheme = parse_scheme("fp8-blockwise-prequantized", DType.BF16)
     m, n, k = 256, 384, 512
     moved = PRIMUS_TURBO_FP8.moved_bytes(Problem(m, n, k), scheme, {})
