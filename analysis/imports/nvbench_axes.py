@@ -50,15 +50,15 @@ def entry(
         problem = Problem(M, N, K, B)
     except UsageError as error:
         raise UsageError(f"{where} {place}: {error}") from None
-    return ImportedCase.of(
-        problem,
+    return ImportedCase(
+        problem=problem,
         place=place,
         reading=reading,
         provider=" ".join(providers),
         model=texts.get("model", "any"),
-        layer=layer,
         dtype=texts.get("dtype", UNKNOWN),
         scheme=texts.get("scheme", UNKNOWN),
+        layer=layer,
         cache=CACHES[timing],
         flops=None if {"M", "N", "K"} <= set(sizes) else float("nan"),
         note=note,

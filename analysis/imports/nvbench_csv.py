@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from ...shapes.errors import UsageError
 from ...shapes.verdict import Verdict
-from .entries import Imported, frame_of
+from .entries import Imported
 from .nvbench_axes import BATCH, COLD, entry, noise_note
 from .table import ImportedTable, TimeCell
 
@@ -32,8 +32,7 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     column = f"{timing} (sec)"
     end = table.header.index("Skipped")
     names = [name for name in table.header[len(_FIRST) : end] if not name.endswith(" (pow2)")]
-    devices = dict.fromkeys(f"{table.text(row, 'Device Name')}" for row in range(len(table)))
-    numbers = {table.text(row, "Device") for row in range(len(table))}
+    numbers = set(table.texts("Device"))
     noise = _noise_of(table, table.header.index(column))
     entries = []
     for row, reading in enumerate(table.readings(column, "1")):
@@ -48,12 +47,11 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
                 TimeCell(Verdict.UNSUPPORTED, "skipped by the benchmark") if skipped else reading,
                 timing,
                 table.where,
-                f"line {table.lines[row]}",
+                table.place(row),
                 "" if skipped or noise is None else noise_note(table.rows[row][noise]),
             )
         )
-    rounding = {column: str(table.rounding(column))}
-    return Imported(SOURCE, frame_of(entries, table.where), rounding, ", ".join(filter(None, devices)), ())
+    return Imported.of(SOURCE, table, entries, [column], table.texts("Device Name"))
 
 
 def _noise_of(table: ImportedTable, position: int) -> int | None:
