@@ -1,12 +1,12 @@
 """nvbench's CSV (`--csv`) and JSON (`--json`).
 
 Source: NVIDIA/nvbench @66212f1, nvbench/csv_printer.cu, json_printer.cu and detail/measure_cold.cu. CSV:
-`Benchmark,Device,Device Name`, the axes (an integer axis of powers of two has a second column `NAME (pow2)`), `Skipped`,
-then the summaries: `Samples,CPU Time (sec),Noise,GPU Time (sec),Noise,...`. Times are seconds in full precision; noise
-is relative; axes of different benchmarks share the columns, empty where they do not apply. JSON: `devices` (id, name),
-`benchmarks` (name, states), per state `device`, `axis_values` (name, type, value), `summaries` (tag, data: name, type,
-value) and `is_skipped` with `skip_reason`. Numbers in values are texts. Older files have `summaries` as an object
-instead of a list.
+`Benchmark,Device,Device Name`, the axes (an integer axis of powers of two has a second column `NAME (pow2)`),
+`Skipped`, then the summaries: `Samples,CPU Time (sec),Noise,GPU Time (sec),Noise,...`. Times are seconds in full
+precision; noise is relative; axes of different benchmarks share the columns, empty where they do not apply. JSON:
+`devices` (id, name), `benchmarks` (name, states), per state `device`, `axis_values` (name, type, value), `summaries`
+(tag, data: name, type, value) and `is_skipped` with `skip_reason`. Numbers in values are texts. Older files have
+`summaries` as an object instead of a list.
 """
 
 import re

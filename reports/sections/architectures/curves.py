@@ -67,8 +67,7 @@ def _figure(subject: Architectures, part: Slice) -> Figure | None:
                     provider,
                     m,
                     int(row["gemms"]),
-                    float(row["ratio"]),
-                    *(_known(row[end]) for end in ("ratio_low", "ratio_high")),
+                    *(float(row[key]) for key in ("ratio", "ratio_low", "ratio_high")),
                 )
                 for (name, provider), means in found.items()
                 for m, row in sorted(means.items())
@@ -114,7 +113,3 @@ def _ends(row: Row) -> tuple[float, float] | None:
     """Both ends of an interval; None where there is none."""
     ends = float(row["ratio_low"]), float(row["ratio_high"])
     return ends if all(map(fmt.known, ends)) else None
-
-
-def _known(value: float) -> float | None:
-    return float(value) if fmt.known(value) else None

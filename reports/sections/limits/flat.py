@@ -7,7 +7,7 @@ from ....analysis.roofline.bounds import FLAT_GROWTH, FLAT_SPREAD, Bound
 from ....analysis.roofline.ceilings import Ceilings
 from ....shapes.problem import Op
 from ... import formatting as fmt
-from ...cells import is_impossible, rate_cell, rate_text, time_cell, traffic_cell
+from ...cells import is_impossible, rate_cell, rate_text, rate_unit, time_cell, traffic_cell
 from ...model import Block, Bullets, Column, Scale, Section, Table, TableCell, text_columns
 from ...terms import BOUNDS
 from ...view import Row, Slice, View, anchors, shape_of, sliced
@@ -52,7 +52,7 @@ def _table(view: View, part: Slice, provider: str, table_id: str, rows: list[Row
     names = size_names(rows)
     listed = _listed(rows)
     limits = Ceilings.of(view.analysis.ceilings)
-    unit = fmt.flops_unit(float(row["flops_per_s"]) for row in rows if fmt.known(row["flops_per_s"]))
+    unit = rate_unit(rows)
     flops = any(row["op"] != Op.QUANTIZE for row in rows)
     columns = (
         *size_columns(names),

@@ -178,17 +178,11 @@ def _data(sizes: pd.DataFrame) -> Data:
     names = ("provider", *SETTING, "axis", "size", "fixed", "M", "time_s", "expected_s", "workgroups")
     rows = [
         (
-            *(_plain(row[name]) for name in names),
-            _plain(math.exp(row["over"])),
+            *(row[name] for name in names),
+            math.exp(row["over"]),
             *(str(bool(row[name])).lower() for name in ("on_grid", "stands_out", "explained")),
-            _plain(row["period"]),
+            row["period"],
         )
         for row in sizes.to_dict("records")
     ]
     return Data((*names, "ratio_to_slower_side", "on_grid", "stands_out", "explained", "period"), tuple(rows))
-
-
-def _plain(value: object) -> float | int | str | None:
-    if isinstance(value, float):
-        return None if math.isnan(value) else value
-    return value if isinstance(value, int) else str(value)

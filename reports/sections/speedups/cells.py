@@ -14,7 +14,7 @@ from ....analysis.frames.deciding import deciding
 from ....analysis.frames.notes import MIXED
 from ....analysis.frames.speedup import ALIKE, speedups
 from ... import formatting as fmt
-from ...cells import is_impossible, rate_cell, traffic_cell
+from ...cells import is_impossible, rate_cell, rate_unit, traffic_cell
 from ...model import Column, Section, Table, TableCell, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import Row, Slice, View, shape_of, sliced
 from .sizes import averaged
@@ -62,7 +62,7 @@ def _peaks(rows: list[Row], part: Slice) -> Table:
     flops = _has_flops(rows)
     providers = dict.fromkeys(str(row["provider"]) for row in rows)
     every, rows = len(rows), [row for row in rows if not is_impossible(row)]
-    unit = fmt.flops_unit(_rates(rows))
+    unit = rate_unit(rows)
     rate = (Column("highest rate", unit=unit), *text_columns("at")) if flops else ()
     columns = (*text_columns("provider"), *rate, Column("highest bandwidth", unit="GB/s"), *text_columns("at"))
     lines = []
@@ -90,10 +90,6 @@ def _left_out(every: int, rows: list[Row]) -> str:
 def _where(row: Row) -> str:
     shape = shape_of(row)
     return f"{shape.label} {shape.size}, M={row['M']}"
-
-
-def _rates(rows: list[Row]) -> list[float]:
-    return [float(row["flops_per_s"]) for row in rows if not math.isnan(row["flops_per_s"])]
 
 
 def _whole_set(view: View, rows: list[Row], part: Slice) -> Table | None:
@@ -146,7 +142,7 @@ def _in(unit: str, rate: float | None) -> str:
 def _cells(view: View, rows: list[Row], proven: frozenset[str], part: Slice, m: int) -> Table | None:
     if not rows:
         return None
-    unit = fmt.flops_unit(_rates(rows)) if _has_flops(rows) else ""
+    unit = rate_unit(rows) if _has_flops(rows) else ""
     columns = (
         *text_columns("shape"),
         Column("N×K"),
