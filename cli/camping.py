@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..shapes.errors import UsageError, unknown_name
+from ..shapes.errors import UsageError
 from .shared.output import print_json
 from .shared.runs import find_run
 from .shared.tables import show
@@ -54,12 +54,9 @@ def camping(runs: tuple[Path, ...], providers: tuple[str, ...], scan_csv: bool, 
                 "with the same options"
             )
     placed, _ = placed_cells(data, summarize(data))
-    known = list(dict.fromkeys(placed["provider"]))
-    for name in providers:
-        if name not in known:
-            raise unknown_name(f"provider of run {data.id}", name, known)
+    chosen = data.selected(providers)
     again = [(_deciding_rounds(other), other.cells) for other in same]
-    found = _of(find(placed, round_medians(data), data.cells, again), providers or tuple(known))
+    found = _of(find(placed, round_medians(data), data.cells, again), chosen)
     if scan_csv:
         if found.scans.empty:
             raise UsageError(
@@ -69,7 +66,7 @@ def camping(runs: tuple[Path, ...], providers: tuple[str, ...], scan_csv: bool, 
     elif as_json:
         print_json({"run": data.id} | output.everything(found))
     else:
-        shown = data.cells.loc[data.cells["provider"].isin(providers or known)]
+        shown = data.cells.loc[data.cells["provider"].isin(chosen)]
         show(output.section(found, tuple(held(shown, data.manifest.scan))))
 
 

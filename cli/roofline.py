@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..shapes.errors import unknown_name
-from .shared.output import print_json
+from ..shapes.run_folder.columns import CELLS
+from .shared.output import print_json, record
 from .shared.runs import find_run
 from .shared.tables import show
 
@@ -51,11 +51,7 @@ def roofline(
 
     data = load_run(run)
     placed, limits = placed_cells(data, summarize(data))
-    known = list(dict.fromkeys(placed["provider"]))
-    for name in providers:
-        if name not in known:
-            raise unknown_name(f"provider of run {data.id}", name, known)
-    shown = placed.loc[placed["provider"].isin(providers or known)]
+    shown = placed.loc[placed["provider"].isin(data.selected(providers))]
     warnings = roofline_warnings(shown, limits, data.device)
     if as_json:
         print_json(_everything(shown, limits, data) | {"warnings": warnings})
@@ -76,7 +72,6 @@ def _everything(placed: "pd.DataFrame", limits: "pd.DataFrame", data: "RunData")
     from ..analysis.roofline.pairs import pair_means, pairs
     from ..analysis.roofline.regimes import regime_texts, regimes
     from ..analysis.roofline.roofs import roofs
-    from .roofline_output import record
 
     steps, stretches, both = gaps(placed), regimes(placed), pairs(placed)
     frames = {
@@ -91,4 +86,4 @@ def _everything(placed: "pd.DataFrame", limits: "pd.DataFrame", data: "RunData")
         "pair_means": pair_means(both),
     }
     tables = {name: frame.to_dict("records") for name, frame in frames.items()}
-    return {"run": data.id} | tables | {"cells": [record(row) for row in placed.to_dict("records")]}
+    return {"run": data.id} | tables | {"cells": [record(CELLS, row) for row in placed.to_dict("records")]}

@@ -1,6 +1,5 @@
 """What `rooflens roofline` shows: a section per view."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -19,7 +18,6 @@ from ..reports import formatting as fmt
 from ..reports.listing import listing
 from ..reports.model import Block, Remarks, Section
 from ..reports.terms import GAP_PARTS
-from ..shapes.run_folder.columns import CELLS, ColumnType
 from ..shapes.run_folder.manifest import StoredDevice
 from ..shapes.verdict import reason_groups
 
@@ -30,12 +28,6 @@ COMMON = ("shape", *SETTING)
 
 _NEGLIGIBLE = 5e-4
 """A share that rounds to 0.0 %."""
-
-
-def record(row: Row) -> dict[Hashable, Any]:
-    """Turn the JSON columns of a row into values, so that they are not quoted twice."""
-    stored = [column.name for column in CELLS.columns if column.kind is ColumnType.JSON]
-    return {**row} | {name: json.loads(row[name]) for name in stored if row[name]}
 
 
 def bounds_of(placed: pd.DataFrame) -> Section:

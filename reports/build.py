@@ -21,8 +21,8 @@ from .sections.architectures.subject import Architectures, SweepInfo
 from .sections.comparison.open_points import arithmetic_means
 from .sections.trends.changes import changes
 from .sections.trends.index import headline, index, remarks
+from .sections.trends.index import runs as runs_of
 from .sections.trends.panels import panels
-from .sections.trends.runs import runs as runs_of
 from .sections.trends.subject import Decide, Trend, trends_of
 from .view import View
 

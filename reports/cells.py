@@ -4,9 +4,13 @@ A number has as many digits as its interval leaves.
 """
 
 import math
+from collections.abc import Iterable
+
+import pandas as pd
 
 from ..analysis.crossover.across_shapes import MedianCrossover
 from ..analysis.crossover.curve import CrossoverStatus
+from ..analysis.frames.speedup import geometric_means
 from ..analysis.roofline.bounds import Bound
 from ..analysis.roofline.ceilings import Ceilings
 from . import formatting as fmt
@@ -33,6 +37,11 @@ def time_cell(row: Row | None, tone: Tone = Tone.PLAIN, note: str = "") -> Table
 def time_text(row: Row) -> str:
     """Write the time of a cell."""
     return fmt.time(row["time_s"], row["time_low_s"], row["time_high_s"])
+
+
+def rate_unit(rows: Iterable[Row]) -> str:
+    """Choose the unit of a column of the rates of `rows`, of which some may have none."""
+    return fmt.flops_unit(float(row["flops_per_s"]) for row in rows if fmt.known(row["flops_per_s"]))
 
 
 def rate_cell(row: Row | None, unit: str, limits: Ceilings | None = None) -> TableCell:
@@ -113,6 +122,12 @@ def _word(reason: str) -> str:
     """Return the verdict that a reason begins with, or a dash when the other side is missing."""
     word = reason.split(":")[0].strip()
     return word if word and " " not in word else "no ratio"
+
+
+def mean_over(rows: Iterable[Row]) -> Row:
+    """Return the geometric mean of the ratios of one provider, as `geometric_means` does."""
+    mean: Row = geometric_means(pd.DataFrame(list(rows)), by=("provider",)).to_dict("records")[0]
+    return mean
 
 
 def mean_cell(row: Row | None) -> TableCell:

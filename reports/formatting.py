@@ -8,7 +8,7 @@ leaves (`rounded`).
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 MINUS = "\N{MINUS SIGN}"
@@ -361,6 +361,12 @@ def count(part: int, whole: int) -> str:
 def plural(number: int, noun: str, nouns: str = "") -> str:
     """Write 1 shape, 40 shapes."""
     return f"{number} {noun if number == 1 else nouns or noun + 's'}"
+
+
+def some(texts: Sequence[str], most: int, separator: str = ", ") -> str:
+    """Write the first `most` texts and count the others: a, b and 3 more; with semicolons a; b; and 3 more."""
+    left = len(texts) - most
+    return separator.join(texts[:most]) + f"{separator.strip(', ')} and {left} more" * (left > 0)
 
 
 def sizes(values: list[int]) -> str:

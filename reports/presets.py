@@ -26,10 +26,9 @@ from .sections.comparison.losses import losses
 from .sections.comparison.models import models
 from .sections.comparison.spread import spread
 from .sections.conditions.configurations import configurations
-from .sections.conditions.context import environment, limits, protocol, reproduce
+from .sections.conditions.context import environment, limits, protocol, provenance, reproduce
 from .sections.conditions.devices import devices
 from .sections.conditions.drift import drift
-from .sections.conditions.provenance import provenance
 from .sections.limits.ceilings import ceilings
 from .sections.limits.flat import flat
 from .sections.limits.gap import gap

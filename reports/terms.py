@@ -5,6 +5,9 @@ from ..analysis.roofline.bounds import Bound
 CEILING_KINDS = {"measured": "measured", "spec": "published", "derived": "derived"}
 """Kind of a limit of the device -> what pages call it."""
 
+CANARY_PARTS = {"gemm": "GEMM", "copy": "copy"}
+"""Part of the canary -> what pages call it."""
+
 GAP_PARTS = {
     "ideal": "ideal",
     "clock": "clock",

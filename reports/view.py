@@ -1,7 +1,7 @@
 """The analysed run as the chapters look at it: its slices, shapes, providers and M, in the reader's order."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -63,6 +63,17 @@ class Slice:
     scheme: str
     cache: str
     title: str
+    is_later: bool = False
+    """Whether it follows another slice of the report: its parts of chapters are folded, its tables are details."""
+
+    @property
+    def setting(self) -> tuple[str, str, str, str]:
+        """Values of the columns SETTING in its cells."""
+        return self.pass_, self.dtype, self.scheme, self.cache
+
+    def mask(self, frame: pd.DataFrame) -> "pd.Series[bool]":
+        """Rows of a frame that belong to it."""
+        return (frame[[*SETTING]] == [*self.setting]).all(axis=1)
 
     @property
     def id(self) -> str:
@@ -217,9 +228,7 @@ class View:
 
     def slice_of(self, setting: Sequence[str]) -> Slice:
         """The slice of a (pass, dtype, scheme, cache)."""
-        pass_, dtype, scheme, cache = setting
-        wanted = (pass_, dtype, scheme, cache)
-        return next(part for part in self.slices if (part.pass_, part.dtype, part.scheme, part.cache) == wanted)
+        return next(part for part in self.slices if part.setting == tuple(setting))
 
     @property
     def interval_sentence(self) -> str:
@@ -296,8 +305,7 @@ class View:
         if part not in kept:
             chosen = frame
             if part is not None:
-                wanted = [part.pass_, part.dtype, part.scheme, part.cache]
-                chosen = frame[(frame[[*SETTING]] == wanted).all(axis=1)]
+                chosen = frame[part.mask(frame)]
             names = list(chosen.columns)
             values = zip(*(chosen[name].tolist() for name in names), strict=True)  # to_dict looks at every value
             kept[part] = [dict(zip(names, row, strict=True)) for row in values]
@@ -330,8 +338,8 @@ def slices_of(cells: pd.DataFrame) -> tuple[Slice, ...]:
         for row in rows
     ]
     return tuple(
-        Slice(pass_, dtype, scheme, cache, title)
-        for (pass_, dtype, scheme, cache), title in zip(rows, titles, strict=True)
+        Slice(pass_, dtype, scheme, cache, title, number > 0)
+        for number, ((pass_, dtype, scheme, cache), title) in enumerate(zip(rows, titles, strict=True))
     )
 
 
@@ -355,6 +363,21 @@ def anchors(prefix: str, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             candidate, number = f"{base}-{number}", number + 1
         used.add(candidate)
         yield name, candidate
+
+
+def sliced(
+    section_id: str,
+    title: str,
+    slices: Iterable[Slice],
+    build: Callable[[Slice], Iterable[Block | None]],
+    lead: Sequence[Block] = (),
+) -> Section | None:
+    """Build a chapter of `lead` and a part per slice, whose blocks `build` returns; None where there is no block."""
+    parts = [
+        Section(f"{section_id}-{part.id}", part.title, tuple(filter(None, build(part))), folded=part.is_later)
+        for part in slices
+    ]
+    return chapter(section_id, title, lead, parts) if lead or any(part.blocks for part in parts) else None
 
 
 def chapter(section_id: str, title: str, blocks: Sequence[Block], parts: Sequence[Section]) -> Section:

@@ -147,7 +147,7 @@ class AddedTelemetry(HostTelemetry):
 """
 
 IMPORTER = """
-from .entries import ImportedCase, Imported, frame_of
+from .entries import ImportedCase, Imported
 
 SOURCE = "added"
 
@@ -156,10 +156,10 @@ def matches(table):
 
 def read(table, columns):
     entries = [
-        ImportedCase(place=f"line {n}", reading=one, provider="mine", M=n)
+        ImportedCase(place=f"line {n}", reading=one, provider="mine", problem=table.problem(n, "n", n))
         for n, one in enumerate(table.readings("added_ms", "0.001"), 1)
     ]
-    return Imported(SOURCE, frame_of(entries, table.where), {}, "", ())
+    return Imported.of(SOURCE, table, entries, ["added_ms"])
 """
 
 EMITTER = """

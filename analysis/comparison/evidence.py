@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from ...shapes.files.json_file import parse_value
-from ..isa.claims import flat_settings
+from ..frames.tables import flat_settings
 from .breakdown import compared
 from .effects import Effects
 from .versions import MIXED

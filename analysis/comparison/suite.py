@@ -41,6 +41,11 @@ class SuiteChange:
     spread: tuple[float, float] | None
     unproven: bool
 
+    @property
+    def log_rounds(self) -> tuple[float, float] | tuple[None, None]:
+        """Logarithms of the ends of `rounds`."""
+        return (math.log(self.rounds[0]), math.log(self.rounds[1])) if self.rounds else (None, None)
+
 
 def suite_change(effects: Effects, unique: bool = False, rows: "pd.Series[bool] | None" = None) -> SuiteChange | None:
     """Geometric mean over the compared cases, or over `rows` of them; each distinct GEMM counts once if `unique`.

@@ -3,14 +3,14 @@
 import gzip
 import hashlib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ...shapes.errors import UsageError
+from ...shapes.errors import UsageError, unknown_name
 from ...shapes.files.json_file import read_object
 from ...shapes.files.stored_file import read_stored
 from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, TableSchema
@@ -92,6 +92,14 @@ class RunData:
     def is_reference(self, provider: str) -> bool:
         """True for a provider that pays for no decoding in its timed call: it wins nothing."""
         return self.role(provider) == REFERENCE
+
+    def selected(self, providers: Sequence[str]) -> tuple[str, ...]:
+        """Return `providers`, without any all of the run. Raises UsageError for one without a cell."""
+        known = list(dict.fromkeys(self.cells["provider"]))
+        for name in providers:
+            if name not in known:
+                raise unknown_name(f"provider of run {self.id}", name, known)
+        return tuple(providers or known)
 
     def refuse_reference(self, provider: str, option: str) -> None:
         """Raise UsageError where `provider`, named by `option`, is nothing that could be dispatched to."""

@@ -227,3 +227,12 @@ def _json_fault(text: str, column: ColumnSchema) -> str:
         return "is not JSON"
     kind, noun = (list, "list") if column.name == "kernels" else (dict, "object")
     return "" if isinstance(value, kind) else f"is not a JSON {noun}"
+
+
+def flat_settings(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the settings of a configuration, those of nested mappings under dotted names."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from flat_settings(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

@@ -13,9 +13,8 @@ aiconfigurator-core 0.12.0.
 from collections.abc import Collection, Mapping
 
 from ...shapes.errors import UsageError
-from ...shapes.problem import Problem
 from ...shapes.verdict import Verdict
-from .entries import Imported, ImportedCase, frame_of
+from .entries import Imported, ImportedCase
 from .table import ImportedTable
 
 SOURCE = "AIConfigurator table"
@@ -76,9 +75,9 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     for row in sorted(fastest.values()):
         M, N, K = (table.size(row, name) for name in "mnk")
         entries.append(
-            ImportedCase.of(
-                Problem(M, N, K),
-                place=f"line {table.lines[row]}",
+            ImportedCase(
+                problem=table.problem(row, "m", M, N, K),
+                place=table.place(row),
                 reading=readings[row],
                 provider=f"{table.text(row, 'framework')} {table.text(row, 'version')}",
                 layer=table.text(row, "device"),
@@ -91,6 +90,4 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     notes = [f"{table.where}: of several rows for one case the last counts ({repeated} others)"] if repeated else []
     slower = len(kept) - len(fastest)
     notes += [f"{table.where}: of several kernels for one case the fastest counts ({slower} others)"] if slower else []
-    devices = dict.fromkeys(table.text(row, "device") for row in range(len(table)))
-    rounding = {"latency": str(table.rounding("latency"))}
-    return Imported(SOURCE, frame_of(entries, table.where), rounding, ", ".join(devices), tuple(notes))
+    return Imported.of(SOURCE, table, entries, ["latency"], table.texts("device"), notes)

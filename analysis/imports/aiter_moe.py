@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from ...shapes.errors import UsageError, quote
 from ...shapes.problem import Op
-from .entries import Imported, ImportedCase, frame_of
+from .entries import Imported, ImportedCase
 from .table import ImportedTable
 
 SOURCE = "aiter MoE benchmark"
@@ -37,19 +37,18 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     tokens = table.header[0]  # named after what the sweep varies, batch as shipped
     entries = [
         ImportedCase(
-            place=f"line {table.lines[row]}",
+            place=table.place(row),
             reading=reading,
             provider=f"aiter {name.removesuffix('_us')}",
             layer=table.text(row, "layer", "moe_gemm"),
-            op=Op.MOE_GEMM,
-            M=table.size(row, tokens),
+            problem=table.problem(row, tokens, table.size(row, tokens), op=Op.MOE_GEMM),
             flops=_flops(table, row),
             kernels=table.text(row, "kernel"),
         )
         for row, reading in enumerate(table.readings(name, "0.000001"))
     ]
     notes = (f"{SOURCE}: N, K and experts are not in the file and stand as 1; compare files of one configuration",)
-    return Imported(SOURCE, frame_of(entries, table.where), {name: str(table.rounding(name))}, "", notes)
+    return Imported.of(SOURCE, table, entries, [name], notes=notes)
 
 
 def _flops(table: ImportedTable, row: int) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from ...shapes.errors import UsageError
 from ...shapes.problem import Op, Problem
-from .entries import UNKNOWN, Imported, ImportedCase, frame_of, useful_flops
+from .entries import UNKNOWN, Imported, ImportedCase, useful_flops
 from .table import ImportedTable, TimeCell
 
 SOURCE = "aiter tuned table"
@@ -43,15 +43,15 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
             f"{table.where} line 1: column us is missing: an untuned table has no times; give the tuned one"
         )
     readings = table.readings("us", "0.000001")
-    several = len({_device(table, row) for row in range(len(table))}) > 1
+    devices = [_device(table, row) for row in range(len(table))]
+    several = len(set(devices)) > 1
     make = _moe if _is_moe(table) else _gemm
     entries = [make(table, row, reading, several) for row, reading in enumerate(readings)]
-    device = ", ".join(dict.fromkeys(filter(None, (_device(table, row) for row in range(len(table))))))
     notes = [f"{SOURCE}: one measurement of the winner of each search: the winner's luck is in its time"]
     inexact = sum(_error(table, row) > TOLERATED for row in range(len(table)))
     if inexact:
         notes.append(f"{table.where}: errRatio of {inexact} rows is above {TOLERATED:g}, which the tuner let pass")
-    return Imported(SOURCE, frame_of(entries, table.where), {"us": str(table.rounding("us"))}, device, tuple(notes))
+    return Imported.of(SOURCE, table, entries, ["us"], devices, notes)
 
 
 def _gemm(table: ImportedTable, row: int, reading: TimeCell, several: bool) -> ImportedCase:
@@ -62,39 +62,32 @@ def _gemm(table: ImportedTable, row: int, reading: TimeCell, several: bool) -> I
     op = Op.GEMM
     if "E" in table:  # a table of rooflens dispatch
         op = Op.MOE_GEMM if "-moe-" in table.text(row, "q_dtype_w") else Op.GROUPED_GEMM
-    try:
-        experts, top_k = table.size(row, "E", 1), table.size(row, "top_k", 1)
-        problem = Problem(M, N, K, B=table.size(row, batch, 1), op=op, E=experts, top_k=top_k)
-    except UsageError as error:
-        table.fail(row, sizes[0], str(error))
-    return _entry(table, row, reading, several, problem, "gemm", useful_flops(problem))
+    more = {"B": table.size(row, batch, 1), "E": table.size(row, "E", 1), "top_k": table.size(row, "top_k", 1)}
+    return _entry(table, row, reading, several, table.problem(row, sizes[0], M, N, K, op=op, **more), "gemm")
 
 
 def _moe(table: ImportedTable, row: int, reading: TimeCell, several: bool) -> ImportedCase:
     """N is inter_dim and K model_dim; FLOPs are those of both stages, gate and up counted when there are both."""
     tokens, hidden, inner = (table.size(row, name) for name in ("token", "model_dim", "inter_dim"))
-    top_k = table.size(row, "topk")
-    try:
-        problem = Problem(tokens, inner, hidden, op=Op.MOE_GEMM, E=table.size(row, "expert"), top_k=top_k)
-    except UsageError as error:
-        table.fail(row, "token", str(error))
+    experts, top_k = table.size(row, "expert"), table.size(row, "topk")
+    problem = table.problem(row, "token", tokens, inner, hidden, op=Op.MOE_GEMM, E=experts, top_k=top_k)
     products = 3 if table.text(row, "use_g1u1", "0") in ("1", "True") else 2
-    return _entry(table, row, reading, several, problem, "fused_moe", useful_flops(problem) * products)
+    return _entry(table, row, reading, several, problem, "fused_moe", products)
 
 
 def _entry(
-    table: ImportedTable, row: int, reading: TimeCell, several: bool, problem: Problem, layer: str, flops: float
+    table: ImportedTable, row: int, reading: TimeCell, several: bool, problem: Problem, layer: str, products: int = 1
 ) -> ImportedCase:
     device = _device(table, row)
-    return ImportedCase.of(
-        problem,
-        place=f"line {table.lines[row]}",
+    return ImportedCase(
+        problem=problem,
+        place=table.place(row),
         reading=reading,
         provider=f"aiter ({device})" if several else "aiter",
         layer=" ".join([layer, *_said(table, row, DETAIL)]),
         dtype=table.text(row, "dtype", UNKNOWN).removeprefix("torch."),
         scheme=" ".join(_said(table, row, STORAGE)) or UNKNOWN,
-        flops=flops,
+        flops=useful_flops(problem) * products,
         config=" ".join(_said(table, row, ("libtype", "kernelId", "solidx", "splitK", "block_m", "ksplit"))),
         kernels=" ".join(
             filter(None, (table.text(row, name) for name in ("kernelName", "kernelName1", "kernelName2")))

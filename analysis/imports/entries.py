@@ -1,73 +1,47 @@
 """One imported row per case: what every source is brought to, with neutral values for what it does not say."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from ...shapes.errors import UsageError
-from ...shapes.problem import SIZES, Op, Pass, Problem
+from ...shapes.problem import SIZES, Problem
 from ...shapes.verdict import Verdict
 from ..frames.coordinates import CASE, DETAILS
-from .table import TimeCell
+from .table import ImportedTable, TimeCell
 
 UNKNOWN = "unknown"
 """What a source does not say; the same on both sides, so that rows of one tool align."""
 
 
+PROBLEM = (*SIZES, "op", "pass")
+"""Columns of CASE that are of the problem."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedCase:
-    """One case of a file, with the place it comes from; sizes as in `shapes.problem`, flops NaN where unknown."""
+    """One case of a file, with the place it comes from; `flops` where they are not those of the problem, or NaN."""
 
     place: str
     reading: TimeCell
     provider: str
+    problem: Problem
     model: str = "any"
     layer: str = "gemm"
-    op: str = Op.GEMM
-    pass_: str = Pass.FWD
-    M: int = 1
-    N: int = 1
-    K: int = 1
-    B: int = 1
-    E: int = 1
-    top_k: int = 1
     dtype: str = UNKNOWN
     scheme: str = UNKNOWN
     cache: str = UNKNOWN
-    flops: float = math.nan
+    flops: float | None = None
     config: str = ""
     kernels: str = ""
     note: str = ""
 
-    @classmethod
-    def of(
-        cls,
-        problem: Problem,
-        *,
-        place: str,
-        reading: TimeCell,
-        provider: str,
-        flops: float | None = None,
-        **stated: Any,
-    ) -> "ImportedCase":
-        """Make the entry of a problem: operation, pass and sizes are its own, and so are the FLOPs unless given.
-
-        `stated` holds the other fields of the source.
-        """
-        sizes = {name: getattr(problem, name) for name in SIZES}
-        return cls(
-            place=place,
-            reading=reading,
-            provider=provider,
-            op=problem.op,
-            pass_=problem.pass_,
-            flops=useful_flops(problem) if flops is None else flops,
-            **sizes,
-            **stated,
-        )
+    def coordinate(self, name: str) -> object:
+        """Value of a column of CASE."""
+        value = getattr(self.problem if name in PROBLEM else self, "pass_" if name == "pass" else name)
+        return str(value) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,24 +62,39 @@ class Imported:
     device: str = ""
     notes: tuple[str, ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        source: str,
+        table: ImportedTable,
+        entries: Sequence[ImportedCase],
+        timed: Iterable[str],
+        devices: Iterable[str] = (),
+        notes: Iterable[str] = (),
+    ) -> "Imported":
+        """Join the entries of a table, whose times are in the columns `timed`; `devices` as they stand in its rows."""
+        rounding = {name: str(table.rounding(name)) for name in timed}
+        device = ", ".join(dict.fromkeys(filter(None, devices)))
+        return cls(source, frame_of(entries, table.where), rounding, device, tuple(notes))
+
 
 def frame_of(entries: Sequence[ImportedCase], where: str) -> pd.DataFrame:
     """Put entries into the frame of `Imported`. Raises UsageError when two of them are one case."""
     seen: dict[tuple[object, ...], str] = {}
     for entry in entries:
-        key = tuple(_value(entry, name) for name in CASE)
+        key = tuple(entry.coordinate(name) for name in CASE)
         if key in seen:
-            which = ", ".join(f"{name} {_value(entry, name)}" for name in ("M", "N", "K", "pass", "provider"))
+            which = ", ".join(f"{name} {entry.coordinate(name)}" for name in ("M", "N", "K", "pass", "provider"))
             raise UsageError(
                 f"{where} {entry.place}: the same case as {seen[key]} ({which}); delete one, or distinguish them by a "
                 "further column: --columns provider=COLUMN, or layer=COLUMN"
             )
         seen[key] = entry.place
-    columns: dict[str, list[object]] = {name: [_value(entry, name) for entry in entries] for name in CASE}
+    columns: dict[str, list[object]] = {name: [entry.coordinate(name) for entry in entries] for name in CASE}
     for name in ("verdict", "reason", "time_s", "resolution_s"):
         columns[name] = [getattr(entry.reading, name) for entry in entries]
     columns["verdict"] = [str(entry.reading.verdict) for entry in entries]
-    columns["flops"] = [entry.flops for entry in entries]
+    columns["flops"] = [useful_flops(entry.problem) if entry.flops is None else entry.flops for entry in entries]
     for name in DETAILS:
         columns[name] = [getattr(entry, name, "") for entry in entries]
     return pd.DataFrame(columns)
@@ -119,8 +108,3 @@ def useful_flops(problem: Problem) -> float:
 def failed(reading: TimeCell, verdict: Verdict, reason: str) -> TimeCell:
     """Turn a reading into a failure: its time is of a computation that does not count."""
     return TimeCell(verdict, reason, math.nan, reading.resolution_s)
-
-
-def _value(entry: ImportedCase, name: str) -> object:
-    value = getattr(entry, "pass_" if name == "pass" else name)
-    return str(value) if isinstance(value, str) else value

@@ -6,12 +6,12 @@ where batched, and for models `M,hidden_dim,intermediate_dim,[batch,]model_name,
 are do_bench's in ms; a file holds one metric, which by default is the throughput.
 """
 
+import math
 import re
 from collections.abc import Mapping
 
 from ...shapes.errors import UsageError, shorten
-from ...shapes.problem import Problem
-from .entries import Imported, ImportedCase, frame_of
+from .entries import Imported, ImportedCase
 from .table import ImportedTable, TimeCell
 from .units import SECONDS, is_time, unit_of
 
@@ -47,45 +47,39 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
             f"{table.where} line 1: {', '.join(map(shorten, lines))}: no times in ms, us or s; run the benchmark with "
             "--metric time"
         )
-    entries, derived = [], False
-    for name, unit in timed.items():
-        for row, reading in enumerate(table.readings(name, SECONDS[unit])):
-            derived |= "hidden_dim" in table
-            entries.append(_entry(table, row, reading, lines[name]["line"]))
+    entries = [
+        _entry(table, row, reading, lines[name]["line"])
+        for name, unit in timed.items()
+        for row, reading in enumerate(table.readings(name, SECONDS[unit]))
+    ]
     notes = [f"{SOURCE}: do_bench clears 256 MB between calls, which some last level caches outlive"]
-    if derived:
+    if "hidden_dim" in table:
         notes.append(f"{SOURCE}: N and K depend on tp and GLU, which the file does not say; they stand as 1")
-    rounding = {name: str(table.rounding(name)) for name in timed}
-    return Imported(SOURCE, frame_of(entries, table.where), rounding, "", tuple(notes))
+    return Imported.of(SOURCE, table, entries, timed, notes=notes)
 
 
 def _entry(table: ImportedTable, row: int, reading: TimeCell, line: str) -> ImportedCase:
     plain = [name for name in table.header if not _LINE.fullmatch(name)]
-    place = f"line {table.lines[row]}"
     if "hidden_dim" in table:
         known = ("M", "batch", "model_name")
         stated = " ".join(f"{name}={table.text(row, name)}" for name in plain if name not in known)
         return ImportedCase(
-            place=place,
+            problem=table.problem(row, "M", table.size(row, "M"), B=table.size(row, "batch", 1)),
+            place=table.place(row),
             reading=reading,
             provider="triton",
             model=table.text(row, "model_name", "any"),
             layer=f"{line} {stated}",
-            M=table.size(row, "M"),
-            B=table.size(row, "batch", 1),
+            flops=math.nan,
         )
     sizes = {_SIZES[name]: table.size(row, name) for name in plain if name in _SIZES}
     stated = " ".join(f"{name}={table.text(row, name)}" for name in plain if name not in _SIZES)
-    try:
-        problem = Problem(sizes["M"], sizes.get("N", 1), sizes.get("K", 1), sizes.get("B", 1))
-    except UsageError as error:
-        table.fail(row, "M", str(error))
     whole = "N" in sizes and "K" in sizes
-    return ImportedCase.of(
-        problem,
-        place=place,
+    return ImportedCase(
+        problem=table.problem(row, "M", **sizes),
+        place=table.place(row),
         reading=reading,
         provider="triton" if line in _METRICS else line,
         layer=stated or "gemm",
-        flops=None if whole else float("nan"),
+        flops=None if whole else math.nan,
     )

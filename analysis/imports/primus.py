@@ -8,11 +8,11 @@ Time (ms), Forward TFLOPS, Backward Time (ms), Backward TFLOPS`, older files wit
 
 from collections.abc import Mapping
 
-from ...shapes.errors import UsageError, quote
+from ...shapes.errors import quote
 from ...shapes.problem import Op, Pass, Problem
 from ...shapes.verdict import Verdict
 from .consistency import Claim, contradictions, rate_of, span
-from .entries import UNKNOWN, Imported, ImportedCase, failed, frame_of
+from .entries import UNKNOWN, Imported, ImportedCase, failed
 from .table import ImportedTable, TimeCell, read_number
 
 SOURCE = "Primus-Turbo benchmark"
@@ -37,12 +37,14 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     for row in range(len(table)):
         groups = table.size(row, "B", 1)
         for pass_, word in passes.items():
-            problem = _problem(table, row, groups, pass_)
+            M, N, K = (table.size(row, name) for name in ("M", "N", "K"))
+            op = Op.GROUPED_GEMM if groups > 1 else Op.GEMM
+            problem = table.problem(row, "M", M * groups, N, K, op=op, pass_=pass_, E=groups)
             reading = _checked(table, row, times[pass_][row])
             entries.append(
-                ImportedCase.of(
-                    problem,
-                    place=f"line {table.lines[row]}",
+                ImportedCase(
+                    problem=problem,
+                    place=table.place(row),
                     reading=reading,
                     provider=PROVIDER,
                     model=table.text(row, "Case"),
@@ -53,21 +55,12 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
             )
             if reading.verdict is Verdict.PASSED and read_number(table.text(row, f"{word} TFLOPS")):
                 claims.append(_rate_claim(table, row, word, problem))
-    devices = dict.fromkeys(table.text(row, "GPU") for row in range(len(table)))
-    rounding = {f"{word} Time (ms)": str(table.rounding(f"{word} Time (ms)")) for word in passes.values()}
+    timed = [f"{word} Time (ms)" for word in passes.values()]
     wrong = contradictions(claims)
     notes = (*_notes(table, times), *(f"{table.where} {line}" for line in wrong[:3]))
     if len(wrong) > 3:
         notes = (*notes, f"{table.where}: {len(wrong)} TFLOPS in all do not follow from the printed times")
-    return Imported(SOURCE, frame_of(entries, table.where), rounding, ", ".join(filter(None, devices)), notes)
-
-
-def _problem(table: ImportedTable, row: int, groups: int, pass_: Pass) -> Problem:
-    M, N, K = (table.size(row, name) for name in ("M", "N", "K"))
-    try:
-        return Problem(M * groups, N, K, op=Op.GROUPED_GEMM if groups > 1 else Op.GEMM, pass_=pass_, E=groups)
-    except UsageError as error:
-        table.fail(row, "M", str(error))
+    return Imported.of(SOURCE, table, entries, timed, table.texts("GPU"), notes)
 
 
 def _checked(table: ImportedTable, row: int, reading: TimeCell) -> TimeCell:
@@ -84,7 +77,7 @@ def _checked(table: ImportedTable, row: int, reading: TimeCell) -> TimeCell:
 def _rate_claim(table: ImportedTable, row: int, word: str, problem: Problem) -> Claim:
     time = table.text(row, f"{word} Time (ms)")
     return Claim(
-        where=f"line {table.lines[row]}",
+        where=table.place(row),
         what=f"{word} TFLOPS",
         printed=table.text(row, f"{word} TFLOPS"),
         allowed=rate_of(problem.flops, span(time), 1e-3),
@@ -94,7 +87,7 @@ def _rate_claim(table: ImportedTable, row: int, word: str, problem: Problem) -> 
 
 def _notes(table: ImportedTable, times: Mapping[Pass, list[TimeCell]]) -> list[str]:
     """First what is so in this file, then what the script always does."""
-    checks = [table.text(row, "Check").upper() for row in range(len(table))]
+    checks = [text.upper() for text in table.texts("Check")]
     notes = []
     if failures := checks.count("FAIL"):
         notes.append(f"{table.where}: Check FAIL in {failures} rows; their times are of wrong results, and excluded")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ...shapes.errors import UsageError, shorten
 from ...shapes.files.file_text import read_content
-from . import aiconfigurator, aiter_moe, aiter_tuned, nvbench_csv, nvbench_json, perf_report, primus, tidy, tritonbench
+from . import aiconfigurator, aiter_moe, aiter_tuned, nvbench, perf_report, primus, tidy, tritonbench
 from .entries import Imported
 from .parquet_table import MAGIC, parse_parquet, refuse_pointer
 from .table import ImportedTable, parse
@@ -22,7 +22,7 @@ class ImportFormat(NamedTuple):
 
 
 FORMATS = (
-    ImportFormat(nvbench_csv.SOURCE, nvbench_csv.matches, nvbench_csv.read),
+    ImportFormat(nvbench.SOURCE, nvbench.matches, nvbench.read),
     ImportFormat(aiconfigurator.SOURCE, aiconfigurator.matches, aiconfigurator.read),
     ImportFormat(primus.SOURCE, primus.matches, primus.read),
     ImportFormat(aiter_moe.SOURCE, aiter_moe.matches, aiter_moe.read, frozenset({"time_us"})),
@@ -49,7 +49,7 @@ def read(path: Path, columns: Mapping[str, str] | None = None, at: str = "") -> 
     if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         if columns:
             raise UsageError(f"--columns: {where} is JSON, which has no columns; export it as CSV")
-        return nvbench_json.read(content, where)
+        return nvbench.read_json(content, where)
     table = table_of(content, where)
     return detect(table, columns or {}).read(table, columns or {})
 

@@ -3,11 +3,12 @@
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ...shapes.errors import UsageError, quote, shorten
 from ...shapes.files import csv_file
 from ...shapes.files.file_text import decoded
+from ...shapes.problem import Problem
 from ...shapes.verdict import Verdict
 from .rounding import Rounding, detect
 
@@ -84,18 +85,33 @@ class ImportedTable:
 
         `free_text`: anything that is not a number is the message of an error; otherwise only the words of `FAILURES`.
         """
-        cells = [self.text(row, name) for row in range(len(self))]
         rounding = self.rounding(name)
-        return [self._reading(row, name, cell, unit_s, rounding, free_text) for row, cell in enumerate(cells)]
+        return [
+            self._reading(row, name, cell, unit_s, rounding, free_text) for row, cell in enumerate(self.texts(name))
+        ]
 
     def rounding(self, name: str) -> Rounding:
         """How the positive numbers of a column were rounded."""
-        cells = (self.text(row, name) for row in range(len(self)))
-        return detect([cell for cell in cells if (number := read_number(cell)) is not None and number > 0])
+        return detect([cell for cell in self.texts(name) if (number := read_number(cell)) is not None and number > 0])
+
+    def texts(self, name: str) -> list[str]:
+        """Texts of a column, "" where there is no such column."""
+        return [self.text(row, name) for row in range(len(self))]
+
+    def problem(self, row: int, name: str, M: int, N: int = 1, K: int = 1, **stated: Any) -> Problem:
+        """Make the problem of a row. Raises UsageError that names the column `name` where there is no such problem."""
+        try:
+            return Problem(M, N, K, **stated)
+        except UsageError as error:
+            self.fail(row, name, str(error))
+
+    def place(self, row: int) -> str:
+        """Where a row is."""
+        return f"line {self.lines[row]}"
 
     def fail(self, row: int, name: str, message: str) -> NoReturn:
         """Raise UsageError that names the place."""
-        raise UsageError(f"{self.where} line {self.lines[row]}, column {shorten(name)}: {message}")
+        raise UsageError(f"{self.where} {self.place(row)}, column {shorten(name)}: {message}")
 
     def _reading(self, row: int, name: str, cell: str, unit_s: str, rounding: Rounding, free_text: bool) -> TimeCell:
         number = read_number(cell)

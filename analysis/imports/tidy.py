@@ -117,10 +117,8 @@ def _problem(table: ImportedTable, row: int, names: dict[str, str]) -> Problem:
         if words[key] not in known:
             table.fail(row, names[key], f"{quote(words[key])} is none of {', '.join(known)}")
     sizes = dict.fromkeys(("M", "N", "K"), 1) | sizes
-    try:
-        return Problem(**sizes, op=Op(words["op"]), pass_=Pass(words["pass"]))
-    except UsageError as error:
-        table.fail(row, names.get("M", table.header[0]), str(error))
+    column = names.get("M", table.header[0])
+    return table.problem(row, column, **sizes, op=Op(words["op"]), pass_=Pass(words["pass"]))
 
 
 def _entry(table: ImportedTable, row: int, reading: TimeCell, names: dict[str, str]) -> ImportedCase:
@@ -136,15 +134,5 @@ def _entry(table: ImportedTable, row: int, reading: TimeCell, names: dict[str, s
     )
     texts |= {key: text for key in texts if key in names and (text := table.text(row, names[key]))}
     whole = all(name in names for name in ("M", "N", "K"))
-    return ImportedCase.of(
-        problem,
-        place=f"line {table.lines[row]}",
-        reading=reading,
-        flops=None if whole else math.nan,
-        provider=texts["provider"],
-        model=texts["model"],
-        layer=texts["layer"],
-        dtype=texts["dtype"],
-        scheme=texts["scheme"],
-        cache=texts["cache"],
-    )
+    flops = None if whole else math.nan
+    return ImportedCase(problem=problem, place=table.place(row), reading=reading, flops=flops, **texts)

@@ -5,13 +5,14 @@ value is `(M, N, K)` for GEMMs and `x_val` by default; latency is a median in ms
 that failed has its message in place of its first metric, and nothing in the others).
 """
 
+import math
 import re
 from collections.abc import Mapping
 
 from ...shapes.errors import UsageError
 from ...shapes.problem import Op, Problem
 from ...shapes.verdict import Verdict
-from .entries import Imported, ImportedCase, frame_of
+from .entries import Imported, ImportedCase
 from .table import ImportedTable, TimeCell
 
 SOURCE = "tritonbench"
@@ -42,8 +43,7 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
         for row in wanted:
             reading = _with_message(table, row, readings[row], errors[0])
             entries.append(_entry(table, row, label, provider, reading))
-    rounding = {name: str(table.rounding(name)) for name in timed}
-    return Imported(SOURCE, frame_of(entries, table.where), rounding, "", ())
+    return Imported.of(SOURCE, table, entries, timed)
 
 
 def _with_message(table: ImportedTable, row: int, reading: TimeCell, first: str) -> TimeCell:
@@ -59,20 +59,15 @@ def _entry(table: ImportedTable, row: int, label: str, provider: str, reading: T
     names = re.findall(r"\w+", label)
     values = re.findall(r"[^\s,()]+", value)
     known = [_SIZES.get(name.lower(), "") for name in names]
-    place = f"line {table.lines[row]}"
     if not {"M", "N", "K"} <= set(known) or len(values) != len(names) or not all(map(str.isdigit, values)):
-        return ImportedCase(place=place, reading=reading, provider=provider, layer=f"{label}={value}")
+        problem, layer, flops = Problem(1, 1, 1), f"{label}={value}", math.nan
+        return ImportedCase(
+            problem=problem, place=table.place(row), reading=reading, provider=provider, layer=layer, flops=flops
+        )
     sizes = {size: int(text) for size, text in zip(known, values, strict=True) if size}
     rest = " ".join(f"{name}={text}" for name, text, size in zip(names, values, known, strict=True) if not size)
     op = Op.GROUPED_GEMM if sizes.get("E", 1) > 1 else Op.GEMM
-    try:
-        problem = Problem(sizes["M"], sizes["N"], sizes["K"], sizes.get("B", 1), op, E=sizes.get("E", 1))
-    except UsageError as error:
-        table.fail(row, label, str(error))
-    return ImportedCase.of(
-        problem,
-        place=place,
-        reading=reading,
-        provider=provider,
-        layer=rest or str(op),
+    problem = table.problem(row, label, **sizes, op=op)
+    return ImportedCase(
+        problem=problem, place=table.place(row), reading=reading, provider=provider, layer=rest or str(op)
     )

@@ -1,7 +1,7 @@
 """What stored compiles say per provider and architecture: ranges of registers, and for how many a claim holds."""
 
 import json
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from ...shapes.conditions import rows_where
 from ...shapes.errors import UsageError, quote
 from ...shapes.run_folder.columns_isa import ISA
 from ...shapes.verdict import Verdict
+from ..frames.tables import flat_settings
 
 GROUP = ["arch", "provider", "kernel", "part", "op", "pass", "dtype", "scheme"]
 """Binaries are summarized over configurations and specializations: what is left."""
@@ -79,15 +80,6 @@ def condition(frame: pd.DataFrame, expression: str, option: str) -> "pd.Series[b
 def config_text(config: str) -> str:
     """Write a configuration of isa.csv for a reader: "BLOCK_M=16 wgrad.num_warps=4"."""
     return " ".join(f"{name}={value}" for name, value in flat_settings(json.loads(config or "{}")))
-
-
-def flat_settings(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the settings of a configuration, those of nested mappings under dotted names."""
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from flat_settings(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def sizes_text(row: Mapping[Hashable, Any]) -> str:

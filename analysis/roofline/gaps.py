@@ -19,8 +19,6 @@ residual. But for the 2 % that a time may be wrong by, the residual is below 0 o
 than the cell did.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 
@@ -60,14 +58,16 @@ def gaps(placed: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def gap_totals(gaps: pd.DataFrame, by: Sequence[str] = (*SETTING, "provider")) -> pd.DataFrame:
-    """Share of every part in the total time, within each group of `by`: total seconds over total seconds.
+def gap_totals(gaps: pd.DataFrame) -> pd.DataFrame:
+    """Share of every part in the total time, per setting and provider: total seconds over total seconds.
 
-    Columns: by, cells, impossible (cells that are excluded), time_s (the total), `<part>_share` for each of `PARTS`
-    (NaN where a step is known of no cell), and unknown: what is not known, "tile, wave; dequant of 40% of the time".
+    Columns: SETTING, provider, cells, impossible (cells that are excluded), time_s (the total), `<part>_share` for each
+    of `PARTS` (NaN where a step is known of no cell), and unknown: what is not known, "tile, wave; dequant of 40% of
+    the time".
     """
+    by = [*SETTING, "provider"]
     rows = []
-    for key, group in gaps.groupby([*by], sort=False):
+    for key, group in gaps.groupby(by, sort=False):
         possible = group.loc[group["bound_class"] != Bound.IMPOSSIBLE]
         total = float(possible["time_s"].sum())
         row = dict(zip(by, key, strict=True)) | {"cells": len(possible), "impossible": len(group) - len(possible)}

@@ -7,7 +7,6 @@ import pandas as pd
 from ...shapes.run_folder.disturbance import Cause, disturbances, worst
 from ...shapes.verdict import Verdict
 from ..crossover.across_shapes import MedianCrossover, median_crossovers
-from ..crossover.curve import DELTA
 from ..crossover.per_shape import CROSSOVER_COLUMNS, crossovers
 from ..crossover.refine import swept
 from ..frames.deciding import deciding
@@ -64,21 +63,20 @@ class Analysis:
     warnings: tuple[str, ...]
 
 
-def analyze(run: RunData, challenger: str = "", delta: float = DELTA) -> Analysis:
+def analyze(run: RunData) -> Analysis:
     """Run every step on a loaded run.
 
-    `challenger` is by default the first of the run's challengers that passed somewhere, else the first that has cells.
-    Raises UsageError when a given one has none.
+    Its challenger is the first of the run's that passed somewhere, else the first that has cells.
     """
     every, rounds = summarize(run), round_medians(run)
     summary = swept(every)
     by_device = drifts_by_device(run.canary, run.device_of)
     canary = worst_drifts(by_device.values())
     devices = measured_devices(run, by_device)
-    chosen = challenger or _first_challenger(run, summary)
+    chosen = _first_challenger(run, summary)
     found = pd.DataFrame(columns=list(CROSSOVER_COLUMNS))
     if chosen and run.baseline in set(summary["provider"]):
-        found = crossovers(every, rounds, chosen, run.baseline, delta)
+        found = crossovers(every, rounds, chosen, run.baseline)
     ratios = speedups(summary, rounds, run.baseline)
     cells, ceilings = placed(run, summary)
     return Analysis(

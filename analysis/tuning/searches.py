@@ -8,16 +8,16 @@ geometric.
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ...shapes.run_folder.disturbance import worst
 from ...shapes.verdict import Verdict
+from ..frames.tables import flat_settings
 
 CELL = (
     *("arch", "compute_units", "op", "pass", "B", "E", "top_k", "M", "N", "K"),
@@ -160,21 +160,16 @@ def hits(frame: pd.DataFrame) -> pd.DataFrame:
     """
     found = []
     for provider, rows in frame.loc[frame["verdict"] == Verdict.PASSED].groupby("provider", sort=False):
-        configs = {text: dict(_options(json.loads(text or "{}"))) for text in rows["config"].unique()}
+        configs = {
+            text: {name: str(value) for name, value in flat_settings(json.loads(text or "{}"))}
+            for text in rows["config"].unique()
+        }
         winners = [configs[text] for text in rows.loc[rows["winner"].astype(bool), "config"]]
         for option in dict.fromkeys(name for config in configs.values() for name in config):
             if len({config.get(option, "") for config in configs.values()}) > 1:
                 chosen = Counter(config.get(option, "") for config in winners)
                 found += [(provider, option, value, count, len(winners)) for value, count in chosen.most_common()]
     return pd.DataFrame(found, columns=["provider", "option", "value", "hits", "searches"])
-
-
-def _options(config: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
-    for name, value in config.items():
-        if isinstance(value, dict):
-            yield from _options(value, f"{before}{name}.")
-        else:
-            yield before + name, str(value)
 
 
 class _Searched:

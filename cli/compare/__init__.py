@@ -1,8 +1,7 @@
 """`rooflens compare`.
 
-compare   the command
-commits   --git
-devices   on one device or many
-progress  rounds on stderr
-output    terminal, JSON and the exit code
+compare  the command
+commits  --git
+devices  on one device or many, with progress on stderr
+output   terminal, JSON and the exit code
 """

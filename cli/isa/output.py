@@ -1,6 +1,5 @@
 """What `rooflens isa` prints: a summary per provider and architecture, claims, changes, and a line per binary."""
 
-import json
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -14,9 +13,9 @@ from ...analysis.isa.diff import PLACE, Difference, summarize_changes
 from ...reports import formatting as fmt
 from ...reports.listing import listing
 from ...reports.model import Block, Bullets, Remarks, Section, Table, Text
-from ...shapes.run_folder.columns import ColumnType
 from ...shapes.run_folder.columns_isa import ISA
 from ...shapes.verdict import Verdict
+from ..shared.output import record
 
 FEW = 24
 """Up to so many rows are printed without being asked for."""
@@ -248,22 +247,16 @@ def as_record(
 ) -> dict[str, Any]:
     """Return what --json prints."""
     found: dict[str, Any] = {
-        "rows": [_record(row) for row in frame.to_dict("records")],
+        "rows": [record(ISA, row) for row in frame.to_dict("records")],
         "summary": summary.to_dict("records"),
         "decoding": decoding_roofs(frame).to_dict("records"),
         "claims": [row for claim in claims for row in claim.to_dict("records")],
     }
     if difference is not None:
         found["difference"] = {
-            "changes": [_record(row) for row in difference.changes.to_dict("records")],
-            "added": [_record(row) for row in difference.added.to_dict("records")],
-            "removed": [_record(row) for row in difference.removed.to_dict("records")],
+            "changes": [record(ISA, row) for row in difference.changes.to_dict("records")],
+            "added": [record(ISA, row) for row in difference.added.to_dict("records")],
+            "removed": [record(ISA, row) for row in difference.removed.to_dict("records")],
             **{name: getattr(difference, name) for name in ("common", "identical", "recoded", "compilers")},
         }
     return found
-
-
-def _record(row: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
-    """Turn the JSON columns of a row into values, so that they are not quoted twice."""
-    stored = [column.name for column in ISA.columns if column.kind is ColumnType.JSON]
-    return {**row} | {name: json.loads(row[name]) for name in stored if row.get(name)}

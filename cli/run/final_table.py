@@ -94,7 +94,7 @@ def lines_of(view: "View") -> list[ProviderRow]:
         for provider in view.others:
             rows = view.rows(view.analysis.means, part, provider=provider)
             means = {int(row["M"]): mean_cell(row) for row in rows if not math.isnan(row["ratio"])}
-            key = (provider, part.pass_, part.dtype, part.scheme, part.cache)
+            key = (provider, *part.setting)
             if means:
                 lines.append(ProviderRow(_title(view, part), provider, means, medians.get(key, "")))
     return lines

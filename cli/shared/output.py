@@ -3,12 +3,14 @@
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import click
+
+from ...shapes.run_folder.columns import ColumnType, TableSchema
 
 
 def print_json(value: object) -> None:
@@ -37,3 +39,9 @@ def plain(value: object) -> Any:
     if hasattr(value, "item"):  # a numpy scalar, without importing numpy
         return plain(value.item())
     raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+def record(schema: TableSchema, row: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+    """Turn the JSON columns of a row into values, so that they are not quoted twice."""
+    stored = [column.name for column in schema.columns if column.kind is ColumnType.JSON]
+    return {**row} | {name: json.loads(row[name]) for name in stored if row.get(name)}

@@ -187,7 +187,7 @@ class LegendEntry:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """The numbers behind a figure, in base units: a table that a reader can take away."""
+    """The numbers behind a figure, in base units: a table that a reader can take away. NaN is an unknown, like None."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Raw, ...], ...]

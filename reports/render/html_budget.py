@@ -8,6 +8,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..formatting import some
+
 LIMIT = 1_000_000
 """Bytes of a page."""
 
@@ -57,5 +59,4 @@ def left_out(pieces: Sequence[PageBlock], room: int) -> frozenset[int]:
 
 def sentence(titles: Sequence[str]) -> str:
     """Say what a section lost."""
-    named = "; ".join(titles[:MOST_TITLES]) + (f"; and {len(titles) - MOST_TITLES} more" * (len(titles) > MOST_TITLES))
-    return f"Left out, so that this page stays below {LIMIT / 1e6:.0f} MB: {named}."
+    return f"Left out, so that this page stays below {LIMIT / 1e6:.0f} MB: {some(titles, MOST_TITLES, '; ')}."

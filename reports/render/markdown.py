@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from ..figures import png
 from ..figures.chart import Figure
+from ..formatting import some
 from ..model import Block, Bullets, HowToRead, KeyNumbers, Remarks, Report, Section, Table, Text
 from . import markdown_parts
 from .markdown_blocks import FOLD_END, data_path, escape, fold_begin, footnotes, image_path, written
@@ -205,8 +206,7 @@ class _Writer:
 
     def where(self, numbers: set[int]) -> str:
         """Say where else something is."""
-        links = [self._link(number) for number in sorted(numbers)]
-        files = ", ".join(links[:6]) + (f" and {len(links) - 6} more" if len(links) > 6 else "")
+        files = some([self._link(number) for number in sorted(numbers)], 6)
         source = f" of `{self._report.source}`" if self._report.source else ""
         return f"It is in {files}, the HTML report and the CSV files{source}."
 
@@ -239,9 +239,8 @@ class _Writer:
                 yield from (f"{'#' * (level + 1)} {escape(child.title)}", "")
                 yield from self._content(child, moved, min(level + 1, 5))
         if missing:
-            titles = "; ".join([*missing][:6]) + (f"; and {len(missing) - 6} more" if len(missing) > 6 else "")
             where = self.where(set().union(*missing.values()))
-            yield from (f"*Left out for length: {escape(titles)}. {where}*", "")
+            yield from (f"*Left out for length: {escape(some([*missing], 6, '; '))}. {where}*", "")
 
 
 def _link(name: str) -> str:

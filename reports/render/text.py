@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.cells import cell_len
 
 from ..figures.chart import Figure
+from ..formatting import some
 from ..model import (
     Align,
     Block,
@@ -117,8 +118,8 @@ def _section(report: Report, section: Section, width: int, level: int, paint: Pa
         mark = f"[{note.number}] "
         yield from _hanging(mark, note.text, width)
     if left:
-        named = "; ".join(left[:3]) + (f"; and {len(left) - 3} more" if len(left) > 3 else "")
-        yield from (paint(line, "quiet") for line in _wrapped(f"Details in the page and the markdown: {named}.", width))
+        lines = _wrapped(f"Details in the page and the markdown: {some(left, 3, '; ')}.", width)
+        yield from (paint(line, "quiet") for line in lines)
     for child in section.sections:
         if any(not _is_left_out(block) for part in child.walk() for block in part.blocks):
             yield ""

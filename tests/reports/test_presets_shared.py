@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 from rooflens.reports.render import markdown
-from rooflens.reports.sections.conditions.provenance import provenance
+from rooflens.reports.sections.conditions.context import provenance
 from rooflens.reports.sections.summary.known_limitations import known_limitations
 from rooflens.reports.sections.summary.open_items import open_items
 from rooflens.reports.sections.summary.tally import bar_text, tally

@@ -45,12 +45,11 @@ class Resolved:
     labelled: str = ""
 
 
-def kinds_for(pair: Pair, labelled: str) -> Mapping[str, Both]:
+def kinds_for(pair: Pair) -> Mapping[str, Both]:
     """Kinds that a change of these two columns may be."""
-    known = TIME_KINDS if pair.is_time else RATE_KINDS if pair.is_known else {**TIME_KINDS, **RATE_KINDS}
     if not pair.is_known:  # numbers of unknown quantity: their change as it stands
-        known = {"gain": gain, "reduction": reduction, "increase": lambda base, head: gain(head, base)}
-    return {labelled: known[labelled]} if labelled in known and pair.is_known else known
+        return {"gain": gain, "reduction": reduction, "increase": lambda base, head: gain(head, base)}
+    return TIME_KINDS if pair.is_time else RATE_KINDS
 
 
 def allowed(kind: Both, pair: Pair, row: int) -> ValueRange | None:
@@ -67,7 +66,7 @@ def resolve(sheet: Sheet, column: AnnotatedColumn) -> Resolved:
     pair = pair_of(sheet, column)
     if pair is None:
         return Resolved(column, labelled, labelled=labelled)
-    kinds: Mapping[str, Both] = kinds_for(pair, "")
+    kinds: Mapping[str, Both] = kinds_for(pair)
     fits = {name: _fits(sheet, column, pair, kind) for name, kind in kinds.items()}
     right = {name: sum(found.values()) for name, found in fits.items()}
     best = max(right, key=lambda name: (right[name], name == labelled))
@@ -83,9 +82,8 @@ def resolve(sheet: Sheet, column: AnnotatedColumn) -> Resolved:
 
 def _fits(sheet: Sheet, column: AnnotatedColumn, pair: Pair, kind: Both) -> dict[int, bool]:
     found = {}
-    for row in range(len(sheet)):
-        printed, ends = column.span(row), allowed(kind, pair, row)
-        if printed is not None and ends is not None:
+    for row, (printed,) in sheet.spans(column):
+        if (ends := allowed(kind, pair, row)) is not None:
             found[row] = printed.meets(ends)
     return found
 

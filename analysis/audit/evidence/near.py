@@ -136,7 +136,7 @@ class Near:
         """Numbers of rows and summaries, reciprocals of ratios, and means."""
         found = []
         for (sheet, column), rows in zip(self.columns, self.rows, strict=True):
-            spans = [_scaled(span, column) for row in range(len(sheet)) if (span := column.span(row)) is not None]
+            spans = [_scaled(span, column) for _, (span,) in sheet.spans(column)]
             spans += _summed(sheet, column)
             if column.role is ColumnRole.CHANGE:  # a reduction of 3 % is also printed as -3 %
                 spans += [ValueRange(-span.high, -span.low) for span in spans]

@@ -130,9 +130,7 @@ def _by_rows(sheet: Sheet, column: AnnotatedColumn, head: AnnotatedColumn | None
         for pair in _pairs(columns) if len(columns) <= WIDEST else ():
             if head and head not in (pair.base, pair.head):
                 continue
-            told = [
-                row for row in range(len(sheet)) if column.span(row) and pair.base.span(row) and pair.head.span(row)
-            ]
+            told = [row for row, _ in sheet.spans(column, pair.base, pair.head)]
             follow = sum(_follows(column, pair, row) for row in told)
             if follow >= max(few, MOST * len(told)) and follow > most:
                 best, most = pair, follow

@@ -29,10 +29,9 @@ class PrintedRate:
 
 def cells_of(sheet: Sheet, column: AnnotatedColumn, m_is: str = "") -> Iterator[PrintedRate]:
     """Yield the cells of a time or rate column whose sizes are known."""
-    for row in range(len(sheet)):
-        span = column.span(row)
+    for row, (span,) in sheet.spans(column):
         problem = sheet.problem(row, column, m_is)
-        if span is None or problem is None or span.high <= 0:
+        if problem is None or span.high <= 0:
             continue
         flops = float(problem.flops)
         low, high = max(span.low, span.high * 1e-6) * column.unit, span.high * column.unit
@@ -62,9 +61,9 @@ def _untyped(column: AnnotatedColumn) -> str:
 def follows(sheet: Sheet, rate: AnnotatedColumn, time: AnnotatedColumn, m_is: str, pass_: str = "") -> list[bool]:
     """Say for each row with both numbers whether the rate is that of the time, with M and pass counted so."""
     found = []
-    for row in range(len(sheet)):
-        printed, taken, problem = rate.span(row), time.span(row), sheet.problem(row, time, m_is)
-        if printed is None or taken is None or problem is None:
+    for row, (printed, taken) in sheet.spans(rate, time):
+        problem = sheet.problem(row, time, m_is)
+        if problem is None:
             continue
         products = Pass(pass_).products if pass_ else problem.pass_.products
         flops = problem.flops / problem.pass_.products * products

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
@@ -142,6 +142,13 @@ class Sheet:
     def of(self, *roles: ColumnRole) -> list[AnnotatedColumn]:
         """Columns of these roles."""
         return [column for column in self.columns if column.role in roles]
+
+    def spans(self, *columns: AnnotatedColumn) -> Iterator[tuple[int, list[ValueRange]]]:
+        """Yield the rows in which all these columns have a number, and what the numbers stand for."""
+        for row in range(len(self)):
+            found = [span for column in columns if (span := column.span(row)) is not None]
+            if len(found) == len(columns):
+                yield row, found
 
     def text(self, row: int, column: AnnotatedColumn) -> str:
         """Text of a cell."""

@@ -31,9 +31,8 @@ def _is_couple(first: Resolved, second: Resolved) -> bool:
 
 
 def _couple(sheet: Sheet, first: Resolved, second: Resolved) -> Iterator[Finding]:
-    for row in range(len(sheet)):
-        reduced, gained = first.column.span(row), second.column.span(row)
-        if reduced is None or gained is None or (not first.kind and gained.meets(reduced)):
+    for row, (reduced, gained) in sheet.spans(first.column, second.column):
+        if not first.kind and gained.meets(reduced):
             continue
         said = (
             f"{first.column.name} {sheet.quoted(row, first.column)} and {second.column.name} "
@@ -70,16 +69,12 @@ def _between(sheet: Sheet, changes: list[Resolved]) -> Iterator[Finding]:
     for passes in by_core.values():
         if not {"fwd", "bwd", "step"} <= set(passes):
             continue
-        for row in range(len(sheet)):
-            fwd, bwd, step = (passes[name].column.span(row) for name in ("fwd", "bwd", "step"))
-            if fwd is None or bwd is None or step is None:
-                continue
-            ends = ValueRange(min(fwd.low, bwd.low), max(fwd.high, bwd.high))
-            if not step.meets(ends):
+        first, second, whole = (passes[name].column for name in ("fwd", "bwd", "step"))
+        for row, (fwd, bwd, step) in sheet.spans(first, second, whole):
+            if not step.meets(ValueRange(min(fwd.low, bwd.low), max(fwd.high, bwd.high))):
                 message = (
-                    f"{passes['step'].column.name} {sheet.quoted(row, passes['step'].column)} does not lie between "
-                    f"{sheet.quoted(row, passes['fwd'].column)} and {sheet.quoted(row, passes['bwd'].column)} "
-                    "of its passes"
+                    f"{whole.name} {sheet.quoted(row, whole)} does not lie between {sheet.quoted(row, first)} and "
+                    f"{sheet.quoted(row, second)} of its passes"
                 )
                 yield RULE.at(sheet, row, message)
 

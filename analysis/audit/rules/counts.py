@@ -324,10 +324,9 @@ def _statistics(sheet: Sheet, series: Sequence[PrintedChanges]) -> Iterator[Find
     """Hold the extremes of a summary against printed rows; the middle too, where all its cases are printed."""
     cases = total_in(sheet.titled.title)
     for column in sheet.of(ColumnRole.STATISTIC):
-        for row in range(len(sheet)):
-            printed = column.span(row)
+        for row, (printed,) in sheet.spans(column):
             one = _meant(sheet, row, column, series)
-            if printed is None or one is None:
+            if one is None:
                 continue
             allowed: ValueRange | None = None
             if cases == len(one.spans):

@@ -43,10 +43,7 @@ def _disordered(sheet: Sheet, ranked: Sequence[tuple[float, AnnotatedColumn]]) -
     wrong: dict[int, tuple[AnnotatedColumn, AnnotatedColumn]] = {}
     told = set()
     for lower, upper in pairs:
-        for row in range(len(sheet)):
-            low, high = lower.span(row), upper.span(row)
-            if low is None or high is None:
-                continue
+        for row, (low, high) in sheet.spans(lower, upper):
             told.add(row)
             if low.low > high.high:
                 wrong.setdefault(row, (lower, upper))

@@ -51,12 +51,10 @@ def _between(sheet: Sheet) -> Iterator[Finding]:
         if not {"fwd", "bwd", "step"} <= passes.keys():
             continue
         fwd, bwd, step = (passes[name] for name in ("fwd", "bwd", "step"))
-        for row in range(len(sheet)):
-            ends = [span for one in (fwd, bwd) if (span := one.span(row)) is not None]
-            both = step.span(row)
-            if len(ends) < 2 or both is None or fwd.unit != step.unit or bwd.unit != step.unit:
-                continue
-            if both.high < min(span.low for span in ends) or both.low > max(span.high for span in ends):
+        if fwd.unit != step.unit or bwd.unit != step.unit:
+            continue
+        for row, (one, other, both) in sheet.spans(fwd, bwd, step):
+            if both.high < min(one.low, other.low) or both.low > max(one.high, other.high):
                 message = (
                     f"{step.name} {sheet.quoted(row, step)} does not lie between {fwd.name} {sheet.quoted(row, fwd)} "
                     f"and {bwd.name} {sheet.quoted(row, bwd)}"

@@ -61,10 +61,8 @@ def _column(sheet: Sheet, share: AnnotatedColumn) -> Iterator[Finding]:
     named = "%" in share.name or "pct" in share.name or "percent" in share.name
     whole = 100 if marked or named or max(values, default=0.0) > 1.5 else 1
     implied: list[tuple[int, ValueRange]] = []
-    for row in range(len(sheet)):
-        printed, percent = rate.span(row), share.span(row)
-        told = sheet.setting_at(row, rate).device is not None
-        if printed is None or percent is None or not told or percent.low <= 0 or printed.low <= 0:
+    for row, (printed, percent) in sheet.spans(rate, share):
+        if sheet.setting_at(row, rate).device is None or percent.low <= 0 or printed.low <= 0:
             continue
         ends = ratio(printed, percent)
         implied.append((row, ValueRange(ends.low * rate.unit * whole, ends.high * rate.unit * whole)))
@@ -98,9 +96,8 @@ def _disagreeing(sheet: Sheet, share: AnnotatedColumn) -> Iterator[Finding]:
     if rate is None or dict(rate.fixed) != dict(share.fixed):
         return
     groups: dict[tuple[str, ...], list[tuple[int, ValueRange]]] = {}
-    for row in range(len(sheet)):
-        printed, percent = rate.span(row), share.span(row)
-        if printed is not None and percent is not None and percent.low > 0 and printed.low > 0:
+    for row, (printed, percent) in sheet.spans(rate, share):
+        if percent.low > 0 and printed.low > 0:
             key = tuple(sheet.text(row, one) for one in sheet.of(ColumnRole.DEVICE, ColumnRole.DTYPE))
             groups.setdefault(key, []).append((row, ratio(printed, percent)))
     for rows in groups.values():

@@ -49,10 +49,9 @@ def check_label(case: Case) -> Iterator[Finding]:
 def _are_fractions(sheet: Sheet, column: AnnotatedColumn, pair: Pair) -> bool:
     """True where no change follows from its pair as it is, and every one a hundred times as large."""
     told = 0
-    for row in range(len(sheet)):
-        printed = column.span(row)
-        ends = [one for kind in kinds_for(pair, "").values() if (one := allowed(kind, pair, row))]
-        if printed is None or not ends:
+    for row, (printed,) in sheet.spans(column):
+        ends = [one for kind in kinds_for(pair).values() if (one := allowed(kind, pair, row))]
+        if not ends:
             continue
         told += 1
         scaled = ValueRange(100 * printed.low, 100 * printed.high)
@@ -70,9 +69,9 @@ def directions(sheet: Sheet, column: AnnotatedColumn, pair: Pair) -> tuple[list[
     right: list[int] = []
     wrong: list[int] = []
     neither: list[int] = []
-    for row in range(len(sheet)):
-        printed, ends = column.span(row), forward(pair, row)
-        if printed is None or ends is None:
+    for row, (printed,) in sheet.spans(column):
+        ends = forward(pair, row)
+        if ends is None:
             continue
         fits, fits_turned = meets(printed, ends), meets(printed, turned(ends))
         if fits and not fits_turned:
@@ -172,7 +171,7 @@ def _changes(sheet: Sheet, change: Resolved) -> Iterator[Finding]:
         return  # what these are nobody said: not the change of these two columns
     for row, fits in change.fits.items():
         if not fits:
-            ends = allowed(kinds_for(change.pair, "")[change.kind], change.pair, row)
+            ends = allowed(kinds_for(change.pair)[change.kind], change.pair, row)
             assert ends is not None
             yield _outside(sheet, row, change.column, ends, _of_pair(change.pair, row))
 
@@ -182,10 +181,7 @@ def _differences(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
     if pair is None or (column.unit != 1.0 and column.unit != pair.base.unit):
         return
     wrong, told = [], 0
-    for row in range(len(sheet)):
-        printed, base, head = column.span(row), pair.base.span(row), pair.head.span(row)
-        if printed is None or base is None or head is None:
-            continue
+    for row, (printed, base, head) in sheet.spans(column, pair.base, pair.head):
         told += 1
         ends = ValueRange(head.low - base.high, head.high - base.low)
         if not printed.meets(ends) and not printed.meets(ValueRange(-ends.high, -ends.low)):
@@ -233,15 +229,12 @@ def _rates(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
         yield VALUES.at(sheet, None, message, column)
         return
     rows = [
-        row
-        for row in range(len(sheet))
-        if column.span(row) is not None and time.span(row) is not None and sheet.problem(row, time, m_is) is not None
+        (row, taken, problem)
+        for row, (_, taken) in sheet.spans(column, time)
+        if (problem := sheet.problem(row, time, m_is)) is not None
     ]
-    for row, fit in zip(rows, found, strict=True):
+    for (row, taken, problem), fit in zip(rows, found, strict=True):
         if not fit:
-            problem, taken = sheet.problem(row, time, m_is), time.span(row)
-            assert problem is not None
-            assert taken is not None
             ends = ValueRange(*(problem.flops / (end * time.unit) / column.unit for end in (taken.high, taken.low)))
             yield _outside(sheet, row, column, ends, f"the sizes and {time.name} {sheet.quoted(row, time)}")
 
@@ -260,9 +253,8 @@ def _bandwidths(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
         return
     (time,), (size,) = times, sizes
     outside, follow = [], 0
-    for row in range(len(sheet)):
-        printed, taken, moved = column.span(row), time.span(row), size.span(row)
-        if printed is None or taken is None or moved is None or taken.low <= 0 or moved.low <= 0:
+    for row, (printed, taken, moved) in sheet.spans(column, time, size):
+        if taken.low <= 0 or moved.low <= 0:
             continue
         ends = ratio(moved, taken)
         scales = [unit / time.unit / column.unit for unit in (size.unit, BINARY.get(size.unit, size.unit))]
@@ -294,9 +286,8 @@ TOO_SMALL = 0.02
 def _bandwidths_of_sizes(sheet: Sheet, column: AnnotatedColumn, time: AnnotatedColumn) -> Iterator[Finding]:
     """Bandwidths that are not the operands over the time, where most are; or all far below that of the weights."""
     moved: dict[int, ValueRange] = {}
-    for row in range(len(sheet)):
-        printed, taken = column.span(row), time.span(row)
-        if printed and taken and min(printed.low, taken.low) > 0 and {"N", "K"} <= sheet.sizes(row).keys():
+    for row, (printed, taken) in sheet.spans(column, time):
+        if min(printed.low, taken.low) > 0 and {"N", "K"} <= sheet.sizes(row).keys():
             unit = column.unit * time.unit
             moved[row] = ValueRange(printed.low * taken.low * unit, printed.high * taken.high * unit)
     sizes = {row: sheet.sizes(row, column) for row in moved}
@@ -329,10 +320,10 @@ def _bandwidths_of_sizes(sheet: Sheet, column: AnnotatedColumn, time: AnnotatedC
     if len(moved) - len(wrong) < max(FEWEST, 3 * len(wrong)):
         return
     for row, total in wrong.items():
-        taken = time.span(row)
-        assert taken is not None
+        spent = time.span(row)
+        assert spent is not None
         unit = time.unit * column.unit
-        ends = ValueRange(total.low / taken.high / unit, total.high / taken.low / unit)
+        ends = ValueRange(total.low / spent.high / unit, total.high / spent.low / unit)
         source = f"the sizes and {time.name} {sheet.quoted(row, time)}"
         yield _outside(sheet, row, column, ends, source, " as other rows count bytes")
 

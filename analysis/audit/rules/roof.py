@@ -69,9 +69,8 @@ def _cells(sheet: Sheet, column: AnnotatedColumn) -> Iterator[PrintedRate]:
     if column.role is ColumnRole.TIME:
         yield from cells_of(sheet, column)
         return
-    for row in range(len(sheet)):  # a rate needs no sizes
-        span = column.span(row)
-        if span is not None and span.low > 0 and column.detail != "aggregate":
+    for row, (span,) in sheet.spans(column):  # a rate needs no sizes
+        if span.low > 0 and column.detail != "aggregate":
             yield PrintedRate(row, column, 0.0, span, type(span)(span.low * column.unit, span.high * column.unit))
 
 
@@ -95,10 +94,10 @@ def check_bandwidth(case: Case) -> Iterator[Finding]:
     """Compare the bytes per second that times and sizes imply, and those that are printed, with the memory's."""
     for sheet in case.sheets:
         for column in sheet.of(ColumnRole.BANDWIDTH):
-            for row in range(len(sheet)):
-                span, device = column.span(row), sheet.setting_at(row, column).device
+            for row, (span,) in sheet.spans(column):
+                device = sheet.setting_at(row, column).device
                 speed = device.bandwidth_bytes_per_s if device else None
-                if span is not None and device and speed and span.low * column.unit > speed:
+                if device and speed and span.low * column.unit > speed:
                     yield _fast(sheet, row, column, span.low * column.unit, speed, "", device)
         for column in sheet.of(ColumnRole.TIME):
             for cell in cells_of(sheet, column):

@@ -27,7 +27,7 @@ def check(case: Case) -> Iterator[Finding]:
     for number, sheet in enumerate(case.sheets):
         for change in case.changes(number):
             if change.pair is not None and change.from_rounded:
-                kind = kinds_for(change.pair, "")[change.kind]
+                kind = kinds_for(change.pair)[change.kind]
                 yield from _close(sheet, change.column, change.pair, partial(allowed, kind), " %")
         for column in sheet.of(ColumnRole.RATIO):
             pair = pair_of(sheet, column)

@@ -124,13 +124,12 @@ def _without(own: pd.DataFrame, name: str) -> Iterator[tuple[TableCell, ...]]:
     lacking = own[own["verdict"] != Verdict.PASSED]
     for (provider, verdict, reason), rows in lacking.groupby(["provider", "verdict", "reason"], sort=False):
         shapes = list(dict.fromkeys(shape_of(row).label for row in rows.to_dict("records")))
-        more = f" and {len(shapes) - MOST_SHAPES} more" if len(shapes) > MOST_SHAPES else ""
         yield (
             *texts(provider, name, str(verdict) or ABSENT),
             TableCell(fmt.count(len(rows), int(sizes[str(provider)])), len(rows)),
             *texts(
                 fmt.sizes(sorted({int(m) for m in rows["M"]})),
-                ", ".join(shapes[:MOST_SHAPES]) + more,
+                fmt.some(shapes, MOST_SHAPES),
                 str(reason).removeprefix(f"{ABSENT}: ") or "no reason was stored",
             ),
         )

@@ -1,8 +1,10 @@
 """Crossovers of every architecture side by side: the medians over shapes, and shape by shape."""
 
+from collections.abc import Iterator
+from functools import partial
+
 from ....analysis.crossover.across_shapes import MedianCrossover
 from ....analysis.crossover.curve import CrossoverStatus
-from ....analysis.frames.coordinates import SETTING
 from ....analysis.run.architectures import crossings_apart, side
 from ... import formatting as fmt
 from ...cells import interval_text, median_text, position_cell
@@ -19,7 +21,7 @@ from ...model import (
     text_columns,
     texts,
 )
-from ...view import Row, Slice, anchors, chapter, shape_of
+from ...view import Row, Slice, anchors, shape_of, sliced
 from ..speedups.crossover import HOW
 from .subject import Architectures, nowhere
 
@@ -28,7 +30,7 @@ APART_HOW = (
 )
 
 
-def crossovers(subject: Architectures) -> Section:
+def crossovers(subject: Architectures) -> Section | None:
     """Build the table of medians, then one table per slice and challenger."""
     medians = {
         (median.challenger, *median.setting, name): median
@@ -42,15 +44,14 @@ def crossovers(subject: Architectures) -> Section:
         )
         return Section("crossover", "Crossover M", (Text(f"No crossover. {told}."),))
     blocks = (HowToRead((HOW.format(baseline=subject.baseline),)), _medians(subject, medians))
-    parts = tuple(_slice(subject, part, number) for number, part in enumerate(subject.slices))
-    return chapter("crossover", "Crossover M", blocks, parts)
+    return sliced("crossover", "Crossover M", subject.slices, partial(_slice, subject), blocks)
 
 
 def _medians(subject: Architectures, medians: dict[tuple[str, ...], MedianCrossover]) -> Table:
     lines = []
     for part in subject.slices:
         for challenger in subject.challengers:
-            place = (challenger, part.pass_, part.dtype, part.scheme, part.cache)
+            place = (challenger, *part.setting)
             found = {name: medians.get((*place, name)) for name in subject.names}
             if any(found.values()):
                 cells = (_median(one, _why(subject, name, part, challenger)) for name, one in found.items())
@@ -85,20 +86,14 @@ def _median(median: MedianCrossover | None, why: TableCell) -> tuple[TableCell, 
     )
 
 
-def _slice(subject: Architectures, part: Slice, number: int) -> Section:
-    blocks = []
+def _slice(subject: Architectures, part: Slice) -> Iterator[Table | None]:
     for challenger, table_id in anchors(f"crossover-{part.id}", subject.challengers):
-        if table := _shapes(subject, part, challenger, table_id, number > 0):
-            blocks.append(table)
-    return Section(f"crossover-{part.id}", part.title, tuple(blocks), folded=number > 0)
+        yield _shapes(subject, part, challenger, table_id)
 
 
-def _shapes(subject: Architectures, part: Slice, challenger: str, table_id: str, folded: bool) -> Table | None:
+def _shapes(subject: Architectures, part: Slice, challenger: str, table_id: str) -> Table | None:
     frame = subject.crossovers
-    mine = frame["challenger"] == challenger
-    for name, value in zip(SETTING, (part.pass_, part.dtype, part.scheme, part.cache), strict=True):
-        mine &= frame[name] == value
-    rows = frame.loc[mine]
+    rows = frame.loc[(frame["challenger"] == challenger) & part.mask(frame)]
     sides = [side(rows, name).to_dict("records") for name in subject.names]
     if not any(_is_told(row) for found in sides for row in found):
         return None
@@ -126,7 +121,7 @@ def _shapes(subject: Architectures, part: Slice, challenger: str, table_id: str,
     reading = f"{challenger} is faster below its crossover, unless it says above.{counted}"
     return Table(
         table_id, f"{challenger} against {subject.baseline}", columns, lines, reading=reading,
-        detail=folded or len(lines) > 24,
+        detail=part.is_later or len(lines) > 24,
     )  # fmt: skip
 
 

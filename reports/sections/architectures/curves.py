@@ -7,7 +7,7 @@ from ...figures.axes import m_axis, octave_axis
 from ...figures.chart import Axis, Chart, Data, Figure, Point, Series
 from ...figures.marks import provider_legend
 from ...model import Section
-from ...view import Row, Slice, chapter
+from ...view import Row, Slice, sliced
 from .subject import Architectures
 
 HOW = (
@@ -22,18 +22,10 @@ BAND = "The band runs from the mean of the lower to the mean of the upper ends o
 
 def curves(subject: Architectures) -> Section | None:
     """Build the figure of every slice with two M or more; None without any."""
-    parts = tuple(_slice(subject, part, number) for number, part in enumerate(subject.slices))
-    if not any(part.blocks for part in parts):
-        return None
-    return chapter("curves", "Speedup against M", (), parts)
+    return sliced("curves", "Speedup against M", subject.slices, lambda part: (_figure(subject, part),))
 
 
-def _slice(subject: Architectures, part: Slice, number: int) -> Section:
-    figure = _figure(subject, part, number > 0)
-    return Section(f"curves-{part.id}", part.title, (figure,) if figure else (), folded=number > 0)
-
-
-def _figure(subject: Architectures, part: Slice, detail: bool) -> Figure | None:
+def _figure(subject: Architectures, part: Slice) -> Figure | None:
     found = {
         (name, provider): means
         for name in subject.names
@@ -66,7 +58,7 @@ def _figure(subject: Architectures, part: Slice, detail: bool) -> Figure | None:
         alt=f"{title}. {'; '.join(chart.alt for chart in charts)}",
         legend=provider_legend(providers, subject.styles),
         multiples=True,
-        detail=detail,
+        detail=part.is_later,
         data=Data(
             ("architecture", "provider", "M", "gemms", "ratio", "ratio_low", "ratio_high"),
             tuple(
@@ -75,8 +67,7 @@ def _figure(subject: Architectures, part: Slice, detail: bool) -> Figure | None:
                     provider,
                     m,
                     int(row["gemms"]),
-                    float(row["ratio"]),
-                    *(_known(row[end]) for end in ("ratio_low", "ratio_high")),
+                    *(float(row[key]) for key in ("ratio", "ratio_low", "ratio_high")),
                 )
                 for (name, provider), means in found.items()
                 for m, row in sorted(means.items())
@@ -122,7 +113,3 @@ def _ends(row: Row) -> tuple[float, float] | None:
     """Both ends of an interval; None where there is none."""
     ends = float(row["ratio_low"]), float(row["ratio_high"])
     return ends if all(map(fmt.known, ends)) else None
-
-
-def _known(value: float) -> float | None:
-    return float(value) if fmt.known(value) else None

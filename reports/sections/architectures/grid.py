@@ -1,14 +1,28 @@
 """Grids over M with one row per architecture, and one per shape and architecture."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from ... import formatting as fmt
 from ...cells import mean_cell, ratio_cell, time_text
-from ...model import Column, HowToRead, Scale, Section, Table, TableCell, Text, Tone, integer, text_columns, texts
+from ...model import (
+    Block,
+    Column,
+    HowToRead,
+    Scale,
+    Section,
+    Table,
+    TableCell,
+    Text,
+    Tone,
+    integer,
+    text_columns,
+    texts,
+)
 from ...terms import BOUND_CODES
-from ...view import Row, ShapeKey, Slice, anchors, chapter
+from ...view import Row, ShapeKey, Slice, anchors, sliced
 from ..limits.roofline import bound_cell
-from ..speedups.speedup import counted
+from ..speedups.speedup import counted, gemms_cell
 from .subject import Architectures, gain, lacking, nowhere
 
 Show = Callable[[Row], TableCell]
@@ -39,51 +53,47 @@ SHARE_HOW = (
 )
 
 
-def speedup(subject: Architectures) -> Section:
+def speedup(subject: Architectures) -> Section | None:
     """Build, per slice and provider, the grid M x architecture of means and the grid of every shape."""
     title = f"Speedup over {subject.baseline}"
     if not subject.others:
         return Section("speedup", title, (Text(f"Only {subject.baseline} was measured: nothing to compare with."),))
-    parts = tuple(_speedups(subject, part, number) for number, part in enumerate(subject.slices))
-    return chapter("speedup", title, (HowToRead((HOW.format(baseline=subject.baseline), MEAN_HOW)),), parts)
+    how = HowToRead((HOW.format(baseline=subject.baseline), MEAN_HOW))
+    return sliced("speedup", title, subject.slices, partial(_speedups, subject), (how,))
 
 
 def roofline(subject: Architectures) -> Section | None:
     """Build the same grids of the share of the roofline; None where no architecture has a ceiling."""
     if not any((view.cells["bound_class"] != "").any() for view in subject.views.values()):
         return None
-    parts = tuple(_rooflines(subject, part, number) for number, part in enumerate(subject.slices))
-    return chapter("roofline", "Share of the roofline", (HowToRead((SHARE_HOW,)),), parts)
+    how = HowToRead((SHARE_HOW,))
+    return sliced("roofline", "Share of the roofline", subject.slices, partial(_rooflines, subject), (how,))
 
 
-def times(subject: Architectures) -> Section:
+def times(subject: Architectures) -> Section | None:
     """Build the grids of times, which ratios do not show, for every provider."""
-    parts = tuple(_times(subject, part, number) for number, part in enumerate(subject.slices))
     how = (
         "Geometric mean over rounds of the round's median time of one launch, with the digits that its interval leaves."
     )
-    return chapter("times", "Time", (HowToRead((how,)),), parts)
+    return sliced("times", "Time", subject.slices, partial(_times, subject), (HowToRead((how,)),))
 
 
-def _speedups(subject: Architectures, part: Slice, number: int) -> Section:
-    blocks: list[Table | Text] = []
+def _speedups(subject: Architectures, part: Slice) -> Iterator[Block]:
+    has_key = False
     for provider, table_id in anchors(f"speedup-{part.id}", subject.others):
         if not any(subject.means(name, part, provider) for name in subject.names):
             if text := _without(subject, part, provider):
-                blocks.append(Text(text))
+                yield Text(text)
             continue
-        key = not any(isinstance(block, Table) for block in blocks)
-        blocks.append(_means(subject, part, provider, table_id, key))
+        yield _means(subject, part, provider, table_id, key=not has_key)
+        has_key = True
         known = [gain(row) for name in subject.names for row in subject.rows(name, part, provider).values()]
-        blocks.append(
-            per_shape(
-                subject, part, provider, f"shapes-{table_id}", f"{provider}, shape by shape", _ratio,
-                scale=Scale.DIVERGING,
-                reading=f"{fmt.ratio_header(subject.baseline, provider)}. {counted(known)}",
-                folded=number > 0 or provider not in subject.challengers,
-            )
+        yield per_shape(
+            subject, part, provider, f"shapes-{table_id}", f"{provider}, shape by shape", _ratio,
+            scale=Scale.DIVERGING,
+            reading=f"{fmt.ratio_header(subject.baseline, provider)}. {counted(known)}",
+            folded=part.is_later or provider not in subject.challengers,
         )  # fmt: skip
-    return Section(f"speedup-{part.id}", part.title, tuple(blocks), folded=number > 0)
 
 
 def _without(subject: Architectures, part: Slice, provider: str) -> str:
@@ -103,7 +113,7 @@ def _means(subject: Architectures, part: Slice, provider: str, table_id: str, ke
         means, rows = subject.means(name, part, provider), subject.rows(name, part, provider)
         lines.append((TableCell(name), *(_mean(means.get(m), rows, m) for m in sizes)))
     counts = {m: row for name in subject.names for m, row in subject.means(name, part, provider).items()}
-    lines.append((TableCell("distinct GEMMs in it"), *(_gemms(counts.get(m)) for m in sizes)))
+    lines.append((TableCell("distinct GEMMs in it"), *(gemms_cell(counts.get(m)) for m in sizes)))
     return Table(
         table_id,
         provider,
@@ -131,10 +141,6 @@ def _mean(mean: Row | None, rows: Mapping[tuple[ShapeKey, int], Row], m: int) ->
 
 def _at(rows: Mapping[tuple[ShapeKey, int], Row], m: int) -> list[Row]:
     return [row for (_, size), row in rows.items() if size == m]
-
-
-def _gemms(row: Row | None) -> TableCell:
-    return TableCell("") if row is None else integer(int(row["gemms"]))
 
 
 def _ratio(row: Row) -> TableCell:
@@ -183,8 +189,7 @@ def per_shape(
     )
 
 
-def _rooflines(subject: Architectures, part: Slice, number: int) -> Section:
-    blocks = []
+def _rooflines(subject: Architectures, part: Slice) -> Iterator[Table]:
     for provider, table_id in anchors(f"roofline-{part.id}", subject.providers):
         if not any(subject.shares(name, part, provider) for name in subject.names):
             continue
@@ -200,17 +205,14 @@ def _rooflines(subject: Architectures, part: Slice, number: int) -> Section:
         )
         columns = (*text_columns("architecture"), *(Column(f"M={m}", scale=Scale.SEQUENTIAL) for m in sizes))
         reading = "Median over the shapes that all architectures have of the share of the bound that is reached."
-        blocks.append(Table(table_id, provider, columns, lines, how_to_read=reading, footer=1))
+        yield Table(table_id, provider, columns, lines, how_to_read=reading, footer=1)
         classes = {row["bound_class"] for name in subject.names for row in subject.rows(name, part, provider).values()}
         codes = ", ".join(f"{code} {bound}" for bound, code in BOUND_CODES.items() if bound in classes)
-        blocks.append(
-            per_shape(
-                subject, part, provider, f"shapes-{table_id}", f"{provider}, shape by shape: share of the bound",
-                lambda row: lacking(row) or bound_cell(row), scale=Scale.SEQUENTIAL,
-                reading=f"The share, then what takes the time: {codes}.",
-            )
+        yield per_shape(
+            subject, part, provider, f"shapes-{table_id}", f"{provider}, shape by shape: share of the bound",
+            lambda row: lacking(row) or bound_cell(row), scale=Scale.SEQUENTIAL,
+            reading=f"The share, then what takes the time: {codes}.",
         )  # fmt: skip
-    return Section(f"roofline-{part.id}", part.title, tuple(blocks), folded=number > 0)
 
 
 def _share(row: Row | None, own: Sequence[Row]) -> TableCell:
@@ -224,13 +226,10 @@ def _share(row: Row | None, own: Sequence[Row]) -> TableCell:
     return TableCell(fmt.share(share), share, share, note)
 
 
-def _times(subject: Architectures, part: Slice, number: int) -> Section:
-    tables = tuple(
-        per_shape(
-            subject, part, provider, table_id, provider,
-            lambda row: lacking(row) or TableCell(time_text(row), float(row["time_s"])),
-        )
-        for provider, table_id in anchors(f"times-{part.id}", subject.providers)
-        if subject.sizes(part, provider)
-    )  # fmt: skip
-    return Section(f"times-{part.id}", part.title, tables, folded=number > 0)
+def _times(subject: Architectures, part: Slice) -> Iterator[Table]:
+    for provider, table_id in anchors(f"times-{part.id}", subject.providers):
+        if subject.sizes(part, provider):
+            yield per_shape(
+                subject, part, provider, table_id, provider,
+                lambda row: lacking(row) or TableCell(time_text(row), float(row["time_s"])),
+            )  # fmt: skip

@@ -105,7 +105,7 @@ class Architectures:
 
     def rows(self, name: str, part: Slice, provider: str) -> Mapping[tuple[ShapeKey, int], Row]:
         """Rows of one architecture and provider in a slice by (shape, M); with those that it lacks and another has."""
-        return self._rows.get((name, part.pass_, part.dtype, part.scheme, part.cache, provider), {})
+        return self._rows.get((name, *part.setting, provider), {})
 
     @cached_property
     def _rows(self) -> dict[tuple[str, ...], dict[tuple[ShapeKey, int], Row]]:
@@ -126,11 +126,11 @@ class Architectures:
 
     def means(self, name: str, part: Slice, provider: str) -> Mapping[int, Row]:
         """`architectures.common_means` of one architecture, by M."""
-        return self._means.get((name, part.pass_, part.dtype, part.scheme, part.cache, provider), {})
+        return self._means.get((name, *part.setting, provider), {})
 
     def shares(self, name: str, part: Slice, provider: str) -> Mapping[int, Row]:
         """`architectures.common_shares` of one architecture, by M."""
-        return self._shares.get((name, part.pass_, part.dtype, part.scheme, part.cache, provider), {})
+        return self._shares.get((name, *part.setting, provider), {})
 
     def sizes(self, part: Slice, provider: str) -> list[int]:
         """Every M at which any architecture has a cell of a provider in a slice, ascending."""

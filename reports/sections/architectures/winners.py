@@ -1,10 +1,8 @@
 """What wins on one architecture and loses on another: against the baseline, and among all that could be chosen."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain
-
-import pandas as pd
 
 from ....analysis.run.architectures import agreement, reversals, side
 from ... import formatting as fmt
@@ -26,27 +24,24 @@ OPEN_ROWS = 24
 Leaders = Mapping[str, tuple[str, ...]]
 """Architecture -> the fastest provider there, and after it those that are not told apart from it."""
 
-WORDS = {
-    "faster": "faster",
-    "slower": "slower",
-    "reversed": "reversed",
-    "undecided": "undecided",
-}
-"""Word of `architectures.agreement` -> header of its column."""
+WORDS = ("faster", "slower", "reversed", "undecided")
+"""Words of `architectures.agreement`, in the order of their columns."""
 
 
 def disagreements(subject: Architectures) -> Section | None:
     """Count and list where architectures disagree; None with a single one, or nothing to compare."""
     if len(subject.names) < 2:
         return None
-    blocks: list[Table | Text] = []
-    if table := _agreement(subject):
-        blocks += [table, *_reversals(subject)]
+    table = _agreement(subject)
+    lead = (table, *_reversals(subject)) if table else ()
     slower = {name: slower_pairs(view) for name, view in subject.views.items()}
-    parts = tuple(_fastest(subject, part, number, slower) for number, part in enumerate(subject.slices))
-    if not blocks and not any(part.blocks for part in parts):
+    parts = [
+        Section(f"fastest-{part.id}", part.title, tuple(_fastest(subject, slower, part)), folded=part.is_later)
+        for part in subject.slices
+    ]
+    if not lead and not any(part.blocks for part in parts):
         return None
-    return chapter("disagreements", "Where architectures disagree", blocks, parts)
+    return chapter("disagreements", "Where architectures disagree", lead, parts)
 
 
 def _agreement(subject: Architectures) -> Table | None:
@@ -54,7 +49,7 @@ def _agreement(subject: Architectures) -> Table | None:
     lines = []
     for part in subject.slices:
         for provider in subject.others:
-            mine = _in_slice(subject.cells, part) & (subject.cells["provider"] == provider)
+            mine = part.mask(subject.cells) & (subject.cells["provider"] == provider)
             counts = Counter(words[mine & (words != "")])
             if counts:
                 total = sum(counts.values())
@@ -62,21 +57,13 @@ def _agreement(subject: Architectures) -> Table | None:
                 lines.append((*texts(provider, part.title), integer(total), *shown))
     if not lines:
         return None
-    columns = (*text_columns("provider", "operands"), Column("cells"), *(Column(header) for header in WORDS.values()))
+    columns = (*text_columns("provider", "operands"), *number_columns("cells", *WORDS))
     reading = (
         f"Cells with a ratio to {subject.baseline} on two architectures or more. Faster, slower: verified on each of "
         "them, the 95% interval excludes 1. Reversed: verified faster on one, slower on another. Undecided: the rest."
     )
     title = f"Against {subject.baseline}: do architectures agree?"
     return Table("agreement", title, columns, tuple(lines), how_to_read=reading, stub=2)
-
-
-def _in_slice(frame: pd.DataFrame, part: Slice) -> "pd.Series[bool]":
-    wanted = {"pass": part.pass_, "dtype": part.dtype, "scheme": part.scheme, "cache": part.cache}
-    found = pd.Series(True, index=frame.index)
-    for name, value in wanted.items():
-        found &= frame[name] == value
-    return found
 
 
 def _reversals(subject: Architectures) -> list[Table | Text]:
@@ -87,7 +74,7 @@ def _reversals(subject: Architectures) -> list[Table | Text]:
         ]
     listed = found.head(MOST_REVERSALS)
     sides = [side(listed, name).to_dict("records") for name in subject.names]
-    titles = {(part.pass_, part.dtype, part.scheme, part.cache): part.title for part in subject.slices}
+    titles = {part.setting: part.title for part in subject.slices}
     lines = []
     for rows in zip(*sides, strict=True):
         row = rows[0]
@@ -118,9 +105,7 @@ def _reversals(subject: Architectures) -> list[Table | Text]:
     return [Table("reversals", title, columns, tuple(lines), reading=reading, stub=2)]
 
 
-def _fastest(
-    subject: Architectures, part: Slice, number: int, slower: Mapping[str, frozenset[tuple[str, str]]]
-) -> Section:
+def _fastest(subject: Architectures, slower: Mapping[str, frozenset[tuple[str, str]]], part: Slice) -> Iterator[Table]:
     """Say where the fastest provider is another one, of those that could be dispatched to."""
     timed = {name: _timed(subject, view, part) for name, view in subject.views.items()}
     at = dict.fromkeys(chain.from_iterable(timed.values()))
@@ -131,13 +116,10 @@ def _fastest(
         for place in at
     }
     compared = {place: leaders for place, leaders in choices.items() if len(leaders) > 1}
-    if not compared:
-        return Section(f"fastest-{part.id}", part.title)
-    blocks: list[Table | Text] = [_counts(part, compared)]
-    others = {place: leaders for place, leaders in compared.items() if _word(leaders) == "another"}
-    if others:
-        blocks.append(_choices(subject, part, others, timed))
-    return Section(f"fastest-{part.id}", part.title, tuple(blocks), folded=number > 0)
+    if compared:
+        yield _counts(part, compared)
+    if others := {place: leaders for place, leaders in compared.items() if _word(leaders) == "another"}:
+        yield _choices(subject, part, others, timed)
 
 
 def _timed(subject: Architectures, view: View, part: Slice) -> dict[tuple[ShapeKey, int], dict[str, Row]]:
@@ -164,11 +146,11 @@ def _counts(part: Slice, compared: Mapping[tuple[ShapeKey, int], Leaders]) -> Ta
     counts = Counter((_word(leaders), m) for (_, m), leaders in compared.items())
     rows = {"same": "the same", "another": "another one", "open": "not distinguished"}
     lines = [
-        (TableCell(text), *(_count(counts[word, m]) for m in sizes), _count(sum(counts[word, m] for m in sizes)))
+        (TableCell(text), *(integer(counts[word, m]) for m in sizes), integer(sum(counts[word, m] for m in sizes)))
         for word, text in rows.items()
     ]
     totals = [sum(counts[word, m] for word in rows) for m in sizes]
-    lines.append((TableCell("shapes"), *map(_count, totals), _count(sum(totals))))
+    lines.append((TableCell("shapes"), *map(integer, totals), integer(sum(totals))))
     reading = (
         "Number of shapes at which the fastest provider is verified to be the same on all architectures; another one "
         "(no provider is the fastest, or not distinguished from it, on each); or not distinguished. Counted are shapes "
@@ -178,10 +160,6 @@ def _counts(part: Slice, compared: Mapping[tuple[ShapeKey, int], Leaders]) -> Ta
     return Table(
         f"same-{part.id}", "Is the same provider the fastest?", columns, tuple(lines), how_to_read=reading, footer=1
     )
-
-
-def _count(number: int) -> TableCell:
-    return integer(number)
 
 
 def _choices(

@@ -149,15 +149,11 @@ def _right_of(x: Axis, value: float) -> float:
 def _axis(rows: Sequence[_Row], has_rates: bool) -> Axis:
     values = [value for row in rows for value in (row.base, row.head, *(row.at(r) for r in row.change.rounds or ()))]
     low, high = min(values), max(values)
-    label, text = ("useful FLOP/s", fmt.tick_flops) if has_rates else ("throughput, base = 1×", _multiple)
+    label, text = ("useful FLOP/s", fmt.tick_flops) if has_rates else ("throughput, base = 1×", fmt.ratio)
     if high > LINEAR_UP_TO * low:
         return decade_axis(low / 1.2, high * (high / low) ** 0.2 * 1.2, text, label, labels=6)
     span = max(high - low, 0.02 * high)
     return linear_axis(max(0.0, low - 0.06 * span), high + 0.18 * span, text, label, labels=6)
-
-
-def _multiple(value: float) -> str:
-    return fmt.ratio(value)
 
 
 def _written(value: float, has_rates: bool) -> str:
@@ -166,8 +162,7 @@ def _written(value: float, has_rates: bool) -> str:
 
 def _gain(change: SuiteChange) -> str:
     """Change of throughput with the digits that its interval leaves."""
-    low, high = (math.log(bound) for bound in change.rounds) if change.rounds else (math.nan, math.nan)
-    return fmt.gain(math.log(change.ratio), low, high)
+    return fmt.gain(math.log(change.ratio), *change.log_rounds)
 
 
 def _alt(title: str, rows: Sequence[_Row]) -> str:
@@ -188,10 +183,7 @@ def _data(rows: dict[Part, list[_Row]], of: str) -> Data:
         (
             *(*part.group, part.pass_, row.name, row.change.cases, row.change.ratio),
             *(row.change.rounds or (None, None)),
-            *(
-                None if math.isnan(rate) else rate
-                for rate in (row.change.base_flops_per_s, row.change.head_flops_per_s)
-            ),
+            *(row.change.base_flops_per_s, row.change.head_flops_per_s),
         )
         for part, found in rows.items()
         for row in found

@@ -84,8 +84,7 @@ class Places:
     def numbers(self, rows: Sequence[Row], most: int = 20) -> str:
         """Numbers of cases in a sentence, in the order of `rows`, each once."""
         found = list(dict.fromkeys(str(self.numbering[row]) for row in rows))
-        rest = f" and {len(found) - most} more" if len(found) > most else ""
-        return ", ".join(found[:most]) + rest
+        return fmt.some(found, most)
 
 
 def has_few(result: Result) -> bool:
@@ -157,14 +156,12 @@ def _measured_interval(row: Row) -> tuple[float | None, float | None]:
 
 def suite_gain(change: SuiteChange) -> TableCell:
     """Gain of a geometric mean; its digits follow the interval over the rounds, and ~ says that nothing is proven."""
-    low, high = (math.log(bound) for bound in change.rounds) if change.rounds else (None, None)
-    return _marked(gain_cell(math.log(change.ratio), low, high), change)
+    return _marked(gain_cell(math.log(change.ratio), *change.log_rounds), change)
 
 
 def suite_reduction(change: SuiteChange) -> TableCell:
     """The same as a reduction of time."""
-    low, high = (math.log(bound) for bound in change.rounds) if change.rounds else (None, None)
-    return _marked(reduction_cell(math.log(change.ratio), low, high), change)
+    return _marked(reduction_cell(math.log(change.ratio), *change.log_rounds), change)
 
 
 def _marked(cell: TableCell, change: SuiteChange) -> TableCell:

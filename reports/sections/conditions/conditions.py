@@ -8,6 +8,7 @@ from ....analysis.stability.canary import SLOWDOWN, SLOWDOWN_ON_CPU, Drift
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
 from ...model import Block, Column, Table, TableCell, integer, number_columns, text_columns, texts
+from ...terms import CANARY_PARTS
 from ...view import Row, View, shape_of
 
 NOT_RECORDED = "not recorded"
@@ -99,7 +100,7 @@ def _canary(drifts: tuple[Drift, ...]) -> Table:
     columns = (*text_columns("part"), Column("readings"), Column("range", unit="%"), Column("trend", unit="%"))
     rows = tuple(
         (
-            TableCell("GEMM" if drift.kind == "gemm" else drift.kind),
+            TableCell(CANARY_PARTS[drift.kind]),
             integer(drift.readings),
             TableCell(fmt.signed_percent(drift.range).removeprefix("+"), drift.range),
             TableCell(fmt.signed_percent(drift.trend), drift.trend),

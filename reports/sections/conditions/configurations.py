@@ -1,9 +1,10 @@
 """What the two sides of a ratio are: source, versions and configuration of the baseline and of the challengers."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
+from ....analysis.frames.tables import flat_settings
 from ....shapes.run_folder.manifest import StoredProvider
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
@@ -65,7 +66,7 @@ def configurations(view: View) -> Section | None:
 def described(configs: Iterable[str]) -> str:
     """Write a set of configurations (JSON objects) in one line: BLOCK_M=16, BLOCK_N=32 or 64; "" for empty ones."""
     values: dict[str, list[Any]] = {}
-    flat = [_flat(json.loads(text)) for text in dict.fromkeys(configs) if text]
+    flat = [dict(flat_settings(json.loads(text))) for text in dict.fromkeys(configs) if text]
     for config in flat:
         for name in config:
             values.setdefault(name, [])
@@ -74,14 +75,6 @@ def described(configs: Iterable[str]) -> str:
             if config.get(name) not in seen:
                 seen.append(config.get(name))
     return ", ".join(f"{name}={_one_of(seen)}" for name, seen in values.items())
-
-
-def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Lift the settings of nested objects: fwd.BLOCK_M."""
-    found: dict[str, Any] = {}
-    for name, value in config.items():
-        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return found
 
 
 def _one_of(values: list[Any]) -> str:

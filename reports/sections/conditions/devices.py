@@ -6,6 +6,7 @@ from ....analysis.stability.canary import KINDS
 from ....analysis.stability.devices import MeasuredDevice, beside_fleet
 from ... import formatting as fmt
 from ...model import Column, Section, Table, TableCell, integer, number_columns, text_columns
+from ...terms import CANARY_PARTS
 from ...view import View
 
 MOST = 24
@@ -19,8 +20,6 @@ READING = (
 
 _NAMING = ("host", "device", "UUID", "architecture")
 """Columns that say which device it is; one of them that tells none apart or is unknown is left out."""
-
-_NAMES = {"gemm": "GEMM", "copy": "copy"}
 
 
 def devices(view: View) -> Section | None:
@@ -56,8 +55,8 @@ def devices(view: View) -> Section | None:
 
 
 _MEASURED = (
-    *(Column(_NAMES[kind], unit="%") for kind in KINDS),
-    *(Column(f"{_NAMES[kind]} range", unit="%") for kind in KINDS),
+    *(Column(CANARY_PARTS[kind], unit="%") for kind in KINDS),
+    *(Column(f"{CANARY_PARTS[kind]} range", unit="%") for kind in KINDS),
     *number_columns("readings", "cells", "rounds", "restarts"),
 )
 

@@ -4,8 +4,7 @@ Of several devices each has a line; of more than colours can tell apart (`device
 """
 
 import itertools
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -27,6 +26,7 @@ from ...figures.axes import elapsed_axis, linear_axis
 from ...figures.chart import Axis, Box, Chart, CrossoverSpan, Data, Draw, Figure, LegendEntry, Point, Series, Tick
 from ...figures.marks import GREY
 from ...model import Section
+from ...terms import CANARY_PARTS
 from ...view import View
 from .device_lines import DeviceLine, lines_of, of_devices
 
@@ -130,7 +130,7 @@ def _figure(view: View) -> Figure | None:
 
 
 def _of_canary(is_drawn: bool) -> list[LegendEntry]:
-    return [LegendEntry(f"canary: {_NAMES[kind]}", CANARY_STYLES[kind]) for kind in KINDS if is_drawn]
+    return [LegendEntry(f"canary: {CANARY_PARTS[kind]}", CANARY_STYLES[kind]) for kind in KINDS if is_drawn]
 
 
 def _of_lines(lines: Sequence[DeviceLine]) -> list[LegendEntry]:
@@ -143,9 +143,6 @@ def _how(several: bool, joined: int, has_canary: bool, has_telemetry: bool, has_
     parts += POOLED_HOW.format(devices=fmt.plural(joined, "device")) if joined > 1 else ""
     parts += PAUSE_HOW.format(longest=fmt.tick_elapsed(LONGEST_PAUSE_S)) if has_pauses else ""
     return HOW.format(parts=parts, who="one of the devices" if several else "the device")
-
-
-_NAMES = {"gemm": "GEMM", "copy": "copy"}
 
 
 def _cut(rows: pd.DataFrame, cut: list[tuple[float, float]]) -> pd.DataFrame:
@@ -195,7 +192,8 @@ def _points(at: Iterable[float], values: Iterable[float]) -> tuple[Point, ...]:
 def _canary(canary: pd.DataFrame) -> Chart:
     at = canary["at_s"].tolist()
     series = [
-        Series(_NAMES[kind], CANARY_STYLES[kind], _points(at, canary[f"{kind}_change"].tolist())) for kind in KINDS
+        Series(CANARY_PARTS[kind], CANARY_STYLES[kind], _points(at, canary[f"{kind}_change"].tolist()))
+        for kind in KINDS
     ]
     return _canary_chart("canary", canary, KINDS, series)
 
@@ -204,7 +202,7 @@ def _canaries(canary: pd.DataFrame, lines: Sequence[DeviceLine]) -> list[Chart]:
     """A strip per part, so that colour can tell devices apart."""
     charts = []
     for kind in KINDS:
-        column, title = f"{kind}_change", f"canary {_NAMES[kind]}"
+        column, title = f"{kind}_change", f"canary {CANARY_PARTS[kind]}"
         groups = [(line, line.rows(canary)) for line in lines]
         series = [
             Series(title, line.style, _points(rows["at_s"].tolist(), rows[column].tolist()))
@@ -283,6 +281,5 @@ def _ranges(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{name}{end}" for name in names for end in ("", "_low", "_high"))
 
 
-def _values(frame: pd.DataFrame, columns: Sequence[str]) -> list[tuple[float | None, ...]]:
-    lines = frame[[*columns]].astype("float64").itertuples(index=False, name=None)
-    return [tuple(None if math.isnan(value) else value for value in line) for line in lines]
+def _values(frame: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[float, ...]]:
+    yield from frame[[*columns]].astype("float64").itertuples(index=False, name=None)

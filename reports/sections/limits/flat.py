@@ -1,15 +1,16 @@
 """A flat sweep: every problem on a row with time, rate, traffic and what bounds it, in order of B, M and shape."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from ....analysis.roofline.bounds import FLAT_GROWTH, FLAT_SPREAD, Bound
 from ....analysis.roofline.ceilings import Ceilings
 from ....shapes.problem import Op
 from ... import formatting as fmt
-from ...cells import is_impossible, rate_cell, rate_text, time_cell, traffic_cell
-from ...model import Bullets, Column, Scale, Section, Table, TableCell, text_columns
+from ...cells import is_impossible, rate_cell, rate_text, rate_unit, time_cell, traffic_cell
+from ...model import Block, Bullets, Column, Scale, Section, Table, TableCell, text_columns
 from ...terms import BOUNDS
-from ...view import Row, Slice, View, anchors, chapter, shape_of
+from ...view import Row, Slice, View, anchors, shape_of, sliced
 from ..speedups.sizes import averaged, counting, size_cells, size_columns, size_names
 
 MAX_ROWS = 400
@@ -25,21 +26,18 @@ def flat(view: View) -> Section | None:
     """List the rows of every slice: the challengers open, all other providers folded."""
     if not view.cells["time_s"].notna().any():
         return None
-    parts = tuple(_slice(view, part, number) for number, part in enumerate(view.slices))
-    return chapter("flat", "Every problem", (), parts)
+    return sliced("flat", "Every problem", view.slices, partial(_slice, view))
 
 
-def _slice(view: View, part: Slice, number: int) -> Section:
+def _slice(view: View, part: Slice) -> Iterator[Block]:
     names = tuple(dict.fromkeys((*view.challengers, *view.providers)))
     rows = {name: _rows(view, part, name) for name in names}
     timed = [name for name in names if rows[name]]
     first = [name for name in timed if name in view.challengers] or timed
-    blocks: list[Table | Bullets] = []
     if remarks := tuple(text for name in first for text in _remarks(view, name, rows[name])):
-        blocks.append(Bullets(remarks))
+        yield Bullets(remarks)
     for name, table_id in anchors(f"flat-{part.id}", tuple(timed)):
-        blocks.append(_table(view, part, name, table_id, rows[name], name not in first))
-    return Section(f"flat-{part.id}", part.title, tuple(blocks), folded=number > 0)
+        yield _table(view, part, name, table_id, rows[name], name not in first)
 
 
 def _rows(view: View, part: Slice, provider: str) -> list[Row]:
@@ -54,7 +52,7 @@ def _table(view: View, part: Slice, provider: str, table_id: str, rows: list[Row
     names = size_names(rows)
     listed = _listed(rows)
     limits = Ceilings.of(view.analysis.ceilings)
-    unit = fmt.flops_unit(float(row["flops_per_s"]) for row in rows if fmt.known(row["flops_per_s"]))
+    unit = rate_unit(rows)
     flops = any(row["op"] != Op.QUANTIZE for row in rows)
     columns = (
         *size_columns(names),

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from ....analysis.frames.coordinates import SETTING
 from ....analysis.roofline.bounds import Bound
 from ....analysis.roofline.gaps import PARTS, gap_totals
 from ... import formatting as fmt
@@ -10,7 +11,7 @@ from ...figures.axes import band, bands, linear_axis
 from ...figures.chart import Anchor, Box, Chart, Data, Figure, LegendEntry, Remark
 from ...model import Section
 from ...terms import GAP_PARTS
-from ...view import Row, Slice, View, chapter, shape_of
+from ...view import Row, Slice, View, shape_of, sliced
 
 FILLS = {
     "ideal": "s3",
@@ -71,21 +72,14 @@ def gap(view: View) -> Section | None:
     if view.analysis.gaps.empty:
         return None
     totals = gap_totals(view.analysis.gaps).to_dict("records")
-    parts = tuple(_slice(view, part, number, totals) for number, part in enumerate(view.slices))
-    if not any(part.blocks for part in parts):
-        return None
-    return chapter("gap", "Where the time goes", (), parts)
+    return sliced(
+        "gap", "Where the time goes", view.slices, lambda part: (_totals(view, part, totals), _one_gemm(view, part))
+    )
 
 
-def _slice(view: View, part: Slice, number: int, totals: Sequence[Row]) -> Section:
-    setting = (part.pass_, part.dtype, part.scheme, part.cache)
-    own = [row for row in totals if (row["pass"], row["dtype"], row["scheme"], row["cache"]) == setting]
-    figures = (_totals(view, part, own, number > 0), _one_gemm(view, part, number > 0))
-    return Section(f"gap-{part.id}", part.title, tuple(f for f in figures if f is not None), folded=number > 0)
-
-
-def _totals(view: View, part: Slice, totals: Sequence[Row], detail: bool) -> Figure | None:
-    rows = {str(row["provider"]): row for row in totals if row["time_s"] > 0}
+def _totals(view: View, part: Slice, totals: Sequence[Row]) -> Figure | None:
+    own = (row for row in totals if tuple(row[name] for name in SETTING) == part.setting)
+    rows = {str(row["provider"]): row for row in own if row["time_s"] > 0}
     names = [name for name in (*view.others, view.baseline) if name in rows]
     if not names:
         return None
@@ -101,7 +95,7 @@ def _totals(view: View, part: Slice, totals: Sequence[Row], detail: bool) -> Fig
         alt="; ".join(chart.alt for chart in charts),
         legend=LEGEND,
         multiples=True,
-        detail=detail,
+        detail=part.is_later,
         data=Data(
             columns,
             tuple((name, *(rows[name][column] for column in columns[1:4]), *_shares(rows[name])) for name in names),
@@ -119,7 +113,7 @@ def _corner(row: Row) -> str:
     return f"{fmt.plural(int(row['cells']), 'cell')}{out}: {fmt.time(row['time_s'])}"
 
 
-def _one_gemm(view: View, part: Slice, detail: bool) -> Figure | None:
+def _one_gemm(view: View, part: Slice) -> Figure | None:
     """Draw the GEMM at which the first challenger (or the first provider) loses the most time to the rest."""
     rows = [row for row in view.rows(view.analysis.gaps, part) if row["bound_class"] != Bound.IMPOSSIBLE]
     present = {str(row["provider"]) for row in rows}
@@ -151,7 +145,7 @@ def _one_gemm(view: View, part: Slice, detail: bool) -> Figure | None:
         alt=f"{where}: " + "; ".join(chart.alt for chart in charts),
         legend=LEGEND,
         multiples=True,
-        detail=detail,
+        detail=part.is_later,
         data=Data(
             ("provider", "model", "layer", "N", "K", "M", "bound_class", "time_s", *(f"{name}_s" for name in PARTS)),
             tuple(

@@ -10,7 +10,7 @@ from ...figures.frames import shortened
 from ...formatting import plural, share
 from ...model import Section
 from ...terms import BOUND_CODES, BOUNDS
-from ...view import Row, ShapeKey, Slice, View, chapter
+from ...view import Row, ShapeKey, Slice, View, sliced
 
 HOW = (
     "One row per shape, one column per M: the limit that takes longest for what the provider really moves and "
@@ -27,18 +27,10 @@ SEVERAL = 12
 
 def regimes(view: View) -> Section | None:
     """Build a map per provider for every slice; None where too few cells have a limit."""
-    parts = tuple(_slice(view, part, number) for number, part in enumerate(view.slices))
-    if not any(part.blocks for part in parts):
-        return None
-    return chapter("regimes", "What bounds which M", (), parts)
+    return sliced("regimes", "What bounds which M", view.slices, lambda part: (_figure(view, part),))
 
 
-def _slice(view: View, part: Slice, number: int) -> Section:
-    figure = _figure(view, part, number > 0)
-    return Section(f"regimes-{part.id}", part.title, (figure,) if figure else (), folded=number > 0)
-
-
-def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
+def _figure(view: View, part: Slice) -> Figure | None:
     every = {
         name: {at: row for at, row in view.by_cell(view.cells, part, name).items() if row["bound_class"]}
         for name in (*view.others, view.baseline)
@@ -47,7 +39,7 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
     if sum(map(len, every.values())) < SEVERAL:
         return None
     # Challengers come first; beyond the first slice the maps are details.
-    shown = [name for name in view.others if name in every][: 1 if detail else MOST - 1]
+    shown = [name for name in view.others if name in every][: 1 if part.is_later else MOST - 1]
     cells = {name: every[name] for name in every if name in (*shown, view.baseline)}
     left = [name for name in every if name not in cells]
     everywhere = {at: row for rows in cells.values() for at, row in rows.items()}
@@ -67,7 +59,7 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
         legend=tuple(
             LegendEntry(f"{BOUND_CODES[bound]} {bound}", fill=f"k-{bound}") for bound in defined if bound in drawn
         ),
-        detail=detail,
+        detail=part.is_later,
         data=Data(
             ("provider", "model", "layer", "B", "E", "N", "K", "M", "bound_class", "time_s", "fraction_of_bound"),
             tuple(

@@ -1,7 +1,8 @@
 """A scan of N or K: time against size, with what stands out of its neighbours and the periods that are slow."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pandas as pd
 
@@ -15,7 +16,7 @@ from ...figures.axes import decade_axis, linear_axis, size_axis
 from ...figures.chart import Axis, Chart, CrossoverSpan, Data, Draw, Figure, LegendEntry, Point, Series, Spacing
 from ...figures.marks import GREY
 from ...model import Section, Text
-from ...view import Row, Slice, View, anchors, chapter
+from ...view import Row, Slice, View, anchors, sliced
 
 HOW = (
     "Time of one launch against {axis}, at {fixed}. Without camping a dot lies near its neighbours. A ring is a size "
@@ -46,10 +47,10 @@ def resonance(view: View) -> Section | None:
     found = find(view.cells, view.analysis.rounds, view.run.cells)
     if found.scans.empty:
         return None
-    parts = tuple(_slice(view, found, part, number) for number, part in enumerate(view.slices))
     left, every = (int(found.coverage[name].sum()) for name in ("impossible", "cells"))
     told = (Text(f"{fmt.count(left, every)} cells are excluded, faster than the device allows."),) if left else ()
-    return chapter("resonance", "Scan for sizes at which memory stalls", told, parts)
+    title = "Scan for sizes at which memory stalls"
+    return sliced("resonance", title, view.slices, partial(_slice, view, found), told)
 
 
 def _has_a_scan(view: View) -> bool:
@@ -59,19 +60,14 @@ def _has_a_scan(view: View) -> bool:
     return any((passed.groupby(["B", "E", fixed])[axis].nunique() >= MIN_POINTS).any() for axis, fixed in pairs)
 
 
-def _slice(view: View, found: Camping, part: Slice, number: int) -> Section:
-    scans = view.rows(found.scans, part)
+def _slice(view: View, found: Camping, part: Slice) -> Iterator[Figure]:
     groups: dict[tuple[object, ...], list[Row]] = {}
-    for row in scans:
+    for row in view.rows(found.scans, part):
         groups.setdefault(tuple(row[name] for name in _FIGURE), []).append(row)
     names = tuple(f"{row[4]}-{row[5]}-M{row[6]}" for row in groups)
-    figures = tuple(
-        _figure(view, found, part, rows, anchor, number > 0 or at > 0)
-        for at, (rows, (_, anchor)) in enumerate(
-            zip(groups.values(), anchors(f"resonance-{part.id}", names), strict=True)
-        )
-    )
-    return Section(f"resonance-{part.id}", part.title, figures, folded=number > 0)
+    placed = zip(groups.values(), anchors(f"resonance-{part.id}", names), strict=True)
+    for at, (rows, (_, anchor)) in enumerate(placed):
+        yield _figure(view, found, part, rows, anchor, part.is_later or at > 0)
 
 
 def _figure(view: View, found: Camping, part: Slice, scans: list[Row], anchor: str, detail: bool) -> Figure:
@@ -182,17 +178,11 @@ def _data(sizes: pd.DataFrame) -> Data:
     names = ("provider", *SETTING, "axis", "size", "fixed", "M", "time_s", "expected_s", "workgroups")
     rows = [
         (
-            *(_plain(row[name]) for name in names),
-            _plain(math.exp(row["over"])),
+            *(row[name] for name in names),
+            math.exp(row["over"]),
             *(str(bool(row[name])).lower() for name in ("on_grid", "stands_out", "explained")),
-            _plain(row["period"]),
+            row["period"],
         )
         for row in sizes.to_dict("records")
     ]
     return Data((*names, "ratio_to_slower_side", "on_grid", "stands_out", "explained", "period"), tuple(rows))
-
-
-def _plain(value: object) -> float | int | str | None:
-    if isinstance(value, float):
-        return None if math.isnan(value) else value
-    return value if isinstance(value, int) else str(value)

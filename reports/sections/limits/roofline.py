@@ -2,7 +2,8 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 from ....analysis.frames.coordinates import SETTING
 from ....analysis.roofline import bound_shares
@@ -15,9 +16,9 @@ from ...figures.chart import Axis, Chart, Data, Draw, Figure, Point, Raw, Roof, 
 from ...figures.frames import SINGLE
 from ...figures.labels import LINE
 from ...figures.marks import provider_legend
-from ...model import Column, Scale, Section, Table, TableCell, Text, Tone, integer, text_columns, texts
+from ...model import Block, Column, Scale, Section, Table, TableCell, Text, Tone, integer, text_columns, texts
 from ...terms import BOUND_CODES, BOUNDS, CEILING_KINDS
-from ...view import Row, ShapeKey, Slice, View, anchors, chapter, shape_of
+from ...view import Row, ShapeKey, Slice, View, anchors, shape_of, sliced
 
 FIGURE_HOW = (
     "Up is faster; left of a ridge memory limits, right of it compute. A slanted roof is the bandwidth of a level of "
@@ -38,15 +39,14 @@ _BESIDE_RIDGE = 1.5
 GRID_HOW = "Time at the bound over measured time: 100% is the limit of the device. Then what takes the time: {classes}."
 
 
-def roofline(view: View) -> Section:
+def roofline(view: View) -> Section | None:
     """Build the share table, then figure and grids of every slice."""
     placed = view.cells
     if not (placed["bound_class"] != "").any():
         timed = placed["time_s"].notna().any()
         why = "no ceiling was measured for these cells: see rooflens calibrate" if timed else "no cell has a time"
         return Section("roofline", "Roofline", (Text(f"No cell could be placed: {why}."),))
-    parts = tuple(_slice(view, part, number) for number, part in enumerate(view.slices))
-    return chapter("roofline", "Roofline", (_shares(view),), parts)
+    return sliced("roofline", "Roofline", view.slices, partial(_slice, view), (_shares(view),))
 
 
 def _shares(view: View) -> Table:
@@ -77,15 +77,12 @@ def _share(row: Row | None) -> TableCell:
     return TableCell(fmt.share(row["share"]), float(row["share"]), float(row["share"]))
 
 
-def _slice(view: View, part: Slice, number: int) -> Section:
-    blocks: list[Figure | Table] = []
-    if figure := _figure(view, part, number > 0):
-        blocks.append(figure)
+def _slice(view: View, part: Slice) -> Iterator[Block | None]:
+    yield _figure(view, part)
     for provider, table_id in anchors(f"bound-{part.id}", view.providers):
         rows = view.by_cell(view.cells, part, provider)
         if any(row["bound_class"] for row in rows.values()):
-            blocks.append(_grid(view, provider, table_id, rows))
-    return Section(f"roofline-{part.id}", part.title, tuple(blocks), folded=number > 0)
+            yield _grid(view, provider, table_id, rows)
 
 
 def _grid(view: View, provider: str, table_id: str, rows: Mapping[tuple[ShapeKey, int], Row]) -> Table:
@@ -115,7 +112,7 @@ def bound_cell(row: Row | None) -> TableCell:
     )
 
 
-def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
+def _figure(view: View, part: Slice) -> Figure | None:
     rows = [
         row
         for row in view.rows(view.cells, part)
@@ -176,7 +173,7 @@ def _figure(view: View, part: Slice, detail: bool) -> Figure | None:
         alt=chart.alt,
         caption=f"Lines: {shape.label} ({shape.size}). Roofs and their sources: {sources}.",
         legend=provider_legend(providers, view.styles),
-        detail=detail,
+        detail=part.is_later,
         data=_data(drawn, (*slopes, *dashed, *peaks)),
     )
 

@@ -2,6 +2,8 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -12,16 +14,16 @@ from ....analysis.frames.deciding import deciding
 from ....analysis.frames.notes import MIXED
 from ....analysis.frames.speedup import ALIKE, speedups
 from ... import formatting as fmt
-from ...cells import is_impossible, rate_cell, traffic_cell
+from ...cells import is_impossible, rate_cell, rate_unit, traffic_cell
 from ...model import Column, Section, Table, TableCell, Text, Tone, integer, number_columns, text_columns, texts
-from ...view import Row, Slice, View, chapter, shape_of
+from ...view import Row, Slice, View, shape_of, sliced
 from .sizes import averaged
 
 MAX_ROWS = 6000
 """Rows of the cell tables together; beyond it only some M are listed. The grids and the CSV files hold all."""
 
 
-def throughput(view: View) -> Section:
+def throughput(view: View) -> Section | None:
     """Build the tables of every slice."""
     if view.cells["time_s"].notna().sum() == 0:
         return Section("throughput", "Throughput", (Text("No cell has a time."),))
@@ -33,8 +35,7 @@ def throughput(view: View) -> Section:
             Text(f"The run has too many cells to list; the tables below hold M = {sizes}. cells.csv has them all.")
         )
     proven = _proven_fastest(view)
-    parts = tuple(_slice(view, part, number, listed, proven) for number, part in enumerate(view.slices))
-    return chapter("throughput", "Throughput", blocks, parts)
+    return sliced("throughput", "Throughput", view.slices, partial(_slice, view, listed, proven), blocks)
 
 
 def _listed(view: View) -> list[int]:
@@ -45,15 +46,11 @@ def _listed(view: View) -> list[int]:
     return sizes[::step]
 
 
-def _slice(view: View, part: Slice, number: int, listed: list[int], proven: frozenset[str]) -> Section:
+def _slice(view: View, listed: list[int], proven: frozenset[str], part: Slice) -> Iterator[Table | None]:
     rows = [row for row in view.rows(view.cells, part) if not math.isnan(row["time_s"])]
-    if not rows:
-        return Section(f"throughput-{part.id}", part.title)
-    tables = [_peaks(rows, part), _whole_set(view, rows, part, number > 0)]
-    tables += [_cells(view, [row for row in rows if row["M"] == m], proven, part, m) for m in listed]
-    return Section(
-        f"throughput-{part.id}", part.title, tuple(table for table in tables if table is not None), folded=number > 0
-    )
+    if rows:
+        yield from (_peaks(rows, part), _whole_set(view, rows, part))
+        yield from (_cells(view, [row for row in rows if row["M"] == m], proven, part, m) for m in listed)
 
 
 def _has_flops(rows: list[Row]) -> bool:
@@ -65,7 +62,7 @@ def _peaks(rows: list[Row], part: Slice) -> Table:
     flops = _has_flops(rows)
     providers = dict.fromkeys(str(row["provider"]) for row in rows)
     every, rows = len(rows), [row for row in rows if not is_impossible(row)]
-    unit = fmt.flops_unit(_rates(rows))
+    unit = rate_unit(rows)
     rate = (Column("highest rate", unit=unit), *text_columns("at")) if flops else ()
     columns = (*text_columns("provider"), *rate, Column("highest bandwidth", unit="GB/s"), *text_columns("at"))
     lines = []
@@ -95,11 +92,7 @@ def _where(row: Row) -> str:
     return f"{shape.label} {shape.size}, M={row['M']}"
 
 
-def _rates(rows: list[Row]) -> list[float]:
-    return [float(row["flops_per_s"]) for row in rows if not math.isnan(row["flops_per_s"])]
-
-
-def _whole_set(view: View, rows: list[Row], part: Slice, detail: bool) -> Table | None:
+def _whole_set(view: View, rows: list[Row], part: Slice) -> Table | None:
     """Total work over total time per provider and M, over the shapes that all of its providers passed.
 
     Work is FLOPs, or compulsory bytes where there are none.
@@ -136,7 +129,7 @@ def _whole_set(view: View, rows: list[Row], part: Slice, detail: bool) -> Table 
         (*lines, counts),
         reading=f"Sum of {'FLOPs' if flops else 'compulsory bytes'} over sum of times, over the shapes that every "
         f"provider listed has a time for at that M; large shapes weigh most.{_left_out(every, rows)}",
-        detail=detail,
+        detail=part.is_later,
         footer=1,
     )
 
@@ -149,7 +142,7 @@ def _in(unit: str, rate: float | None) -> str:
 def _cells(view: View, rows: list[Row], proven: frozenset[str], part: Slice, m: int) -> Table | None:
     if not rows:
         return None
-    unit = fmt.flops_unit(_rates(rows)) if _has_flops(rows) else ""
+    unit = rate_unit(rows) if _has_flops(rows) else ""
     columns = (
         *text_columns("shape"),
         Column("N×K"),

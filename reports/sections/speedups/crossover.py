@@ -1,7 +1,8 @@
 """Crossover M: per shape with what is verified about it, the median over shapes, and the threshold that costs least."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 from ....analysis.crossover.across_shapes import MedianCrossover, Threshold
 from ....analysis.crossover.curve import MEANINGS, CrossoverStatus
@@ -21,7 +22,7 @@ from ...model import (
     text_columns,
     texts,
 )
-from ...view import Row, Slice, View, anchors, chapter, shape_of
+from ...view import Row, Slice, View, anchors, shape_of, sliced
 
 HOW = (
     "The crossover is the M at which the challenger stops being faster than {baseline}: the zero of a monotone fit "
@@ -33,7 +34,7 @@ HOW = (
 FURTHER = "Further M: sizes that a refinement added between those of the sweep to narrow the interval."
 
 
-def crossover(view: View) -> Section:
+def crossover(view: View) -> Section | None:
     """Build the medians of all pairs, then one table per slice and challenger."""
     told = [median for median in view.medians if median.is_informative]
     if not told:
@@ -41,8 +42,7 @@ def crossover(view: View) -> Section:
     blocks: list[Block] = [HowToRead((HOW.format(baseline=view.baseline),)), _median_table(view, told)]
     if rules := [(median, median.threshold) for median in told if median.threshold is not None]:
         blocks.append(_threshold_table(view, rules))
-    parts = tuple(_slice(view, part, number) for number, part in enumerate(view.slices))
-    return chapter("crossover", "Crossover M", blocks, parts)
+    return sliced("crossover", "Crossover M", view.slices, partial(_slice, view), blocks)
 
 
 def _nothing(view: View) -> str:
@@ -54,15 +54,14 @@ def _nothing(view: View) -> str:
     return "No crossover: every shape was measured at one M, and a crossover needs two: sweep M with the option -a."
 
 
-def _slice(view: View, part: Slice, number: int) -> Section:
-    blocks: list[Table | Text] = []
+def _slice(view: View, part: Slice) -> Iterator[Block]:
     for challenger, table_id in anchors(f"crossover-{part.id}", view.challengers):
         rows = view.rows(view.crossovers, part, challenger=challenger)
         if not rows:
             continue
         statuses = [CrossoverStatus(row["status"]) for row in rows]
         if not any(status.is_informative for status in statuses):
-            blocks.append(Text(f"{challenger}: {'; '.join(dict.fromkeys(MEANINGS[status] for status in statuses))}."))
+            yield Text(f"{challenger}: {'; '.join(dict.fromkeys(MEANINGS[status] for status in statuses))}.")
             continue
         refined = any(row["refined"] for row in rows)
         columns = (
@@ -71,18 +70,15 @@ def _slice(view: View, part: Slice, number: int) -> Section:
             *text_columns("status", "verified"),
             *((Column("further M"),) if refined else ()),
         )
-        blocks.append(
-            Table(
-                table_id,
-                f"{challenger} against {rows[0]['incumbent']}",
-                columns,
-                tuple(_shape_row(row, refined) for row in rows),
-                reading=f"{challenger} is faster below the crossover, unless its status says above. {_counted(rows)}",
-                how_to_read=FURTHER if refined else "",
-                detail=number > 0,
-            )
+        yield Table(
+            table_id,
+            f"{challenger} against {rows[0]['incumbent']}",
+            columns,
+            tuple(_shape_row(row, refined) for row in rows),
+            reading=f"{challenger} is faster below the crossover, unless its status says above. {_counted(rows)}",
+            how_to_read=FURTHER if refined else "",
+            detail=part.is_later,
         )
-    return Section(f"crossover-{part.id}", part.title, tuple(blocks), folded=number > 0)
 
 
 def _counted(rows: Sequence[Row]) -> str:

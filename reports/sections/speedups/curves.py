@@ -12,7 +12,7 @@ from ...figures.axes import m_axis, octave_axis, time_axis, with_room
 from ...figures.chart import Axis, Chart, CrossoverSpan, Data, Draw, Figure, Point, Series
 from ...figures.marks import provider_legend
 from ...model import Section, Text
-from ...view import Row, ShapeKey, Slice, View, chapter, shape_of
+from ...view import Row, ShapeKey, Slice, View, shape_of, sliced
 
 SAME_SHAPES = 0.5
 """Share of the shapes of two M that both must have for a line to join their medians."""
@@ -39,19 +39,12 @@ ADDED_HOW = (
 
 def curves(view: View) -> Section:
     """Build both figures for every slice."""
-    parts = tuple(_slice(view, part, number) for number, part in enumerate(view.slices))
-    if not any(part.blocks for part in parts):
-        return Section("curves", "Time against M", (Text("No cell has a time, so there is nothing to draw."),))
-    return chapter("curves", "Time against M", (), parts)
+    title = "Time against M"
+    drawn = sliced("curves", title, view.slices, lambda part: (_medians(view, part), _panels(view, part)))
+    return drawn or Section("curves", title, (Text("No cell has a time, so there is nothing to draw."),))
 
 
-def _slice(view: View, part: Slice, number: int) -> Section:
-    detail = number > 0
-    figures = [figure for figure in (_medians(view, part, detail), _panels(view, part, detail)) if figure is not None]
-    return Section(f"curves-{part.id}", part.title, tuple(figures), folded=detail)
-
-
-def _panels(view: View, part: Slice, detail: bool) -> Figure | None:
+def _panels(view: View, part: Slice) -> Figure | None:
     by_shape: dict[ShapeKey, list[Row]] = {}
     for row in view.rows(view.measured, part):
         if not math.isnan(row["time_s"]):
@@ -87,7 +80,7 @@ def _panels(view: View, part: Slice, detail: bool) -> Figure | None:
         alt=_panels_alt(part, charts, providers, [rows[0] for rows in crossed.values()]),
         legend=provider_legend(providers, view.styles),
         multiples=True,
-        detail=detail,
+        detail=part.is_later,
         data=_panels_data(view, timed, crossed),
     )
 
@@ -191,7 +184,7 @@ def _panel_alt(shape: ShapeKey, crossings: list[Row], rows: list[Row]) -> str:
     return f"{shape.label} ({shape.size}): {found}"
 
 
-def _medians(view: View, part: Slice, detail: bool) -> Figure | None:
+def _medians(view: View, part: Slice) -> Figure | None:
     """Draw the median over shapes for each provider; with fewer than three shapes there is nothing to take one of."""
     known, added = (
         [row for row in view.rows(frame, part) if not math.isnan(row["ratio"])]
@@ -237,7 +230,7 @@ def _medians(view: View, part: Slice, detail: bool) -> Figure | None:
         how_to_read=MEDIAN_HOW.format(baseline=view.baseline, band=band, added=ADDED_HOW if added else ""),
         alt=chart.alt,
         legend=provider_legend(names, view.styles),
-        detail=detail,
+        detail=part.is_later,
         data=_medians_data(known, added, names),
     )
 

@@ -1,7 +1,7 @@
 """The decode grid: layer x M with its ties, the times behind it, and what the baseline is."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -9,8 +9,8 @@ from typing import NamedTuple
 from ....analysis.statistics.intervals import bands
 from ... import formatting as fmt
 from ...cells import ratio_cell, time_cell
-from ...figures.chart import Figure
 from ...model import (
+    Block,
     Column,
     HowToRead,
     Scale,
@@ -24,7 +24,7 @@ from ...model import (
     text_columns,
     texts,
 )
-from ...view import Row, ShapeKey, Slice, View, anchors, chapter, shape_of
+from ...view import Row, ShapeKey, Slice, View, anchors, shape_of, sliced
 from .heat import heat
 from .sizes import averaged, counting, shape_names, size_cells, size_columns
 from .speedup import Heads, grid
@@ -47,7 +47,6 @@ def decode_grid(view: View) -> Section | None:
         return None
     frame = bands(view.ratios, view.analysis.rounds)
     found = {str(cell): (float(low), float(high), int(count)) for cell, low, high, count in frame.itertuples(name=None)}
-    parts = tuple(_slice(view, part, number, names, found) for number, part in enumerate(view.slices))
     doubt = f" A cell with ~ is undecided: its 95% interval includes 1, so it is {NO_CLAIM}."
     any_tie = (view.ratios.loc[view.ratios["provider"].isin(names), "verdict"] == "undecided").any()
     lead = Text(
@@ -56,7 +55,8 @@ def decode_grid(view: View) -> Section | None:
     )
     legend = view.legend_of(names).strip()
     how = (HowToRead((legend,)),) if legend else ()
-    return chapter("grid", f"Speedup over {view.baseline}", (lead, *how), parts)
+    title, build = f"Speedup over {view.baseline}", partial(_slice, view, names, found)
+    return sliced("grid", title, view.slices, build, (lead, *how))
 
 
 def compared(view: View) -> tuple[str, ...]:
@@ -66,8 +66,8 @@ def compared(view: View) -> tuple[str, ...]:
     return challengers or tuple(name for name in view.others if name in known)
 
 
-def _slice(view: View, part: Slice, number: int, names: Iterable[str], found: Mapping[str, Band]) -> Section:
-    blocks: list[Table | Figure] = []
+def _slice(view: View, names: Iterable[str], found: Mapping[str, Band], part: Slice) -> Iterator[Block | None]:
+    has_key = False
     for place, (provider, table_id) in enumerate(anchors(f"grid-{part.id}", tuple(names))):
         rows = view.by_cell(view.ratios, part, provider)
         if not any(fmt.known(row["ratio"]) for row in rows.values()):
@@ -81,19 +81,18 @@ def _slice(view: View, part: Slice, number: int, names: Iterable[str], found: Ma
             provider,
             table_id,
             rows,
-            key=not blocks,
+            key=not has_key,
             detail=place > 0,
             heads=_heads(rows, layers),
             show=partial(_cell, shared=shared, found=found),
         )
-        blocks.append(table)
-        if place == 0 and (picture := heat(view, part, provider, table, rows)):
-            blocks.append(picture)
+        has_key = True
+        yield table
+        if place == 0:
+            yield heat(view, part, provider, table, rows)
         if shared:
-            blocks.append(_ties(undecided, found, f"ties-{table_id.removeprefix('grid-')}", provider, layers))
-    if absolute := _representatives(view, part, names):
-        blocks.append(absolute)
-    return Section(f"grid-{part.id}", part.title, tuple(blocks), folded=number > 0)
+            yield _ties(undecided, found, f"ties-{table_id.removeprefix('grid-')}", provider, layers)
+    yield _representatives(view, part, names)
 
 
 def _heads(rows: Iterable[tuple[ShapeKey, int]], layers: bool) -> Heads:

@@ -61,10 +61,7 @@ def heat(
             tuple(
                 (
                     *(provider, shape.model, shape.layer, shape.B, shape.E, shape.N, shape.K, m),
-                    *(
-                        None if math.isnan(row[name]) else float(row[name])
-                        for name in ("ratio", "ratio_low", "ratio_high")
-                    ),
+                    *(float(row[name]) for name in ("ratio", "ratio_low", "ratio_high")),
                     str(row["verdict"]),
                 )
                 for (shape, m), row in known.items()

@@ -1,6 +1,6 @@
 """The sizes of a problem as columns of a flat table, what M counts in it, and over how many rounds."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import pandas as pd
 
@@ -13,13 +13,13 @@ _MANY = ("B", "E", "top_k")
 """Sizes that most problems do not have; they are 1 then."""
 
 
-def size_names(rows: Iterable[Row], order: Sequence[str] = ("B", "E", "top_k", "M", "N", "K")) -> list[str]:
-    """Return the sizes that tell the problems of `rows` apart, in `order`: no batch, experts or N that none has."""
+def size_names(rows: Iterable[Row]) -> list[str]:
+    """Return the sizes that tell the problems of `rows` apart: no batch, experts or N that none has."""
     listed = list(rows)
     only_quantizes = all(row["op"] == Op.QUANTIZE for row in listed)
     return [
         name
-        for name in order
+        for name in (*_MANY, "M", "N", "K")
         if not (name in _MANY and all(row[name] == 1 for row in listed)) and not (name == "N" and only_quantizes)
     ]
 

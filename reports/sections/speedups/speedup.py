@@ -3,12 +3,12 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from ... import formatting as fmt
 from ...cells import mean_cell, ratio_cell
-from ...figures.chart import Figure
-from ...model import Column, HowToRead, Scale, Section, Table, TableCell, Text, integer, text_columns, texts
-from ...view import Row, ShapeKey, Slice, View, anchors, chapter
+from ...model import Block, Column, HowToRead, Scale, Section, Table, TableCell, Text, integer, text_columns, texts
+from ...view import Row, ShapeKey, Slice, View, anchors, sliced
 from .heat import heat
 from .sizes import averaged
 
@@ -33,7 +33,7 @@ LABEL_AND_SIZE = Heads((*text_columns("shape"), Column("N×K")), lambda shape: t
 """Model and layer in one, sizes in one."""
 
 
-def speedup(view: View) -> Section:
+def speedup(view: View) -> Section | None:
     """Build the grids of every slice; the first slice is open, the others unfold."""
     if not view.others:
         text = f"Only {view.baseline} was measured, so there is nothing to compare it with."
@@ -43,10 +43,9 @@ def speedup(view: View) -> Section:
         return Section("speedup", f"Speedup over {view.baseline}", (Text(text),))
     if view.ratios["ratio"].isna().all():
         return Section("speedup", f"Speedup over {view.baseline}", tuple(_nothing(view)))
-    parts = tuple(_slice(view, part, number) for number, part in enumerate(view.slices))
     definitions = (HOW.format(baseline=view.baseline), view.legend_of(view.others).strip())
     lead = HowToRead(tuple(filter(None, definitions)))
-    return chapter("speedup", f"Speedup over {view.baseline}", (lead,), parts)
+    return sliced("speedup", f"Speedup over {view.baseline}", view.slices, partial(_slice, view), (lead,))
 
 
 def _nothing(view: View) -> Iterator[Text]:
@@ -59,8 +58,8 @@ def _nothing(view: View) -> Iterator[Text]:
         yield Text(f"No ratio for {', '.join(names)}: {reason}")
 
 
-def _slice(view: View, part: Slice, number: int) -> Section:
-    blocks: list[Table | Figure | Text] = []
+def _slice(view: View, part: Slice) -> Iterator[Block | None]:
+    has_key = False
     without: dict[str, list[str]] = {}
     for provider, table_id in anchors(f"speedup-{part.id}", view.others):
         rows = view.by_cell(view.ratios, part, provider)
@@ -69,13 +68,12 @@ def _slice(view: View, part: Slice, number: int) -> Section:
         if all(math.isnan(row["ratio"]) for row in rows.values()):
             without.setdefault(_common_reason(rows.values()), []).append(provider)
             continue
-        key = not any(isinstance(block, Table) for block in blocks)
-        detail = bool(number) or (provider not in view.challengers and key is False and len(view.shapes) > 12)
-        blocks.append(table := grid(view, part, provider, table_id, rows, key=key, detail=detail))
-        if provider in view.challengers and (picture := heat(view, part, provider, table, rows)):
-            blocks.append(picture)
-    blocks += [Text(f"No ratio for {', '.join(names)}: {reason}") for reason, names in without.items()]
-    return Section(f"speedup-{part.id}", part.title, tuple(blocks), folded=number > 0)
+        detail = part.is_later or (provider not in view.challengers and has_key and len(view.shapes) > 12)
+        yield (table := grid(view, part, provider, table_id, rows, key=not has_key, detail=detail))
+        has_key = True
+        if provider in view.challengers:
+            yield heat(view, part, provider, table, rows)
+    yield from (Text(f"No ratio for {', '.join(names)}: {reason}") for reason, names in without.items())
 
 
 def grid(
@@ -105,7 +103,7 @@ def grid(
     empty = (TableCell(""),) * (len(heads.columns) - 1)
     footer = [
         (TableCell("geometric mean"), *empty, *(mean_cell(means.get(m)) for m in sizes)),
-        (TableCell("distinct GEMMs in it"), *empty, *(_count_cell(means.get(m)) for m in sizes)),
+        (TableCell("distinct GEMMs in it"), *empty, *(gemms_cell(means.get(m)) for m in sizes)),
     ]
     several = len(lines) > 1
     return Table(
@@ -145,7 +143,8 @@ def counted(rows: Iterable[Row]) -> str:
     return f"{fmt.plural(len(known), 'cell')}: {', '.join(words)}{out}."
 
 
-def _count_cell(row: Row | None) -> TableCell:
+def gemms_cell(row: Row | None) -> TableCell:
+    """Show how many GEMMs a mean is over."""
     return TableCell("") if row is None else integer(int(row["gemms"]))
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from ....analysis.roofline.ceilings import Ceilings
 from ....shapes.problem import Op, Pass
 from ... import formatting as fmt
-from ...cells import is_impossible, over_peak, rate_cell, rate_text, ratio_cell, time_cell, time_text
+from ...cells import is_impossible, over_peak, rate_cell, rate_text, rate_unit, ratio_cell, time_cell, time_text
 from ...model import Column, Scale, Section, Table, TableCell, Text, number_columns, text_columns
 from ...view import Row, Slice, View, chapter, shape_of
 from .sides import Sides, ratios_over, sides
@@ -156,7 +156,7 @@ def _versus(view: View, trio: Trio) -> Table:
     old, new = trio.sides.old, trio.sides.new
     problems = trio.with_both(old)
     rows = [problem[name] for problem in problems for name in (old, new)]
-    unit = fmt.flops_unit(float(row["flops_per_s"]) for row in rows if fmt.known(row["flops_per_s"]))
+    unit = rate_unit(rows)
     rates = any(row["op"] != Op.QUANTIZE for row in rows)
     names, heads = _heads(problems)
     columns = (
@@ -199,7 +199,7 @@ def _three(view: View, trio: Trio) -> Table:
     problems = trio.with_both(reference)
     names, heads = _heads(problems)
     rows = [row for problem in problems for row in problem.values()]
-    unit = fmt.flops_unit(float(row["flops_per_s"]) for row in rows if fmt.known(row["flops_per_s"]))
+    unit = rate_unit(rows)
     with_old = bool(old) and any(old in problem for problem in problems)
     columns = (
         *heads,
@@ -236,7 +236,7 @@ def _alone(view: View, trio: Trio) -> Table:
     problems = [problem for problem in trio.problems if new in problem]
     rows = [problem[new] for problem in problems]
     names, heads = _heads(problems)
-    unit = fmt.flops_unit(float(row["flops_per_s"]) for row in rows if fmt.known(row["flops_per_s"]))
+    unit = rate_unit(rows)
     columns = (*heads, Column(new), Column("rate", unit=unit))
     lines = tuple((*_head(row, names), time_cell(row), rate_cell(row, unit, trio.limits)) for row in rows)
     reading = "One side, nothing to compare it with here."
@@ -269,7 +269,7 @@ def _fwd_and_bwd(view: View, trio: Trio) -> Table | None:
     added = ("time_s", "time_low_s", "time_high_s", "flops")
     sums: list[Row] = [{name: fwd[name] + bwd[name] for name in added} for _, fwd, bwd in both]
     sums = [{**row, "flops_per_s": row["flops"] / row["time_s"] if row["flops"] else math.nan} for row in sums]
-    unit = fmt.flops_unit(row["flops_per_s"] for row in sums if fmt.known(row["flops_per_s"]))
+    unit = rate_unit(sums)
     columns = (
         *text_columns("shape"),
         *size_columns(names),

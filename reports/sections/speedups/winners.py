@@ -1,15 +1,16 @@
 """Which provider wins where: how many shapes each is verified the fastest of, and every time with its winner."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 
 import pandas as pd
 
 from ....analysis.frames.speedup import speedups
 from ... import formatting as fmt
 from ...cells import is_impossible, time_cell
-from ...model import Column, Section, Table, TableCell, Text, Tone, integer, text_columns
-from ...view import Row, ShapeKey, Slice, View, chapter
+from ...model import Block, Column, Section, Table, TableCell, Text, Tone, integer, text_columns
+from ...view import Row, ShapeKey, Slice, View, sliced
 from .decode_grid import name_of, one_model
 from .sizes import averaged, counting, shape_names, size_cells, size_columns
 
@@ -35,10 +36,7 @@ Leaders = Mapping[tuple[ShapeKey, int], tuple[str, ...]]
 def winners(view: View) -> Section | None:
     """Count the wins of each slice, and list its times; nothing where only one provider has a time."""
     slower = slower_pairs(view)
-    parts = tuple(_slice(view, part, number, slower) for number, part in enumerate(view.slices))
-    if not any(part.blocks for part in parts):
-        return None
-    return chapter("winners", "Fastest provider", (), parts)
+    return sliced("winners", "Fastest provider", view.slices, partial(_slice, view, slower))
 
 
 def slower_pairs(view: View) -> frozenset[tuple[str, str]]:
@@ -51,7 +49,7 @@ def slower_pairs(view: View) -> frozenset[tuple[str, str]]:
     return frozenset(found)
 
 
-def _slice(view: View, part: Slice, number: int, slower: frozenset[tuple[str, str]]) -> Section:
+def _slice(view: View, slower: frozenset[tuple[str, str]], part: Slice) -> Iterator[Block]:
     rows: dict[tuple[ShapeKey, int], dict[str, Row]] = {}
     for provider in view.providers:
         for at, row in view.by_cell(view.cells, part, provider).items():
@@ -59,17 +57,17 @@ def _slice(view: View, part: Slice, number: int, slower: frozenset[tuple[str, st
                 rows.setdefault(at, {})[provider] = row
     names = [name for name in view.providers if any(name in found for found in rows.values())]
     if len(names) < 2:
-        return Section(f"winners-{part.id}", part.title)
+        return
     rivals = {at: _rivals(view, found) for at, found in rows.items()}
     leaders = {at: leading(found, slower) for at, found in rivals.items() if len(found) > 1}
     left = sum(is_impossible(row) for found in rows.values() for row in found.values())
     told = f"{fmt.plural(left, 'time')} excluded, faster than the device allows." if left else ""
-    blocks: list[Table | Text] = [_counts(part, leaders, told)] if leaders else []
+    if leaders:
+        yield _counts(part, leaders, told)
     if len(rows) > MAX_LINES:
-        blocks.append(Text(f"The times of {len(rows)} cells are too many to list here; cells.csv has them."))
+        yield Text(f"The times of {len(rows)} cells are too many to list here; cells.csv has them.")
     else:
-        blocks.append(_times(view, part, rows, names, leaders))
-    return Section(f"winners-{part.id}", part.title, tuple(blocks), folded=number > 0)
+        yield _times(view, part, rows, names, leaders)
 
 
 def leading(found: Mapping[str, Row], slower: frozenset[tuple[str, str]]) -> tuple[str, ...]:
@@ -97,9 +95,9 @@ def _counts(part: Slice, leaders: Leaders, left_out: str) -> Table:
     wins = Counter((_won_by(names), m) for (_, m), names in leaders.items())
     totals = Counter(_won_by(names) for names in leaders.values())
     order = sorted(totals, key=lambda name: (name == NOBODY, -totals[name], name))
-    lines = [(TableCell(name), *(_count(wins[name, m]) for m in sizes), _count(totals[name])) for name in order]
+    lines = [(TableCell(name), *(integer(wins[name, m]) for m in sizes), integer(totals[name])) for name in order]
     shapes = Counter(m for _, m in leaders)
-    lines.append((TableCell("cells"), *(_count(shapes[m]) for m in sizes), _count(len(leaders))))
+    lines.append((TableCell("cells"), *(integer(shapes[m]) for m in sizes), integer(len(leaders))))
     columns = (*text_columns("fastest"), *(Column(f"M={m}") for m in sizes), Column("all"))
     reading = (
         "Number of shapes at which a provider is verified to be faster than every other one with a time there: the "
@@ -107,10 +105,6 @@ def _counts(part: Slice, leaders: Leaders, left_out: str) -> Table:
         f"the fastest share its win, up to {MOST_LEADERS} of them. References are not counted."
     )
     return Table(f"wins-{part.id}", "Wins by M", columns, tuple(lines), left_out, footer=1, how_to_read=reading)
-
-
-def _count(number: int) -> TableCell:
-    return integer(number)
 
 
 def _times(view: View, part: Slice, rows: Rows, names: list[str], leaders: Leaders) -> Table:

@@ -102,7 +102,6 @@ def failures(view: View) -> Section:
 
 def _failure_row(key: dict[str, Any], group: pd.DataFrame) -> tuple[TableCell, ...]:
     shapes = list(dict.fromkeys(shape_of(row).label for row in group.to_dict("records")))
-    named = ", ".join(shapes[:3]) + (f" and {len(shapes) - 3} more" if len(shapes) > 3 else "")
     return (
         *texts(key["provider"], key["verdict"]),
         integer(len(group)),
@@ -110,7 +109,7 @@ def _failure_row(key: dict[str, Any], group: pd.DataFrame) -> tuple[TableCell, .
             key["dtype"],
             key["cache"],
             fmt.sizes(sorted({int(m) for m in group["M"]})),
-            named,
+            fmt.some(shapes, 3),
             str(key["reason"]) or "no reason was stored",
         ),
     )

@@ -3,13 +3,10 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-import pandas as pd
-
-from ....analysis.frames.speedup import geometric_means
 from ....analysis.roofline.ceilings import Ceiling, Ceilings
 from ....shapes.problem import Op
 from ... import formatting as fmt
-from ...cells import is_impossible, mean_cell, rate_text, traffic_text
+from ...cells import is_impossible, mean_cell, mean_over, rate_text, traffic_text
 from ...model import KeyNumber
 from ...terms import CEILING_KINDS
 from ...view import Row, Slice, View, shape_of
@@ -89,7 +86,7 @@ def means_over_sides(view: View) -> Iterator[KeyNumber]:
 
 
 def _mean_of(rows: Sequence[Row], label: str, part: Slice, several: bool) -> KeyNumber:
-    mean: Row = geometric_means(pd.DataFrame(list(rows)), by=("provider",)).to_dict("records")[0]
+    mean = mean_over(rows)
     low, high = float(mean["ratio_low"]), float(mean["ratio_high"])
     interval = "no interval" if math.isnan(low) else f"95% interval {fmt.ratio_interval(low, high)}"
     where = f", {part.title}" if several else ""

@@ -15,6 +15,7 @@ from ...model import Section, Table, TableCell, text_columns
 from ...terms import BOUNDS
 from ...view import Row, View, shape_of
 from ..speedups.decode_grid import compared, name_of, one_model
+from .tally import by_reason
 
 MOST_SHAPES = 3
 """Shapes that are named; the rest is counted."""
@@ -58,11 +59,9 @@ def known_limitations(view: View) -> Section | None:
 
 def _cannot(view: View) -> Iterator[Limitation]:
     cells = view.cells[view.cells["provider"].isin(view.challengers) & (view.cells["verdict"] != Verdict.PASSED)]
-    kinds = cells.assign(kind=cells["reason"].str.replace(r"^M=\d+: ", "", regex=True))
-    for (provider, verdict, kind), group in kinds.groupby(["provider", "verdict", "kind"], sort=False):
-        what = "cannot run" if verdict == Verdict.UNSUPPORTED else f"fails ({str(verdict).replace('_', ' ')})"
-        reason = str(kind) or "no reason was stored"
-        yield Limitation(f"{provider} {what}", _where(view, group), reason, next_step(str(verdict)))
+    for provider, verdict, reason, group in by_reason(cells):
+        what = "cannot run" if verdict == Verdict.UNSUPPORTED else f"fails ({verdict.replace('_', ' ')})"
+        yield Limitation(f"{provider} {what}", _where(view, group), reason, next_step(verdict))
 
 
 def _loses(view: View) -> Iterator[Limitation]:
@@ -133,8 +132,7 @@ def _where(view: View, cells: pd.DataFrame) -> str:
     rows = cells.to_dict("records")
     layers = one_model(view.shapes)
     labels = list(dict.fromkeys(name_of(shape_of(row), layers) for row in rows))
-    more = f" and {len(labels) - MOST_SHAPES} more" if len(labels) > MOST_SHAPES else ""
-    named = f"{', '.join(labels[:MOST_SHAPES])}{more}"
+    named = fmt.some(labels, MOST_SHAPES)
     return f"{fmt.plural(len(rows), 'cell')} of {named}; M={fmt.sizes(sorted({int(row['M']) for row in rows}))}"
 
 

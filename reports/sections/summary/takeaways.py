@@ -4,12 +4,9 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import pandas as pd
-
-from ....analysis.frames.speedup import geometric_means
 from ....shapes.problem import Op
 from ... import formatting as fmt
-from ...cells import mean_cell, ratio_cell
+from ...cells import mean_cell, mean_over, ratio_cell
 from ...model import Remarks, Section
 from ...view import Row, View, shape_of
 from ..speedups.sides import sides
@@ -57,21 +54,12 @@ def _range(known: Sequence[Row], base: str, new: str, impossible: int) -> str:
     left_out = f"; {impossible} excluded, shorter than the device allows" if impossible else ""
     best, worst = (pick(known, key=lambda row: float(row["ratio"])) for pick in (max, min))
     span = _ratio(best) if len(known) == 1 else f"{_ratio(worst)} to {_ratio(best)}"
-    mean = f", geometric mean {_mean_text(known)} over distinct GEMMs" if len(known) > 1 else ""
+    mean = f", geometric mean {mean_cell(mean_over(known)).text} over distinct GEMMs" if len(known) > 1 else ""
     return f"{base} {fmt.DIVIDE} {new} (time): {span}{mean}; {verdicts}{left_out}."
 
 
 def _count(rows: Sequence[Row], verdict: str) -> int:
     return sum(row["verdict"] == verdict for row in rows)
-
-
-def _mean(rows: Sequence[Row]) -> Row:
-    row: Row = geometric_means(pd.DataFrame(list(rows)), by=("provider",)).to_dict("records")[0]
-    return row
-
-
-def _mean_text(rows: Sequence[Row]) -> str:
-    return mean_cell(_mean(rows)).text
 
 
 def _movers(known: Sequence[Row]) -> str:
@@ -133,10 +121,11 @@ def _by(known: Sequence[Row], key: Callable[[Row], int], label: Callable[[int], 
     groups: dict[int, list[Row]] = {}
     for row in known:
         groups.setdefault(key(row), []).append(row)
-    means = {value: float(_mean(rows)["ratio"]) for value, rows in groups.items()}
-    if len(means) < 2 or max(means.values()) < WORTH_TELLING * min(means.values()):
+    means = {value: mean_over(rows) for value, rows in groups.items()}
+    ordered = sorted(means, key=lambda value: -float(means[value]["ratio"]))
+    if len(means) < 2 or means[ordered[0]]["ratio"] < WORTH_TELLING * means[ordered[-1]]["ratio"]:
         return ""
     return ", ".join(
-        f"{_mean_text(groups[value])} {label(value)} ({fmt.plural(len(groups[value]), 'problem')})"
-        for value in sorted(means, key=lambda value: -means[value])
+        f"{mean_cell(means[value]).text} {label(value)} ({fmt.plural(len(groups[value]), 'problem')})"
+        for value in ordered
     )

@@ -96,13 +96,14 @@ def _reasons(lacking: pd.DataFrame) -> Table:
 
 
 def _reason_lines(lacking: pd.DataFrame) -> Iterator[tuple[TableCell, ...]]:
-    """One line per provider, outcome and reason; what differs only in an M that the reason begins with is one."""
+    for provider, verdict, reason, group in by_reason(lacking):
+        outcome = "skipped" if verdict in SKIPPED else verdict.replace("_", " ")
+        sizes = fmt.sizes(sorted({int(m) for m in group["M"]}))
+        yield (TableCell(provider), TableCell(outcome, verdict), integer(len(group)), *texts(sizes, reason))
+
+
+def by_reason(lacking: pd.DataFrame) -> Iterator[tuple[str, str, str, pd.DataFrame]]:
+    """Yield cells without a time by provider, verdict and reason; an M that a reason begins with is no part of it."""
     kinds = lacking.assign(kind=lacking["reason"].str.replace(r"^M=\d+: ", "", regex=True))
     for (provider, verdict, kind), group in kinds.groupby(["provider", "verdict", "kind"], sort=False):
-        outcome = "skipped" if verdict in SKIPPED else str(verdict).replace("_", " ")
-        yield (
-            TableCell(str(provider)),
-            TableCell(outcome, str(verdict)),
-            integer(len(group)),
-            *texts(fmt.sizes(sorted({int(m) for m in group["M"]})), str(kind) or "no reason was stored"),
-        )
+        yield str(provider), str(verdict), str(kind) or "no reason was stored", group

@@ -1,4 +1,4 @@
-"""What a reader sees first: a row per family and device, and the headline of each."""
+"""What a reader sees first: a row per family and device, and the headline of each; and the runs behind a trend."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -6,6 +6,7 @@ from typing import Any
 
 from ... import formatting as fmt
 from ...model import (
+    Bullets,
     Column,
     HowToRead,
     KeyNumber,
@@ -20,7 +21,7 @@ from ...model import (
     text_columns,
     texts,
 )
-from ...trend_terms import between
+from ...trend_terms import SHORTEST, between, key_lines
 from .changes import NONE, what_changed
 from .subject import Trend
 
@@ -126,3 +127,33 @@ def remarks(notes: Sequence[str]) -> tuple[Section, ...]:
     """Return the chapter of what else the history says, if there is anything."""
     said = tuple(f"{note[0].upper()}{note[1:]}." for note in notes)
     return (Section("remarks", "Remarks", (Remarks(said),)),) if said else ()
+
+
+JOINED = (
+    "Times are joined to a series on one device model with one driver, one set of versions and one way of timing; "
+    "where one of these changes, another series begins."
+)
+
+
+def runs(trend: Trend, title: str) -> Section:
+    """List the runs, the newest first, and what distinguishes the series that they belong to."""
+    history = trend.history
+    counts = history.points.groupby("run").size()
+    columns = (*text_columns("run", "measured", "commit", "branch", "working tree", "subject"), Column("cells"))
+    rows = []
+    for number in reversed(trend.runs):
+        run = history.runs[number]
+        tree = ("uncommitted changes" if run.code.dirty else "clean") if run.code.commit else ""
+        rows.append(
+            (
+                trend.run_cell(number),
+                *texts(run.created_at, run.code.commit[:SHORTEST], run.code.branch, tree, run.code.subject),
+                integer(int(counts[number])),
+            )
+        )
+    name = f"{trend.anchor}-runs"
+    has_links = any(row[0].link for row in rows)
+    reading = "The name of a run leads to its report." if has_links else ""
+    table = Table(f"{name}-table", "Runs, newest first", columns, tuple(rows), reading=reading)
+    conditions = Bullets(tuple(f"{line[0].upper()}{line[1:]}" for line in key_lines(history)))
+    return Section(name, title, (table,), (Section(f"{name}-series", "Series", (Text(JOINED), conditions)),))
