@@ -64,7 +64,10 @@ CASES: dict[str, tuple[tuple[str, tuple[Problem, ...]], ...]] = {
         ("ao-grouped", GROUPED),
         (
             "ao-grouped-linear",
-            tuple(Problem(640, 72, 136, op=Op.GROUPED_GEMM, E=3, pass_=one) for one in (Pass.FWD, Pass.STEP)),
+            (
+                *(Problem(640, 72, 136, op=Op.GROUPED_GEMM, E=3, pass_=one) for one in (Pass.FWD, Pass.STEP)),
+                Problem(256, 72, 136, op=Op.GROUPED_GEMM, E=3, pass_=Pass.STEP),  # an expert without rows
+            ),
         ),
     ),
     "mxfp8": (

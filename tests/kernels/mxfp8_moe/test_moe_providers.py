@@ -318,15 +318,8 @@ def test_large_rows_pass_in_every_draw(providers, name):
     assert largest > 10 * 10 ** (-WEIGHTED.snr_floor_db / 20)
 
 
-def test_operands():
+def test_groups_have_the_slots_of_their_experts():
     inputs = make_inputs(moe(5, 48, 160, 6, 3), WEIGHTED, CPU, seed=3)
-    again = make_inputs(moe(5, 48, 160, 6, 3), WEIGHTED, CPU, seed=3, weight=inputs.experts)
-    assert again.w is inputs.w
-    assert torch.equal(again.topk_ids, inputs.topk_ids)
-    copy = inputs.copy()
-    for tensor, other in zip((*inputs.activations, *inputs.weights), (*copy.activations, *copy.weights), strict=True):
-        assert tensor.data_ptr() != other.data_ptr()
-        assert torch.equal(tensor.view(torch.uint8), other.view(torch.uint8))
     slots = torch.cat([slots for _, slots in inputs.groups()])
     assert sorted(slots.tolist()) == list(range(15))
     flat = inputs.topk_ids.reshape(-1)
