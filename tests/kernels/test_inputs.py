@@ -1,6 +1,7 @@
 """What the operands of every family promise to providers and harness; the views that 4-bit providers read."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.inputs import Inputs, Tensors, make_inputs, make_weight
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
+from rooflens.shapes.schemes import FAMILIES, parse_scheme
 
 from .checks import octets
 from .contract_cases import CASES, schemes
@@ -118,6 +119,23 @@ def test_operands_follow_from_the_seed_and_weights_are_shared_by_every_m(made: l
         another = make_inputs(problem, scheme, device, seed=4)
         assert not any(map(torch.equal, bits(inputs.activations[:1]), bits(another.activations[:1]))), where
         assert not any(map(torch.equal, bits(inputs.weights[:1]), bits(another.weights[:1]))), where
+
+
+@pytest.mark.parametrize("family", dict.fromkeys(one.family for one in FAMILIES))
+def test_columns_are_those_of_the_whole_product(family: str) -> None:
+    """At each end and in between, from the same bits: they check a timed sample where the whole product takes long."""
+    cut = 0
+    for scheme, problems in schemes(family, DType.BF16):
+        for problem in problems:
+            if not (unit := make_inputs(problem, scheme, CPU, seed=5).column_unit):
+                continue
+            inputs = make_inputs(replace(problem, N=problem.N + 3 * unit), scheme, CPU, seed=5)
+            (whole,) = inputs.reference()
+            for first, last in pairwise((0, unit, 3 * unit, whole.shape[-1])):
+                (part,) = inputs.columns(slice(first, last)).reference()
+                torch.testing.assert_close(part, whole[..., first:last], rtol=1e-12, atol=1e-12 * whole.abs().max())
+                cut += 1
+    assert cut
 
 
 def inputs_of(M: int = 3, N: int = 8, K: int = 64, scheme: str = "nf4-g64", dtype: str = "bf16") -> FourBitInputs:

@@ -114,6 +114,14 @@ def test_what_the_names_say_is_what_is_stored():
         ("fp8-blockwise", {"M": 4, "N": 4, "K": 4, "B": 2}, "B=2"),
         ("fp8-quant-row", {"M": 4, "N": 4, "K": 4}, "no gemm"),
         ("fp8-quant-row", {"M": 4, "K": 4, "op": QUANTIZE, "pass_": Pass.STEP}, "no pass step"),
+        # OCP microscaling knows no partial block
+        ("mxfp8-rceil", {"M": 4, "N": 64, "K": 100}, "K=100 is not a multiple of its block of 32"),
+        ("mxfp8-quant-rceil", {"K": 100, "op": QUANTIZE}, "K=100 is not a multiple of its block of 32"),
+        (
+            "mxfp8-moe-rceil",
+            {"M": 4, "N": 64, "K": 100, "op": Op.MOE_GEMM, "E": 4, "top_k": 2},
+            "K=100 is not a multiple of its block of 32",
+        ),
         ("mxfp8-moe-rceil", {"M": 4, "N": 64, "K": 64}, "has no gemm"),
         ("int4-g128-zp", {"N": 64, "K": 2880}, "K=2880 is not a multiple of its group of 128"),
         ("ao-act-lhs", {"K": 100, "op": QUANTIZE}, "K=100 must be a multiple of 128"),
@@ -142,6 +150,9 @@ def test_what_cannot_be_stored_is_refused_in_one_line(name, sizes, complaint):
     [
         ("a16w8-128x128", Problem(1, 512, 128, B=128)),
         ("mxfp4", Problem(1, 64, 2880)),
+        ("mxfp8-rceil", Problem(4, 64, 96)),
+        ("mxfp8-quant-rceil", Problem(4, 1, 96, op=QUANTIZE)),
+        ("mxfp8-moe-rceil", Problem(4, 63, 96, op=Op.MOE_GEMM, E=4, top_k=2)),
         ("ao-act-rhs", Problem(100, 1, 128, op=QUANTIZE)),
         ("ao-act-transposed-lhs", Problem(128, 1, 100, op=QUANTIZE)),
         ("ao-linear", Problem(100, 5, 7)),
