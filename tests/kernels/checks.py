@@ -1,5 +1,6 @@
-"""What every launch of a provider is held to, whatever it computes."""
+"""What every launch of a provider is held to, whatever it computes; FP8 E4M3 by its definition."""
 
+import numpy as np
 import torch
 from rooflens.kernels.inputs import Inputs, make_inputs, poison
 from rooflens.kernels.provider import AnyProvider, Config, Launch
@@ -59,3 +60,21 @@ def check_candidates(
     inputs = make_inputs(problem, scheme, device, seed)
     configs = provider.candidates(problem, scheme, device) or (None,)
     return [check_launch(provider, inputs, config) for config in configs]
+
+
+def e4m3(byte: int, dtype: torch.dtype = torch.float8_e4m3fn) -> float:
+    """The value of a byte that is a number: sign, 4 bits of exponent, 3 of mantissa; fnuz has a bias of 8."""
+    exponent, mantissa = byte >> 3 & 15, byte & 7
+    bias = 8 if dtype is torch.float8_e4m3fnuz else 7
+    size = mantissa / 8 * 2.0 ** (1 - bias) if exponent == 0 else (1 + mantissa / 8) * 2.0 ** (exponent - bias)
+    return -size if byte & 0x80 else size
+
+
+def nearest_e4m3(values: np.ndarray, dtype: torch.dtype) -> np.ndarray:
+    """The nearest value of the type to each number, ties to the even code; magnitudes saturate."""
+    grid = np.array([e4m3(code, dtype) for code in range(0x80 if dtype is torch.float8_e4m3fnuz else 0x7F)])
+    size = np.minimum(np.abs(values.astype(np.float64)), grid[-1])
+    above = np.clip(np.searchsorted(grid, size), 1, len(grid) - 1)
+    low, high = grid[above - 1], grid[above]
+    up = (size - low > high - size) | ((size - low == high - size) & (above % 2 == 0))
+    return np.copysign(np.where(up, high, low), values)

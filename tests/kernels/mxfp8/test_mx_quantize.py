@@ -13,13 +13,12 @@ from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8 import MxFp8, MxFp8Quant
 
+from ..checks import e4m3
 from ..devices import CPU
 
 RULES = ("floor", "ceil", "even", "rceil")
-# the 127 finite e4m3 magnitudes: exponent field 0 is subnormal in steps of 2^-9, 0x7F is NaN
-E4M3 = [Fraction(m, 512) for m in range(8)] + [
-    Fraction(8 + m, 8) * Fraction(2) ** (e - 7) for e in range(1, 16) for m in range(8) if (e, m) != (15, 7)
-]
+E4M3 = [Fraction(e4m3(code)) for code in range(0x7F)]
+"""The 127 finite magnitudes."""
 
 
 def exponent_by_rule(amax, rule):

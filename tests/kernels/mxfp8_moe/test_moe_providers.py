@@ -22,6 +22,7 @@ from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
 
+from ..checks import e4m3
 from ..devices import CPU, gpu
 
 FUSED = ("grouped_moe", "gemv_moe", "guarded_moe", "dispatch_moe", "grouped_with_align_moe", "stock_triton_moe")
@@ -327,12 +328,6 @@ def test_groups_have_the_slots_of_their_experts():
 def test_reference_is_the_product_of_the_same_bits():
     """Element by element, decoded here from the definition of e4m3 and e8m0."""
     inputs = make_inputs(moe(2, 3, 64, 4, 2), WEIGHTED, CPU, seed=8)
-
-    def value(byte):
-        exponent, mantissa = (byte >> 3) & 15, byte & 7
-        magnitude = mantissa * 2.0**-9 if exponent == 0 else (8 + mantissa) * 2.0 ** (exponent - 10)
-        return -magnitude if byte & 128 else magnitude
-
     x, w = inputs.x.view(torch.uint8).tolist(), inputs.w.view(torch.uint8).tolist()
     xs, ws = inputs.x_scale.tolist(), inputs.w_scale.tolist()
     (truth,) = inputs.reference()
@@ -340,7 +335,7 @@ def test_reference_is_the_product_of_the_same_bits():
         token = slot // 2
         for n in range(3):
             total = sum(
-                value(x[token][k]) * value(w[expert][n][k]) * 2.0 ** (xs[token][k // 32] + ws[expert][n][k // 32] - 254)
+                e4m3(x[token][k]) * e4m3(w[expert][n][k]) * 2.0 ** (xs[token][k // 32] + ws[expert][n][k // 32] - 254)
                 for k in range(64)
             )
             expected = total * inputs.topk_weights.reshape(-1)[slot].item()
