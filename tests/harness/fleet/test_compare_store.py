@@ -24,7 +24,7 @@ from rooflens.shapes.run_folder.columns import CELLS, SAMPLES
 from rooflens.shapes.run_folder.retries import retries
 
 from .fabricated import PROTOCOL, manifest, packed, quick_jobs, run_manifest, slot
-from .scripted_cluster import Failed, Lost, ScriptedCluster
+from .scripted_cluster import Failed, Lost, ScriptedCluster, answering
 from .test_fleet import Quiet
 
 ROUNDS = PROTOCOL.rounds
@@ -247,8 +247,7 @@ def test_a_part_is_completed_by_its_device_and_measured_anew_by_another(trial):
 
 def test_at_a_stop_who_is_free_cleans_up(trial):
     """One chunk is stopped at while the other station waits for work that only the first one may have."""
-    cluster = Stations([slot(0), slot(1)])
-    cluster.script = lambda step, place, assignment: "hang" if step == "measure" and place == slot(0) else None
+    cluster = Stations([slot(0), slot(1)], answering("hang", place=slot(0)))
     with pytest.raises(Interrupted):
         trial.run(cluster, stop=lambda: len(cluster.measured()) == len(CHUNKS) and cluster.now > 20)
     closed = [place for step, place, _ in cluster.log if step == "close"]
@@ -286,12 +285,8 @@ def test_what_a_crash_left_of_one_arm_is_measured_again(trial, arm):
 
 
 def test_a_retry_measures_the_chunk_again_in_both_arms(trial):
-    def script(step, place, assignment):
-        if step == "measure" and assignment.job == CHUNKS[1]:
-            return chunk_parcel(assignment.job, place, cluster.names[place], hung="blas")
-        return None
-
-    cluster = Stations([slot(0)], script)
+    hung = answering(lambda place: chunk_parcel(CHUNKS[1], place, cluster.names[place], hung="blas"), job=CHUNKS[1])
+    cluster = Stations([slot(0)], hung)
     assert trial.run(cluster)
     arms = trial.arms()
     assert arms.failed(["oom"]) == {}
