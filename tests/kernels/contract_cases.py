@@ -27,8 +27,12 @@ def quantizations(*sizes: tuple[int, int]) -> tuple[Problem, ...]:
     return tuple(Problem(rows, 1, columns, op=Op.QUANTIZE) for rows, columns in sizes)
 
 
+def moe(m: int, n: int, k: int, e: int, top_k: int) -> Problem:
+    return Problem(m, n, k, op=Op.MOE_GEMM, E=e, top_k=top_k)
+
+
 def experts(*sizes: tuple[int, int, int, int, int]) -> tuple[Problem, ...]:
-    return tuple(Problem(m, n, k, op=Op.MOE_GEMM, E=e, top_k=top_k) for m, n, k, e, top_k in sizes)
+    return tuple(moe(*each) for each in sizes)
 
 
 GROUPED_WEIGHTS = (

@@ -18,11 +18,11 @@ from rooflens.kernels.mxfp8_moe.routing import align, empty_aligned
 from rooflens.kernels.mxfp8_moe.traffic import expected_blocks
 from rooflens.kernels.mxfp8_moe.triton_configs import FILL, grouped_configs
 from rooflens.kernels.reference import measure
-from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
 
 from ..checks import e4m3
+from ..contract_cases import moe
 from ..devices import CPU, gpu
 
 FUSED = ("grouped_moe", "gemv_moe", "guarded_moe", "dispatch_moe", "grouped_with_align_moe", "stock_triton_moe")
@@ -31,10 +31,6 @@ ARCHES = ("sm80", "sm89", "sm90", "sm100", "sm120", "gfx90a", "gfx942", "gfx950"
 STORED = Path(__file__).parents[3] / "docs/results/h200-mxfp8-moe"
 PLAIN = MxFp8Moe("rceil", DType.BF16)
 WEIGHTED = MxFp8Moe("rceil", DType.BF16, weighted=True)
-
-
-def moe(m, n, k, e, top_k):
-    return Problem(m, n, k, op=Op.MOE_GEMM, E=e, top_k=top_k)
 
 
 GEMM1 = moe(4, 1536, 6144, 128, 4)
