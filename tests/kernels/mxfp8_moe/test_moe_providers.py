@@ -12,7 +12,6 @@ from rooflens.cli.main import main
 from rooflens.kernels import registry
 from rooflens.kernels.geometry import Binary, geometry_of
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.mxfp8_moe import blas
 from rooflens.kernels.mxfp8_moe.dispatch import DISPATCH, ENVELOPE, DispatchMoe, refusal
 from rooflens.kernels.mxfp8_moe.routing import align, empty_aligned
 from rooflens.kernels.mxfp8_moe.traffic import expected_blocks
@@ -260,33 +259,6 @@ def test_bytes_are_those_of_the_draw():
             read = inputs.x.nbytes + inputs.x_scale.nbytes + hit * (inputs.w[0].nbytes + inputs.w_scale[0].nbytes)
             ids = 4 * (16 + hit)
             assert PLAIN.compulsory_bytes(problem) == read + 2 * 16 * 8 + ids
-
-
-def test_the_bf16_loop_does_not_decode_in_the_call(providers, monkeypatch):
-    """One role, one meaning: a layer in bf16 has its activations in bf16."""
-    decoded = []
-    original = blas.dequantizer
-
-    def counting(inputs, payload, scales, out):
-        run = original(inputs, payload, scales, out)
-        return lambda: (decoded.append(tuple(out.shape)), run())
-
-    monkeypatch.setattr(blas, "dequantizer", counting)
-    inputs = make_inputs(moe(5, 48, 160, 6, 3), PLAIN, CPU, seed=3)
-    launch = providers["loop_bf16_moe"].prepare(inputs)
-    launch()
-    launch()
-    assert decoded == [(5, 160)]
-    inputs.negate()
-    launch()
-    inputs.refresh_activations(4)
-    launch()
-    launch()
-    assert decoded == 3 * [(5, 160)]
-    decoded.clear()
-    launch = providers["dequant_loop_moe"].prepare(inputs)
-    launch()
-    assert decoded == [(5, 160), *len(inputs.groups()) * [(48, 160)]]
 
 
 def test_expected_blocks():
