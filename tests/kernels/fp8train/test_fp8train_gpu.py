@@ -5,12 +5,14 @@ import torch
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels.fp8train.inputs import make_inputs
 from rooflens.kernels.fp8train.providers import SPECIALISED
-from rooflens.kernels.fp8train.quantize import Quantized, quantize
+from rooflens.kernels.fp8train.quantize import quantize
 from rooflens.kernels.inputs import poison
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
+
+from .test_fp8train_interpreted import check_transposed_forms
 
 pytestmark = pytest.mark.gpu
 
@@ -31,37 +33,16 @@ def test_the_plain_quantizer_is_the_same_on_cpu_and_gpu():
 
 
 def test_transposed_forms_are_exact():
-    from rooflens.kernels.fp8train.triton_calls import quantize_call, transpose_call, weight_call
     from rooflens.kernels.fp8train.triton_configs import QUANT
-    from rooflens.kernels.jit.call import compile_calls
     from rooflens.kernels.needs import fp8_missing
 
     device = find_device("cuda")
     if missing := fp8_missing(device):
         pytest.skip(missing)
+    dtype = torch.float8_e4m3fnuz if device.arch == "gfx942" else torch.float8_e4m3fn
     for m, k in ((4096, 2048), (150, 300)):
         x = torch.randn(m, k, device="cuda").bfloat16()
-        dtype = torch.float8_e4m3fnuz if device.arch == "gfx942" else torch.float8_e4m3fn
-        row, col, block = (quantize(x, kind, dtype) for kind in ("row", "col", "weight"))
-        mine_row = Quantized(torch.empty_like(row.data), torch.empty_like(row.scale.t().contiguous()), "row")
-        mine_col = Quantized(torch.empty(k, m, dtype=dtype, device="cuda"), torch.empty_like(col.scale), "col")
-        mine_block = Quantized(torch.empty_like(block.data), torch.empty_like(block.scale), "weight")
-        turned, back = torch.empty(k, m, dtype=dtype, device="cuda"), torch.empty(m, k, dtype=dtype, device="cuda")
-        compile_calls(
-            [
-                quantize_call(x, mine_row, mine_col, QUANT["rowcol"][0], k_major=True, scales_first=True),
-                weight_call(x, mine_block, turned, QUANT["weight"][0]),
-                transpose_call(turned, back),
-            ]
-        )
-        pairs = (
-            *((mine_row.data, row.data), (mine_row.scale.t(), row.scale)),
-            *((mine_col.data.t(), col.data), (mine_col.scale, col.scale)),
-            *((mine_block.data, block.data), (mine_block.scale, block.scale)),
-            *((turned.t(), block.data), (back, block.data)),
-        )
-        for found, wanted in pairs:
-            assert torch.equal(found.float(), wanted.float()), (m, k)
+        check_transposed_forms(x, dtype, dtype, QUANT["rowcol"][0], QUANT["weight"][0])
 
 
 @pytest.mark.parametrize("pass_", [Pass.FWD, Pass.DGRAD, Pass.WGRAD])

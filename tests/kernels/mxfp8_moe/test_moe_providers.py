@@ -13,7 +13,7 @@ from rooflens.kernels import registry
 from rooflens.kernels.geometry import Binary, geometry_of
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.mxfp8_moe.dispatch import DISPATCH, ENVELOPE, DispatchMoe, refusal
-from rooflens.kernels.mxfp8_moe.routing import align, empty_aligned
+from rooflens.kernels.mxfp8_moe.routing import align
 from rooflens.kernels.mxfp8_moe.traffic import expected_blocks
 from rooflens.kernels.mxfp8_moe.triton_configs import FILL, grouped_configs
 from rooflens.kernels.reference import measure
@@ -23,6 +23,7 @@ from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
 from ..checks import e4m3
 from ..contract_cases import moe
 from ..devices import CPU, gpu
+from .test_moe_interpreted import check_align
 
 FUSED = ("grouped_moe", "gemv_moe", "guarded_moe", "dispatch_moe", "grouped_with_align_moe", "stock_triton_moe")
 LOOPS = ("dequant_loop_moe", "loop_bf16_moe")
@@ -312,18 +313,7 @@ def test_reference_is_the_product_of_the_same_bits():
 
 @pytest.mark.gpu
 def test_align_on_the_gpu():
-    from rooflens.kernels.jit.call import compile_calls
-    from rooflens.kernels.mxfp8_moe.triton.align import align_calls
-
     for tokens, experts, top_k, block in ((1, 8, 2, 16), (64, 128, 4, 8), (3000, 256, 8, 64)):
         generator = torch.Generator().manual_seed(tokens)
         ids = torch.rand(tokens, experts, generator=generator).argsort(1)[:, :top_k].int().cuda()
-        aligned = empty_aligned(ids.numel(), block, experts, ids.device)
-        compile_calls(align_calls(ids, aligned, experts))
-        truth = align(ids, block, experts)
-        assert torch.equal(aligned.padded, truth.padded)
-        assert torch.equal(aligned.expert_ids, truth.expert_ids)
-        numel = ids.numel()
-        flat = torch.cat([ids.reshape(-1), ids.new_tensor([experts])])
-        assert torch.equal(flat[aligned.sorted_ids.clamp_max(numel)], flat[truth.sorted_ids.clamp_max(numel)])
-        assert torch.equal(aligned.sorted_ids.sort().values, truth.sorted_ids.sort().values)
+        check_align(ids, block, experts)
