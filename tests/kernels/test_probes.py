@@ -196,11 +196,6 @@ def requests(arch):
     }
 
 
-@pytest.fixture(scope="module")
-def builds(builder):
-    return {arch: builder.builds(arch, requests(arch)) for arch in aot.ARCHES}
-
-
 LOAD = {"sm": r"LDG\.E\.128\.STRONG\.GPU", "gf": r"(?:buffer|global)_load_(?:dwordx4|b128)"}
 STORE = {"sm": r"STG\.E\.128", "gf": r"(?:buffer|global)_store_(?:dwordx4|b128)"}
 LOOP = {

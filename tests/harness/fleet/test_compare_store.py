@@ -1,6 +1,5 @@
 """Comparisons by a fleet over a scripted cluster: both arms of a problem are of one device, whatever is lost."""
 
-import csv
 import dataclasses
 import json
 from collections import Counter
@@ -23,6 +22,7 @@ from rooflens.shapes.errors import Interrupted, RooflensError, UsageError
 from rooflens.shapes.run_folder.columns import CELLS, SAMPLES
 from rooflens.shapes.run_folder.retries import retries
 
+from ..sharded import read_rows
 from .fabricated import PROTOCOL, manifest, packed, quick_jobs, run_manifest, slot
 from .scripted_cluster import Failed, Lost, ScriptedCluster, answering
 from .test_fleet import Quiet
@@ -137,8 +137,7 @@ class Trial:
         return complete
 
     def rows(self, arm):
-        with (self.folder / arm / "cells.csv").open(newline="") as file:
-            return list(csv.DictReader(file))
+        return read_rows(self.folder / arm / "cells.csv")
 
     def units(self, arm):
         return sorted((row["provider"], row["M"], row["N"], row["K"], int(row["round"])) for row in self.rows(arm))

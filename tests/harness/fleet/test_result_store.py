@@ -1,6 +1,5 @@
 """Parcels become shards and one run: nothing lost, doubled or mixed, whatever came before."""
 
-import csv
 import dataclasses
 import json
 import zipfile
@@ -14,6 +13,7 @@ from rooflens.harness.storage.merge import merge
 from rooflens.harness.storage.shards import opened
 from rooflens.shapes.errors import RooflensError, UsageError
 
+from ..sharded import read_rows
 from .fabricated import archive, quick_jobs, record, run_manifest, slot
 
 JOBS = quick_jobs()
@@ -38,8 +38,7 @@ def store(tmp_path):
 
 
 def rows(folder, table="cells.csv"):
-    with (folder / table).open(newline="") as file:
-        return list(csv.DictReader(file))
+    return read_rows(folder / table)
 
 
 def units(folder):

@@ -1,6 +1,5 @@
 """The sweep against scripted workers: who is blamed for a fault, when it gives up, what a restart may change."""
 
-import csv
 import dataclasses
 import json
 
@@ -17,6 +16,7 @@ from rooflens.shapes.run_folder.columns import CELLS
 from rooflens.shapes.run_folder.manifest import Manifest
 
 from ..scripted_workers import DIED, HUNG, PROTOCOL, Silent, Workers, passed
+from ..sharded import read_rows
 
 
 @pytest.fixture
@@ -36,8 +36,7 @@ def run(tmp_path, monkeypatch):
             further = more(cells, manifest) if more else None
             sweep = Sweep(store, cells, setup, observer, calibrate, deadline=deadline, more=further, retry=retry)
             assert sweep.run(manifest)
-        with (folder / "cells.csv").open(newline="") as file:
-            return list(csv.DictReader(file)), observer, json.loads((folder / "run.json").read_text())
+        return read_rows(folder / "cells.csv"), observer, json.loads((folder / "run.json").read_text())
 
     return call
 

@@ -61,11 +61,6 @@ def requests(arch):
     return chosen | {"align count": count, "align place": place, "dequantize": weights}
 
 
-@pytest.fixture(scope="module")
-def builds(builder):
-    return {arch: builder.builds(arch, requests(arch)) for arch in aot.ARCHES}
-
-
 MATRIX = {
     **dict.fromkeys(("gfx90a", "gfx942"), r"v_mfma_f32_\w*f16"),
     "gfx950": r"v_mfma_scale_f32_(16x16x128|32x32x64)_f8f6f4",
