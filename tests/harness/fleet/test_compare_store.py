@@ -13,7 +13,6 @@ from rooflens.harness.compare.spec import CompareSpec, read_state
 from rooflens.harness.fleet.arch_queue import ArchQueue
 from rooflens.harness.fleet.compare_store import CompareStore
 from rooflens.harness.fleet.compare_worker import CompareWorkerSpec
-from rooflens.harness.fleet.fleet import Fleet
 from rooflens.harness.fleet.jobs import chunks_of, coordinates, rows_of
 from rooflens.harness.fleet.protocol import ResultArchive
 from rooflens.harness.fleet.result_archive import entries, pack
@@ -25,7 +24,7 @@ from rooflens.shapes.run_folder.retries import retries
 from ..sharded import read_rows
 from .fabricated import PROTOCOL, manifest, packed, quick_jobs, run_manifest, slot
 from .scripted_cluster import Failed, Lost, ScriptedCluster, answering
-from .test_fleet import Quiet
+from .test_fleet import Quiet, run_fleet
 
 ROUNDS = PROTOCOL.rounds
 PLAN = tuple(cell for job in quick_jobs(shapes=3, sizes=(1, 2, 4, 8)) for cell in job.task.cells)
@@ -128,12 +127,7 @@ class Trial:
         self.observer = Quiet()
         self.observer.received = lambda units: setattr(self.observer, "units", self.observer.units + units)
         queue = ArchQueue("sm90", arms, spec(), job_noun="parts of the suite")
-        fleet = Fleet([queue], cluster, self.observer, stop, deadline, patience_s=30.0, clock=cluster.clock)
-        try:
-            complete = fleet.run()
-        finally:
-            arms.close()
-        self.unmeasured = fleet.unmeasured()
+        complete, self.unmeasured = run_fleet([queue], cluster, self.observer, stop, deadline)
         return complete
 
     def rows(self, arm):

@@ -31,6 +31,16 @@ class Quiet(Silent):
         self.looks.append((underway, dict(workers), left_s))
 
 
+def run_fleet(queues, cluster, observer, stop, deadline):
+    """Run a fleet and close its stores; return whether it is complete, and what it says of the rest."""
+    fleet = Fleet(queues, cluster, observer, stop, deadline, patience_s=30.0, clock=cluster.clock)
+    try:
+        return fleet.run(), fleet.unmeasured()
+    finally:
+        for queue in queues:
+            queue.store.close()
+
+
 class Trial:
     """Fleets in one folder, one after the other."""
 
@@ -50,13 +60,7 @@ class Trial:
             for arch in archs
         ]
         self.observer = Quiet()
-        fleet = Fleet(queues, cluster, self.observer, stop, deadline, patience_s=30.0, clock=cluster.clock)
-        try:
-            complete = fleet.run()
-        finally:
-            for queue in queues:
-                queue.store.close()
-        self.unmeasured = fleet.unmeasured()
+        complete, self.unmeasured = run_fleet(queues, cluster, self.observer, stop, deadline)
         return complete
 
     def units(self, arch="sm90"):
