@@ -340,7 +340,8 @@ def of_shared_memory() -> Iterator[str]:
     )
     last = gemms.iloc[-1]
     turns = 100 * last["bank_writes"] * 4 / 128 / 132 / last["elapsed_clocks"]
-    yield f"{last['wavefronts_percent']:.0f} % of the clocks are turns of reads, and writes would take {turns:.0f} % more"
+    reads = last["wavefronts_percent"]
+    yield f"{reads:.0f} % of the clocks are turns of reads, and writes would take {turns:.0f} % more"
 
 
 def of_peers() -> Iterator[str]:

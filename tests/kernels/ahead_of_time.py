@@ -110,6 +110,16 @@ class Builder:
         self._compiler.stop()
 
 
+class ByArchitecture(dict):
+    """What `made(arch)` returns, made when it is looked at."""
+
+    def __init__(self, made):
+        self._made = made
+
+    def __missing__(self, arch):
+        return self.setdefault(arch, self._made(arch))
+
+
 class _Builds(Mapping):
     def __init__(self, builder, arch, requests):
         self._builder, self._arch, self._requests = builder, arch, requests

@@ -1,5 +1,8 @@
-"""What every launch of a provider is held to, whatever it computes."""
+"""What every launch of a provider is held to, whatever it computes; FP8 E4M3 by its definition."""
 
+from collections.abc import Iterable
+
+import numpy as np
 import torch
 from rooflens.kernels.inputs import Inputs, make_inputs, poison
 from rooflens.kernels.provider import AnyProvider, Config, Launch, support
@@ -59,3 +62,33 @@ def check_candidates(
     inputs = make_inputs(problem, scheme, device, seed)
     configs = provider.candidates(problem, scheme, device) or (None,)
     return [check_launch(provider, inputs, config) for config in configs]
+
+
+def check_configurations(provider: AnyProvider, problems: Iterable[Problem], scheme: Scheme, device: Device) -> None:
+    """Every problem has one, none is there twice, sizes are powers of two, and no part of K is empty."""
+    for problem in problems:
+        candidates = provider.candidates(problem, scheme, device)
+        assert candidates
+        assert len({tuple(config.items()) for config in candidates}) == len(candidates)
+        for config in candidates:
+            sizes = [value for key, value in config.items() if key != "num_stages"]
+            assert all(value > 0 and value & (value - 1) == 0 for value in sizes), config
+            assert config["SPLIT_K"] <= max(1, problem.K // config["BLOCK_K"]), config
+
+
+def e4m3(byte: int, dtype: torch.dtype = torch.float8_e4m3fn) -> float:
+    """The value of a byte that is a number: sign, 4 bits of exponent, 3 of mantissa; fnuz has a bias of 8."""
+    exponent, mantissa = byte >> 3 & 15, byte & 7
+    bias = 8 if dtype is torch.float8_e4m3fnuz else 7
+    size = mantissa / 8 * 2.0 ** (1 - bias) if exponent == 0 else (1 + mantissa / 8) * 2.0 ** (exponent - bias)
+    return -size if byte & 0x80 else size
+
+
+def nearest_e4m3(values: np.ndarray, dtype: torch.dtype) -> np.ndarray:
+    """The nearest value of the type to each number, ties to the even code; magnitudes saturate."""
+    grid = np.array([e4m3(code, dtype) for code in range(0x80 if dtype is torch.float8_e4m3fnuz else 0x7F)])
+    size = np.minimum(np.abs(values.astype(np.float64)), grid[-1])
+    above = np.clip(np.searchsorted(grid, size), 1, len(grid) - 1)
+    low, high = grid[above - 1], grid[above]
+    up = (size - low > high - size) | ((size - low == high - size) & (above % 2 == 0))
+    return np.copysign(np.where(up, high, low), values)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .ahead_of_time import Builder
+from .ahead_of_time import Builder, ByArchitecture
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are selected by their markers
@@ -18,6 +18,12 @@ def builder(request, tmp_path_factory):
     made = Builder(request.config.cache.mkdir("builds"), tmp_path_factory.mktemp("triton"))
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="module")
+def builds(builder, request):
+    """{arch: builds} of what `requests(arch)` of the test's module lists."""
+    return ByArchitecture(lambda arch: builder.builds(arch, request.module.requests(arch)))
 
 
 @pytest.fixture

@@ -27,8 +27,12 @@ def quantizations(*sizes: tuple[int, int]) -> tuple[Problem, ...]:
     return tuple(Problem(rows, 1, columns, op=Op.QUANTIZE) for rows, columns in sizes)
 
 
+def moe(m: int, n: int, k: int, e: int, top_k: int) -> Problem:
+    return Problem(m, n, k, op=Op.MOE_GEMM, E=e, top_k=top_k)
+
+
 def experts(*sizes: tuple[int, int, int, int, int]) -> tuple[Problem, ...]:
-    return tuple(Problem(m, n, k, op=Op.MOE_GEMM, E=e, top_k=top_k) for m, n, k, e, top_k in sizes)
+    return tuple(moe(*each) for each in sizes)
 
 
 GROUPED_WEIGHTS = (
@@ -37,7 +41,9 @@ GROUPED_WEIGHTS = (
     Problem(33, 33, 384),  # N odd
 )
 
-CASES: dict[str, tuple[tuple[str, tuple[Problem, ...]], ...]] = {
+Cases = dict[str, tuple[tuple[str, tuple[Problem, ...]], ...]]
+
+CASES: Cases = {
     "fourbit": tuple(
         (scheme, FOURBIT)
         for scheme in ("nf4-g64", "fp4-g32", "nf4-g128-nested", "nf4-g64-bias", "fp4-g256-nested-bias")
@@ -64,7 +70,10 @@ CASES: dict[str, tuple[tuple[str, tuple[Problem, ...]], ...]] = {
         ("ao-grouped", GROUPED),
         (
             "ao-grouped-linear",
-            tuple(Problem(640, 72, 136, op=Op.GROUPED_GEMM, E=3, pass_=one) for one in (Pass.FWD, Pass.STEP)),
+            (
+                *(Problem(640, 72, 136, op=Op.GROUPED_GEMM, E=3, pass_=one) for one in (Pass.FWD, Pass.STEP)),
+                Problem(256, 72, 136, op=Op.GROUPED_GEMM, E=3, pass_=Pass.STEP),  # an expert without rows
+            ),
         ),
     ),
     "mxfp8": (
@@ -86,10 +95,72 @@ CASES: dict[str, tuple[tuple[str, tuple[Problem, ...]], ...]] = {
 """family -> (scheme name, problems)"""
 
 
-def schemes(family: str, dtype: DType) -> list[tuple[Scheme, tuple[Problem, ...]]]:
-    """Schemes of a family that exist with this dtype, with their problems."""
+TRAINING = tuple(name for name, _ in CASES["fp8train"] if "quant-" not in name)
+
+LARGER_DEFAULTS: Cases = {
+    "fp8train": tuple(
+        (
+            name,
+            tuple(
+                Problem(*sizes, pass_=one)
+                for one in Pass
+                for sizes in ((256, 384, 512), (1000, 1104, 1200), (1, 130, 200), (4096, 1024, 2048))
+            ),
+        )
+        for name in TRAINING
+    ),
+}
+"""What the default configurations are checked on as well, on a GPU."""
+
+LARGER: Cases = {
+    "fourbit": (
+        ("nf4-g64", (Problem(1, 4096, 4096),)),
+        ("fp4-g64-nested-bias", (Problem(1, 512, 8192),)),
+        ("nf4-g128-nested", (Problem(3, 1000, 2880),)),
+        ("nf4-g4096-bias", (Problem(8, 1024, 768),)),
+        ("fp4-g32", (Problem(17, 130, 333),)),
+        ("nf4-g64-bias", (Problem(130, 512, 1024),)),
+    ),
+    "fp8train": (
+        *((name, (Problem(512, 768, 640, pass_=Pass.STEP),)) for name in TRAINING),
+        *(
+            (f"fp8-quant-{kind}", quantizations((4096, 4096), (150, 300), (1, 130), (1000, 1104)))
+            for kind in ("row", "col", "rowcol", "weight")
+        ),
+    ),
+    "torchao": tuple((name, quantizations((1024, 2048))) for name, problems in CASES["torchao"] if problems[0].N == 1),
+    "mxfp8": (
+        (
+            "mxfp8-rceil",
+            tuple(
+                Problem(m, n, k)
+                for m in (1, 2, 3, 4, 7, 8, 16, 17, 32, 64)
+                for n, k in ((1152, 6144), (200, 1536), (72, 416))
+            ),
+        ),
+        *(
+            (f"mxfp8-quant-{rule}", quantizations((1, 32), (3, 416), (64, 6144), (1000, 2048)))
+            for rule in ("floor", "ceil", "even", "rceil")
+        ),
+    ),
+    "mxfp8_moe": tuple(
+        (
+            scheme,
+            experts(
+                *((4, 1536, 6144, 32, 4), (8, 6144, 768, 64, 1), (1, 512, 1024, 16, 2)),
+                *((3, 100, 160, 5, 2), (200, 256, 512, 8, 2), (1000, 256, 512, 4, 2)),
+            ),
+        )
+        for scheme in ("mxfp8-moe-rceil", "mxfp8-moe-rceil-weighted")
+    ),
+}
+"""What every candidate is checked on as well, on a GPU."""
+
+
+def schemes(family: str, dtype: DType, cases: Cases | None = None) -> list[tuple[Scheme, tuple[Problem, ...]]]:
+    """Schemes of a family that exist with this dtype, with their problems, of CASES or others."""
     found = []
-    for name, problems in CASES[family]:
+    for name, problems in (CASES if cases is None else cases).get(family, ()):
         try:
             scheme = parse_scheme(name, dtype)
             for problem in problems:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -46,49 +47,52 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def script(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    path.chmod(0o755)
-    return path
+@pytest.fixture
+def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Return `compiler(text=FAKE, name="g++")`: put a script in the place of the compiler; the log of its calls."""
+
+    def install(text: str = FAKE, name: str = "g++") -> Path:
+        path = tmp_path / name
+        path.write_text(text.format(log=tmp_path / "log"), encoding="utf-8")
+        path.chmod(0o755)
+        monkeypatch.setenv("CXX", str(path))
+        return tmp_path / "log"
+
+    return install
 
 
-def test_builds_once_into_the_cache(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = tmp_path / "log"
-    monkeypatch.setenv("CXX", str(script(tmp_path / "g++", FAKE.format(log=log))))
+def lines(log: Path) -> list[str]:
+    return log.read_text(encoding="utf-8").splitlines()
+
+
+def test_builds_once_into_the_cache(cache: Path, compiler: Callable[..., Path]) -> None:
+    log = compiler()
     library = cpu_build.build()
     assert library.parent == cache
     assert library.read_text(encoding="utf-8") == "built\n"
-    assert len(log.read_text(encoding="utf-8").splitlines()) == len(cpu_build.objects()) + 1
-    assert cpu_build.build() == library
-    assert len(log.read_text(encoding="utf-8").splitlines()) == len(cpu_build.objects()) + 1
+    for _ in range(2):
+        assert len(lines(log)) == len(cpu_build.objects()) + 1
+        assert cpu_build.build() == library
     assert [path.name for path in cache.iterdir()] == [library.name], "temporary files are left"
 
 
-def test_another_compiler_makes_another_library(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_compiler_makes_another_library(cache: Path, compiler: Callable[..., Path]) -> None:
     names = set()
-    for version in ("fake 1.0", "fake 2.0"):
-        fake = script(
-            tmp_path / version.replace(" ", "-"), FAKE.format(log=tmp_path / "log").replace("fake 1.0", version)
-        )
-        monkeypatch.setenv("CXX", str(fake))
+    for version in ("1.0", "2.0"):
+        compiler(FAKE.replace("fake 1.0", f"fake {version}"), f"fake-{version}")
         names.add(cpu_build.build().name)
     assert len(names) == 2
 
 
-def test_processes_may_race(cache: Path, tmp_path: Path) -> None:
-    fake = script(tmp_path / "g++", FAKE.format(log=tmp_path / "log"))
+def test_processes_may_race(cache: Path, compiler: Callable[..., Path]) -> None:
+    log = compiler()
     code = "from rooflens.kernels.fourbit import cpu_build; print(cpu_build.build())"
-    environment = {**os.environ, "CXX": str(fake), "ROOFLENS_CACHE": str(cache)}
-    racing = [
-        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
-        for _ in range(4)
-    ]
+    racing = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(4)]
     built = {process.communicate(timeout=60)[0].strip() for process in racing}
     assert all(process.returncode == 0 for process in racing)
     assert len(built) == 1
     assert [str(path) for path in cache.iterdir()] == list(built)
-    compiled = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
-    assert len(compiled) == len(cpu_build.objects()) + 1, "who comes later waits for the first"
+    assert len(lines(log)) == len(cpu_build.objects()) + 1, "who comes later waits for the first"
 
 
 def test_no_compiler(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,25 +117,24 @@ def test_cxx_may_have_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cpu_build.compiler_command() == (sys.executable, "-O")
 
 
-def test_compile_failure_shows_the_compilers_error(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = tmp_path / "log"
-    monkeypatch.setenv("CXX", str(script(tmp_path / "bad++", BROKEN.format(log=log))))
+def test_compile_failure_shows_the_compilers_error(cache: Path, compiler: Callable[..., Path]) -> None:
+    log = compiler(BROKEN, "bad++")
     with pytest.raises(cpu_build.BuildError, match=r"bad\+\+ failed: x.cpp:7:3: error: 'F16'") as caught:
         cpu_build.build()
     assert "\n" not in str(caught.value)
     assert list(cache.iterdir()) == []
-    tried = log.read_text(encoding="utf-8")
+    tried = lines(log)
     with pytest.raises(cpu_build.BuildError, match="F16"):
         cpu_build.build()
-    assert log.read_text(encoding="utf-8") == tried, "a build that failed is tried again for every cell"
+    assert lines(log) == tried, "a build that failed is tried again for every cell"
 
 
-def test_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: Callable[..., Path]
+) -> None:
+    compiler()
     (tmp_path / "file").write_text("", encoding="utf-8")
     monkeypatch.setenv("ROOFLENS_CACHE", str(tmp_path / "file" / "below"))
-    monkeypatch.setenv("CXX", str(script(tmp_path / "g++", FAKE.format(log=tmp_path / "log"))))
     with pytest.raises(cpu_build.BuildError, match="ROOFLENS_CACHE"):
         cpu_build.build()
 
@@ -172,10 +175,8 @@ def test_without_a_home_no_cache_is_where_others_expect_it(
         assert found.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_library_that_others_may_have_written_is_not_loaded(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CXX", str(script(tmp_path / "g++", FAKE.format(log=tmp_path / "log"))))
+def test_a_library_that_others_may_have_written_is_not_loaded(cache: Path, compiler: Callable[..., Path]) -> None:
+    compiler()
     library = cpu_build.build()
     for path in (cache, library):
         before = path.stat().st_mode & 0o777
@@ -201,18 +202,8 @@ def test_instruction_sets_share_no_code(tmp_path: Path) -> None:
         if isa not in ("portable", "avx2"):
             continue
         target = tmp_path / "object.o"
-        command = (
-            *compiler,
-            "-std=c++17",
-            "-O0",
-            *flags,
-            f"-DISA={isa}",
-            "-c",
-            cpu_build.FOLDER / source,
-            "-o",
-            target,
-        )
-        subprocess.run(command, check=True)
+        options = ("-std=c++17", "-O0", *flags, f"-DISA={isa}")
+        subprocess.run((*compiler, *options, "-c", cpu_build.FOLDER / source, "-o", target), check=True)
         listed = subprocess.run(["nm", "--defined-only", target], capture_output=True, text=True, check=True).stdout
         shared = [line.split()[2] for line in listed.splitlines() if line.split()[1] in "TDBRWVu"]
         table = f"{Path(source).stem.removeprefix('cpu_')}_{isa}"

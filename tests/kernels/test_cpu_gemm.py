@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 
 import pytest
 import torch
@@ -10,7 +11,15 @@ from hypothesis import strategies as st
 from rooflens.kernels import cpu_info
 from rooflens.kernels.fourbit import cpu_build
 from rooflens.kernels.fourbit.cpu import BLOCK_M, SIMD_CPU
-from rooflens.kernels.fourbit.cpu_library import Isa, instruction_sets, library, stream_read
+from rooflens.kernels.fourbit.cpu_library import (
+    DequantizeArguments,
+    GemmArguments,
+    Isa,
+    StreamArguments,
+    instruction_sets,
+    library,
+    stream_read,
+)
 from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.inputs import make_inputs
 from rooflens.shapes.device import Device
@@ -256,26 +265,21 @@ def test_stream_read_refuses_what_it_cannot_read_at_once() -> None:
         stream_read(torch.zeros(4, 4).t(), 1)
 
 
-def test_structures_match_the_header() -> None:
+@pytest.mark.parametrize("structure", [GemmArguments, DequantizeArguments, StreamArguments])
+def test_structures_match_the_header(structure: type[ctypes.Structure]) -> None:
     """Field by field: ctypes cannot see the header, so a field added on one side only would shift all after it."""
-    import re
-
-    from rooflens.kernels.fourbit.cpu_library import DequantizeArguments, GemmArguments
-
     text = (cpu_build.FOLDER / "cpu_api.hpp").read_text(encoding="utf-8")
-    types = {"int64_t": ctypes.c_int64, "int32_t": ctypes.c_int32, "float": ctypes.c_float}
-    for name, structure in (("Gemm", GemmArguments), ("Dequantize", DequantizeArguments)):
-        body = re.search(rf"struct {name} {{\n(.*?)\n\s*\n?\s*(?:int64_t tiles\(\)|}};)", text, re.S)
-        assert body
-        fields: list[tuple[str, object]] = []
-        for line in body.group(1).splitlines():
-            if match := re.match(r"\s+(?:const )?(\w+)(\*?) (.*);", line):
-                kind, pointer, names = match.groups()
-                for field in names.split(", "):
-                    array = re.match(r"(\w+)\[(\d+)\]", field)
-                    plain = types.get(kind, ctypes.c_void_p)
-                    if array:
-                        fields.append((array.group(1), plain * int(array.group(2))))
-                    else:
-                        fields.append((field, ctypes.c_void_p if pointer else plain))
-        assert [(field[0], field[1]) for field in structure._fields_] == fields
+    types = {f"{name}_t": getattr(ctypes, f"c_{name}") for name in ("int64", "uint64", "int32")}
+    types["float"] = ctypes.c_float
+    name = structure.__name__.removesuffix("Arguments")
+    body = re.search(rf"struct {name} {{\n(.*?)\n\s*\n?\s*(?:int64_t tiles\(\)|}};)", text, re.S)
+    assert body
+    fields: list[tuple[str, object]] = []
+    for kind, pointer, names in re.findall(r"^\s+(?:const )?(\w+)(\*?) (.*);", body[1], re.MULTILINE):
+        for field in names.split(", "):
+            plain = types.get(kind, ctypes.c_void_p)
+            if array := re.match(r"(\w+)\[(\d+)\]", field):
+                fields.append((array[1], plain * int(array[2])))
+            else:
+                fields.append((field, ctypes.c_void_p if pointer else plain))
+    assert [tuple(field) for field in structure._fields_] == fields

@@ -22,7 +22,7 @@ from rooflens.shapes.problem import Op
 from rooflens.shapes.scheme import DType
 
 from .checks import check_candidates
-from .contract_cases import CASES, schemes
+from .contract_cases import CASES, LARGER, LARGER_DEFAULTS, Cases, schemes
 from .devices import H200, MI300X, gpu
 
 pytestmark = pytest.mark.usefixtures("eager")
@@ -47,8 +47,8 @@ def provider(request: pytest.FixtureRequest) -> AnyProvider:
     return registry.load([name])[name]
 
 
-def supported(provider: AnyProvider, dtype: DType, device: Device) -> Iterator[Inputs]:
-    for scheme, problems in schemes(provider.family, dtype):
+def supported(provider: AnyProvider, dtype: DType, device: Device, cases: Cases = CASES) -> Iterator[Inputs]:
+    for scheme, problems in schemes(provider.family, dtype, cases):
         for problem in problems:
             if support(provider, problem, scheme, device).ok:
                 yield make_inputs(problem, scheme, device, seed=11)
@@ -104,6 +104,12 @@ def test_support_is_an_answer_with_a_reason(provider: AnyProvider, device: Devic
                     assert not answer.ok or provider.family == family
 
 
+def test_a_provider_has_one_operation(provider: AnyProvider) -> None:
+    """GEMMs, grouped ones and quantizers of a family decline each other's problems."""
+    asked = ((problem, scheme) for scheme, some in schemes(provider.family, DType.BF16) for problem in some)
+    assert len({problem.op for problem, scheme in asked if support(provider, problem, scheme, H200).ok}) <= 1
+
+
 def test_triton_kernels_need_a_gpu(provider: AnyProvider) -> None:
     if isinstance(provider, TritonProvider):
         asked = ((problem, scheme) for scheme, problems in schemes(provider.family, DType.BF16) for problem in problems)
@@ -125,10 +131,10 @@ def test_source_hash(provider: AnyProvider) -> None:
     assert source_hash(provider) == source_hash(provider)
 
 
-def check_outputs(provider: AnyProvider, dtype: DType, device: Device) -> int:
+def check_outputs(provider: AnyProvider, dtype: DType, device: Device, cases: Cases = CASES) -> int:
     """Right, complete, from the activations of now, with operands left alone; returns how many problems it could."""
     number = 0
-    for number, inputs in enumerate(supported(provider, dtype, device), start=1):
+    for number, inputs in enumerate(supported(provider, dtype, device, cases), start=1):
         where = f"{provider.name} {inputs.scheme.name} {inputs.problem}"
         before = [tensor.clone() for tensor in (*inputs.activations, *inputs.weights)]
         launch = provider.prepare(inputs)
@@ -200,14 +206,18 @@ def test_every_problem_of_a_family_can_be_computed_on_a_cpu(family: str) -> None
             assert roles >= wanted, f"{scheme.name} {problem}"
 
 
-def check_every_candidate(provider: AnyProvider, device: Device) -> None:
-    for scheme, problems in schemes(provider.family, DType.BF16):
+def launches_of_every_candidate(
+    provider: AnyProvider, device: Device, dtype: DType = DType.BF16, cases: Cases = CASES
+) -> Iterator[Launch]:
+    """Check every candidate; its launch may be looked at before the next one is made."""
+    for scheme, problems in schemes(provider.family, dtype, cases):
         for problem in problems:
-            check_candidates(provider, problem, scheme, device, seed=11)
+            yield from check_candidates(provider, problem, scheme, device, seed=11)
 
 
 def test_every_candidate_is_right_on_the_cpu(provider: AnyProvider) -> None:
-    check_every_candidate(provider, CPU)
+    for _ in launches_of_every_candidate(provider, CPU):
+        pass
 
 
 @pytest.mark.gpu
@@ -216,8 +226,20 @@ def test_outputs_on_the_gpu(provider: AnyProvider, dtype: DType) -> None:
     device = find_device("cuda")
     if not check_outputs(provider, dtype, device):
         skip_unsupported(provider, device, dtype)
+    check_outputs(provider, dtype, device, LARGER_DEFAULTS)
 
 
 @pytest.mark.gpu
-def test_every_candidate_is_right_on_the_gpu(provider: AnyProvider) -> None:
-    check_every_candidate(provider, find_device("cuda"))
+@pytest.mark.parametrize("cases", [CASES, LARGER], ids=["small", "larger"])
+@pytest.mark.parametrize("dtype", list(DType))
+def test_every_candidate_is_right_on_the_gpu(provider: AnyProvider, dtype: DType, cases: Cases) -> None:
+    """A Triton kernel of the 4-bit family allocates nothing when it is launched."""
+    for launch in launches_of_every_candidate(provider, find_device("cuda"), dtype, cases):
+        assert launch.artifact or not launch.config.get("K_MAJOR")
+        if provider.family == "fourbit" and isinstance(provider, TritonProvider):
+            torch.cuda.synchronize()
+            before = torch.cuda.memory_stats()["allocation.all.allocated"]
+            launch()
+            assert torch.cuda.memory_stats()["allocation.all.allocated"] == before, "a launch must not allocate"
+            assert launch.artifact
+            assert len(launch.kernels) == 1

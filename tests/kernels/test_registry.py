@@ -134,6 +134,10 @@ def test_a_taken_name_is_refused(tmp_path: Path) -> None:
         ("import no_such_module_here\n", "ModuleNotFoundError: No module named 'no_such_module_here'"),
         ("def broken(:\n", "SyntaxError"),
         ("1 / 0\n", "ZeroDivisionError: division by zero"),
+        (
+            "import json\n\nraise ImportError('no CUDA here\\n  install it')\n",
+            "my_kernels.py:3: ImportError: no CUDA here install it",
+        ),
         ("import sys\nsys.exit(0)\n", "SystemExit: 0"),
         ("", "define PROVIDERS"),
         ("PROVIDERS = 3\n", "define PROVIDERS"),
@@ -182,13 +186,6 @@ def test_a_role_that_does_not_exist_is_answered_with_those_that_do(tmp_path: Pat
     line = next(number for number, line in enumerate(text.splitlines(), 1) if line.startswith("    role = "))
     at = f"{file}:{line}" if role.startswith("Role") else str(file)
     assert str(caught.value).startswith(f"--providers {at}: {message}")
-
-
-def test_a_file_that_fails_says_at_which_line_in_one_line(tmp_path: Path) -> None:
-    file = write(tmp_path, "import json\n\nraise ImportError('no CUDA here\\n  install it')\n")
-    with pytest.raises(UsageError) as caught:
-        registry.load([], [file])
-    assert str(caught.value) == f"--providers {file}:3: ImportError: no CUDA here install it"
 
 
 def test_a_module_that_is_not_found_is_told_with_the_places_where_it_was_looked_for(tmp_path: Path) -> None:

@@ -108,11 +108,6 @@ def requests(arch):
     return chosen | {f"decode {name}": decode_request(arch, planes) for name, planes in PLANES.items()}
 
 
-@pytest.fixture(scope="module")
-def builds(builder):
-    return {arch: builder.builds(arch, requests(arch)) for arch in aot.ARCHES}
-
-
 def count(pattern, build):
     return len(re.findall(pattern, text(build), re.MULTILINE))
 

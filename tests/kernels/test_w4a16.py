@@ -6,7 +6,6 @@ import torch
 from rooflens.kernels.fourbit import groups
 from rooflens.kernels.fourbit.upstream_torch import TORCH_INT4
 from rooflens.kernels.inputs import make_inputs
-from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
@@ -68,28 +67,6 @@ def test_bytes_are_those_of_weights_scales_and_zero_points(name, bits_per_weight
     inputs = made(name, problem)
     tensors = (inputs.packed, inputs.groups.scale, inputs.groups.zero, inputs.groups.total)
     assert sum(one.nbytes for one in tensors if one is not None) == stored
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("int4-g48", "group 48 of int4 does not exist: known: 32, 64, 128"),
-        ("int4-g128-desc_act", "act-order"),
-        ("int4-g128-actorder", "act-order"),
-        ("mxfp4-g16", "write int4-g128 or"),
-    ],
-)
-def test_what_there_is_not_is_refused_with_the_reason(name, words):
-    with pytest.raises(UsageError, match=words):
-        parse_scheme(name, DType.BF16)
-
-
-def test_activations_have_16_bits_and_rows_whole_groups():
-    with pytest.raises(UsageError, match="dtype bf16 or fp16"):
-        parse_scheme("nvfp4", DType.FP32)
-    with pytest.raises(UsageError, match="K=2880 is not a multiple of its group of 128"):
-        parse_scheme("int4-g128-zp", DType.BF16).check(Problem(1, 64, 2880))
-    parse_scheme("mxfp4", DType.BF16).check(Problem(1, 64, 2880))
 
 
 # formats

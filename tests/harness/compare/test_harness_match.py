@@ -19,35 +19,31 @@ def checkout(tmp_path):
     return tmp_path
 
 
-def test_a_version_with_the_same_harness_is_welcome(checkout):
+def test_a_version_with_the_same_harness_is_welcome_and_what_is_no_source_does_not_count(checkout):
     refuse_other_harness(checkout, "base")
-
-
-@pytest.mark.parametrize("file", ["harness/timing/stop.py", "shapes/suites/llm4bit.toml", "shapes/sets/llm4bit_40.csv"])
-def test_a_version_that_measures_otherwise_is_refused(checkout, file):
-    with (checkout / file).open("a") as opened:
-        opened.write("\n# another one\n")
-    with pytest.raises(
-        UsageError, match=rf"base: its {file.split('/')[0]}/ differs from that of the rooflens that compares"
-    ):
-        refuse_other_harness(checkout, "base")
-
-
-def test_a_file_more_is_another_harness(checkout):
-    (checkout / "harness" / "more.py").write_text("")
-    with pytest.raises(UsageError, match="harness/ differs from that"):
-        refuse_other_harness(checkout, "head")
-
-
-def test_other_content_under_another_name_is_another_harness(checkout):
-    """Names count as well as contents: a module that moved is imported otherwise."""
-    (checkout / "harness" / "timing" / "stop.py").rename(checkout / "harness" / "timing" / "stopping.py")
-    with pytest.raises(UsageError, match="harness/ differs from that"):
-        refuse_other_harness(checkout, "head")
-
-
-def test_what_is_no_source_does_not_count(checkout):
     (checkout / "harness" / "__pycache__").mkdir()
     (checkout / "harness" / "__pycache__" / "stop.pyc").write_bytes(b"1")
     (checkout / "harness" / "notes.txt").write_text("mine")
     refuse_other_harness(checkout, "head")
+
+
+def longer(file):
+    file.write_text(file.read_text() + "\n# another one\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("harness/timing/stop.py", longer),
+        ("shapes/suites/llm4bit.toml", longer),
+        ("shapes/sets/llm4bit_40.csv", longer),
+        ("harness/more.py", lambda file: file.write_text("")),
+        # names count as well as contents: a module that moved is imported otherwise
+        ("harness/timing/stop.py", lambda file: file.rename(file.with_name("stopping.py"))),
+    ],
+)
+def test_a_version_that_measures_otherwise_is_refused(checkout, file, change):
+    change(checkout / file)
+    folder = file.split("/")[0]
+    with pytest.raises(UsageError, match=f"base: its {folder}/ differs from that of the rooflens that compares"):
+        refuse_other_harness(checkout, "base")

@@ -1,6 +1,7 @@
-"""What a comparison notes of itself, where it keeps its things, and what of that it refuses."""
+"""What a comparison notes of itself, where it keeps its things, and what of that it refuses; the order of arms."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,3 +85,20 @@ def test_a_suite_is_known_by_all_it_says(tmp_path):
 @pytest.mark.parametrize(("arm", "version"), [("base", "base"), ("head+base-config", "head"), ("head+own", "head")])
 def test_arms_of_one_version_share_its_checkout(arm, version):
     assert spec.version(arm) == version
+
+
+def test_two_arms_go_abba():
+    arms = [arm for _, arm in spec.balanced(("base", "head"), 4)]
+    assert arms == ["base", "head", "head", "base"] * 2
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_every_arm_is_in_every_round_once_first_equally_often_and_hit_alike_by_a_drift(count):
+    """A drift in straight lines: mean position of each arm over 2 * count rounds."""
+    names = [f"arm {number}" for number in range(count)]
+    order = list(spec.balanced(names, 2 * count))
+    assert sorted(order) == [(number, name) for number in range(2 * count) for name in names]
+    firsts = Counter(order[number * count][1] for number in range(2 * count))
+    assert set(firsts.values()) == {2}
+    sums = {name: sum(position for position, (_, arm) in enumerate(order) if arm == name) for name in names}
+    assert len(set(sums.values())) == 1

@@ -5,6 +5,17 @@ from rooflens.harness.fleet.cluster import Answered, Failed, Heartbeat, Lost
 from .fabricated import archive, record
 
 
+def answering(answer, step="measure", place=None, job=None):
+    """Return a script with one unusual answer, or that of a function of the slot: to a step, for a slot and a job."""
+
+    def script(asked, slot, assignment):
+        if asked != step or place not in (None, slot) or (job and assignment.job != job):
+            return None
+        return answer(slot) if callable(answer) else answer
+
+    return script
+
+
 class ScriptedCluster:
     """`script(step, slot, order)` decides over each request ("open", "measure", "close"): a parcel (None: the usual
     one), an exception class from the cluster's events with a reason, or "hang".
@@ -84,4 +95,4 @@ class ScriptedCluster:
         return [(slot, job.key) for step, slot, job in self.log if step == "measure"]
 
 
-__all__ = ["Failed", "Lost", "ScriptedCluster"]
+__all__ = ["Failed", "Lost", "ScriptedCluster", "answering"]

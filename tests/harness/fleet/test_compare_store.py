@@ -1,6 +1,5 @@
 """Comparisons by a fleet over a scripted cluster: both arms of a problem are of one device, whatever is lost."""
 
-import csv
 import dataclasses
 import json
 from collections import Counter
@@ -14,7 +13,6 @@ from rooflens.harness.compare.spec import CompareSpec, read_state
 from rooflens.harness.fleet.arch_queue import ArchQueue
 from rooflens.harness.fleet.compare_store import CompareStore
 from rooflens.harness.fleet.compare_worker import CompareWorkerSpec
-from rooflens.harness.fleet.fleet import Fleet
 from rooflens.harness.fleet.jobs import chunks_of, coordinates, rows_of
 from rooflens.harness.fleet.protocol import ResultArchive
 from rooflens.harness.fleet.result_archive import entries, pack
@@ -23,9 +21,10 @@ from rooflens.shapes.errors import Interrupted, RooflensError, UsageError
 from rooflens.shapes.run_folder.columns import CELLS, SAMPLES
 from rooflens.shapes.run_folder.retries import retries
 
+from ..sharded import read_rows
 from .fabricated import PROTOCOL, manifest, packed, quick_jobs, run_manifest, slot
-from .scripted_cluster import Failed, Lost, ScriptedCluster
-from .test_fleet import Quiet
+from .scripted_cluster import Failed, Lost, ScriptedCluster, answering
+from .test_fleet import Quiet, run_fleet
 
 ROUNDS = PROTOCOL.rounds
 PLAN = tuple(cell for job in quick_jobs(shapes=3, sizes=(1, 2, 4, 8)) for cell in job.task.cells)
@@ -128,17 +127,11 @@ class Trial:
         self.observer = Quiet()
         self.observer.received = lambda units: setattr(self.observer, "units", self.observer.units + units)
         queue = ArchQueue("sm90", arms, spec(), job_noun="parts of the suite")
-        fleet = Fleet([queue], cluster, self.observer, stop, deadline, patience_s=30.0, clock=cluster.clock)
-        try:
-            complete = fleet.run()
-        finally:
-            arms.close()
-        self.unmeasured = fleet.unmeasured()
+        complete, self.unmeasured = run_fleet([queue], cluster, self.observer, stop, deadline)
         return complete
 
     def rows(self, arm):
-        with (self.folder / arm / "cells.csv").open(newline="") as file:
-            return list(csv.DictReader(file))
+        return read_rows(self.folder / arm / "cells.csv")
 
     def units(self, arm):
         return sorted((row["provider"], row["M"], row["N"], row["K"], int(row["round"])) for row in self.rows(arm))
@@ -247,8 +240,7 @@ def test_a_part_is_completed_by_its_device_and_measured_anew_by_another(trial):
 
 def test_at_a_stop_who_is_free_cleans_up(trial):
     """One chunk is stopped at while the other station waits for work that only the first one may have."""
-    cluster = Stations([slot(0), slot(1)])
-    cluster.script = lambda step, place, assignment: "hang" if step == "measure" and place == slot(0) else None
+    cluster = Stations([slot(0), slot(1)], answering("hang", place=slot(0)))
     with pytest.raises(Interrupted):
         trial.run(cluster, stop=lambda: len(cluster.measured()) == len(CHUNKS) and cluster.now > 20)
     closed = [place for step, place, _ in cluster.log if step == "close"]
@@ -286,12 +278,8 @@ def test_what_a_crash_left_of_one_arm_is_measured_again(trial, arm):
 
 
 def test_a_retry_measures_the_chunk_again_in_both_arms(trial):
-    def script(step, place, assignment):
-        if step == "measure" and assignment.job == CHUNKS[1]:
-            return chunk_parcel(assignment.job, place, cluster.names[place], hung="blas")
-        return None
-
-    cluster = Stations([slot(0)], script)
+    hung = answering(lambda place: chunk_parcel(CHUNKS[1], place, cluster.names[place], hung="blas"), job=CHUNKS[1])
+    cluster = Stations([slot(0)], hung)
     assert trial.run(cluster)
     arms = trial.arms()
     assert arms.failed(["oom"]) == {}

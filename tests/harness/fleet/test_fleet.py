@@ -11,37 +11,34 @@ from rooflens.harness.fleet.jobs import jobs_of
 from rooflens.harness.fleet.result_store import ResultStore
 from rooflens.shapes.errors import Interrupted, RooflensError
 
+from ..scripted_workers import Silent
 from .fabricated import PROTOCOL, archive, quick_jobs, record, run_manifest, slot, spec
-from .scripted_cluster import Failed, Lost, ScriptedCluster
+from .scripted_cluster import Failed, Lost, ScriptedCluster, answering
 from .test_result_store import planned, units
 
 JOBS = quick_jobs(shapes=3, sizes=(1, 2, 4, 8))
 """12 jobs of 2 cells in 2 rounds."""
 
 
-class Quiet:
-    """Observer that keeps what it is told."""
+class Quiet(Silent):
+    """Observer that keeps what it is told of the workers as well."""
 
     def __init__(self):
-        self.remarks, self.units, self.looks, self.totals = [], 0, [], []
-
-    def started(self, total_units, finished_units):
-        self.total, self.units = total_units, finished_units
-
-    def doing(self, what):
-        pass
+        super().__init__()
+        self.looks = []
 
     def looked(self, underway, workers, left_s, what):
         self.looks.append((underway, dict(workers), left_s))
 
-    def finished(self, cell, verdict, reason, units):
-        self.units += units
 
-    def grown(self, total_units):
-        self.totals.append(total_units)
-
-    def remark(self, text):
-        self.remarks.append(text)
+def run_fleet(queues, cluster, observer, stop, deadline):
+    """Run a fleet and close its stores; return whether it is complete, and what it says of the rest."""
+    fleet = Fleet(queues, cluster, observer, stop, deadline, patience_s=30.0, clock=cluster.clock)
+    try:
+        return fleet.run(), fleet.unmeasured()
+    finally:
+        for queue in queues:
+            queue.store.close()
 
 
 class Trial:
@@ -63,13 +60,7 @@ class Trial:
             for arch in archs
         ]
         self.observer = Quiet()
-        fleet = Fleet(queues, cluster, self.observer, stop, deadline, patience_s=30.0, clock=cluster.clock)
-        try:
-            complete = fleet.run()
-        finally:
-            for queue in queues:
-                queue.store.close()
-        self.unmeasured = fleet.unmeasured()
+        complete, self.unmeasured = run_fleet(queues, cluster, self.observer, stop, deadline)
         return complete
 
     def units(self, arch="sm90"):
@@ -120,20 +111,14 @@ def test_a_lost_station_costs_what_it_was_at_and_another_measures_it(trial):
 
 
 def test_a_station_that_gives_no_sign_is_given_up(trial):
-    def script(step, place, assignment):
-        return "hang" if step == "measure" and place == slot(0) else None
-
-    cluster = ScriptedCluster([slot(0), slot(1)], script)
+    cluster = ScriptedCluster([slot(0), slot(1)], answering("hang", place=slot(0)))
     assert trial.run(cluster)
     assert trial.units() == planned(JOBS)
     assert any("did not respond for 150 s" in text for text in trial.observer.remarks)
 
 
 def test_a_place_that_loses_one_station_after_the_other_is_left_alone(trial):
-    def script(step, place, assignment):
-        return (Lost, "its process died") if place == slot(0) and step == "measure" else None
-
-    cluster = ScriptedCluster([slot(0), slot(1)], script)
+    cluster = ScriptedCluster([slot(0), slot(1)], answering((Lost, "its process died"), place=slot(0)))
     assert trial.run(cluster)
     assert trial.units() == planned(JOBS)
     assert sum(place == slot(0) for place, _ in cluster.measured()) == MOST_FAULTS
@@ -142,11 +127,7 @@ def test_a_place_that_loses_one_station_after_the_other_is_left_alone(trial):
 
 def test_a_job_that_ends_every_station_is_left_out_and_all_others_are_measured(trial):
     bad = JOBS[4]
-
-    def script(step, place, assignment):
-        return (Lost, "its process died") if step == "measure" and assignment.job.key == bad.key else None
-
-    cluster = ScriptedCluster([slot(index) for index in range(4)], script)
+    cluster = ScriptedCluster([slot(index) for index in range(4)], answering((Lost, "its process died"), job=bad))
     assert not trial.run(cluster)
     assert trial.units() == planned([job for job in JOBS if job is not bad])
     (said,) = trial.unmeasured
@@ -207,11 +188,10 @@ def test_a_node_that_comes_later_is_used(trial):
     assert trial.units() == planned(JOBS)
 
 
-def test_two_stations_on_one_device_are_refused(trial):
-    def script(step, place, assignment):
-        return record(step, place, f"twin{place.index}", uuid="GPU-1") if step == "open" else None
-
-    cluster = ScriptedCluster([slot(0), slot(1)], script)
+@pytest.mark.parametrize("count", [2, 3])
+def test_of_several_stations_on_one_device_one_measures(trial, count):
+    twins = answering(lambda place: record("open", place, f"twin{place.index}", uuid="GPU-1"), step="open")
+    cluster = ScriptedCluster([slot(index) for index in range(count)], twins)
     assert trial.run(cluster)
     assert len({place for place, _ in cluster.measured()}) == 1
     assert any("same device (GPU-1)" in text for text in trial.observer.remarks)

@@ -15,6 +15,7 @@ def test_unasked_every_gpu_takes_part_and_cpus_only_where_there_is_none():
     assert limits({}, {"gfx950": 2, "sm90": 1, "x86_64-avx2": 3}) == {"gfx950": None, "sm90": None}
     assert limits({}, {"x86_64-avx2": 3}) == {"x86_64-avx2": None}
     assert limits({"sm90": 1}, {"gfx950": 2, "sm90": 4}) == {"sm90": 1}
+    assert limits({"sm90": 8, "gfx950": None}, {"sm90": 8, "gfx950": 1}) == {"sm90": 8, "gfx950": None}
 
 
 @pytest.mark.parametrize(

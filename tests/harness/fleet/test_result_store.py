@@ -1,6 +1,5 @@
 """Parcels become shards and one run: nothing lost, doubled or mixed, whatever came before."""
 
-import csv
 import dataclasses
 import json
 import zipfile
@@ -14,6 +13,7 @@ from rooflens.harness.storage.merge import merge
 from rooflens.harness.storage.shards import opened
 from rooflens.shapes.errors import RooflensError, UsageError
 
+from ..sharded import read_rows
 from .fabricated import archive, quick_jobs, record, run_manifest, slot
 
 JOBS = quick_jobs()
@@ -38,8 +38,7 @@ def store(tmp_path):
 
 
 def rows(folder, table="cells.csv"):
-    with (folder / table).open(newline="") as file:
-        return list(csv.DictReader(file))
+    return read_rows(folder / table)
 
 
 def units(folder):
@@ -208,6 +207,8 @@ def test_processes_of_all_stations_are_told_apart(store):
         ({"environment": {"torch": "2.11.0"}}, "torch is 2.13.0"),
         ({"seed": 7}, "seed is 0"),
         ({"threads": 9}, "threads is 4"),
+        ({"cold_by": "rotation"}, "cold_by"),
+        ({"timer": "graph"}, "timer"),
         ({"providers": {"blas": {"role": "candidate", "source": "other", "file": "x"}}}, "provider blas is other code"),
     ],
 )

@@ -1,6 +1,5 @@
 """The run folder survives torn lines, orphans, a second writer and a full disk."""
 
-import csv
 import os
 import resource
 import subprocess
@@ -15,6 +14,8 @@ from rooflens.harness.timing.samples import Samples
 from rooflens.shapes.errors import RooflensError, UsageError
 from rooflens.shapes.run_folder.columns import CANARY, CELLS
 from rooflens.shapes.run_folder.manifest import Manifest
+
+from ..sharded import read_rows
 
 
 def taken(*times_s, **more):
@@ -66,8 +67,7 @@ def test_a_replaced_file_is_synced_before_its_name_and_the_folder_after_it(tmp_p
 
 
 def read(folder, name):
-    with (folder / name).open(newline="") as file:
-        return list(csv.DictReader(file))
+    return read_rows(folder / name)
 
 
 def test_units_are_read_back(folder):

@@ -1,6 +1,5 @@
 """The sweep against scripted workers: who is blamed for a fault, when it gives up, what a restart may change."""
 
-import csv
 import dataclasses
 import json
 
@@ -17,6 +16,7 @@ from rooflens.shapes.run_folder.columns import CELLS
 from rooflens.shapes.run_folder.manifest import Manifest
 
 from ..scripted_workers import DIED, HUNG, PROTOCOL, Silent, Workers, passed
+from ..sharded import read_rows
 
 
 @pytest.fixture
@@ -36,8 +36,7 @@ def run(tmp_path, monkeypatch):
             further = more(cells, manifest) if more else None
             sweep = Sweep(store, cells, setup, observer, calibrate, deadline=deadline, more=further, retry=retry)
             assert sweep.run(manifest)
-        with (folder / "cells.csv").open(newline="") as file:
-            return list(csv.DictReader(file)), observer, json.loads((folder / "run.json").read_text())
+        return read_rows(folder / "cells.csv"), observer, json.loads((folder / "run.json").read_text())
 
     return call
 
@@ -178,6 +177,26 @@ def asking(*batches, seen=None):
     return begin
 
 
+class Hooked(Workers):
+    """Workers without a fault; `hook(worker, work)` is called before each of them is given work."""
+
+    def __init__(self, hook):
+        super().__init__()
+        self.hook = hook
+
+    def __call__(self, setup, log, should_stop):
+        worker = super().__call__(setup, log, should_stop)
+        send = worker.send
+
+        def sent(message):
+            if isinstance(message, Work):
+                self.hook(worker, message)
+            send(message)
+
+        worker.send = sent
+        return worker
+
+
 def test_further_cells_are_measured_batch_by_batch_and_counted(run):
     seen = []
     rows, observer, manifest = run(Workers(), more=asking([5, 7], [6], seen=seen))
@@ -194,25 +213,13 @@ def test_what_asks_again_for_cells_of_the_plan_is_not_heard(run):
 
 
 def test_further_cells_stand_in_run_json_before_they_are_measured(run, tmp_path):
-    stored = [Begin("measure", ((0, 0),)), KeyboardInterrupt("pulled")]
-
-    class Dying(Workers):
-        """Its only worker does the sweep, and is lost with the parent at the first further M."""
-
-        def __call__(self, setup, log, should_stop):
-            worker = super().__call__(setup, log, should_stop)
-            send = worker.send
-
-            def sent(message):
-                if isinstance(message, Work) and message.task.problem.M == 5:
-                    worker._script = stored
-                send(message)
-
-            worker.send = sent
-            return worker
+    def dies(worker, work):
+        """The only worker does the sweep, and is lost with the parent at the first further M."""
+        if work.task.problem.M == 5:
+            worker._script = [Begin("measure", ((0, 0),)), KeyboardInterrupt("pulled")]
 
     with pytest.raises(BaseException, match="pulled"):
-        run(Dying(), more=asking([5]))
+        run(Hooked(dies), more=asking([5]))
     manifest = json.loads((tmp_path / "run" / "run.json").read_text())
     assert (manifest["planned_units"], manifest["asked"]) == (8, [5])
 
@@ -227,17 +234,8 @@ def test_a_deadline_before_anything_further_is_asked_for_leaves_it_to_the_next_c
 
         return more
 
-    class Slow(Workers):
-        def __call__(self, setup, log, should_stop):
-            worker = super().__call__(setup, log, should_stop)
-            send = worker.send
+    def takes_long(worker, work):
+        clock[0] += 10
 
-            def sent(message):
-                clock[0] += 10 * isinstance(message, Work)
-                send(message)
-
-            worker.send = sent
-            return worker
-
-    rows, _, _ = run(Slow(), more=late, deadline=11.5)
+    rows, _, _ = run(Hooked(takes_long), more=late, deadline=11.5)
     assert units(rows) == ALL_PASSED

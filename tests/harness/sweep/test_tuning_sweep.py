@@ -1,6 +1,5 @@
 """Searches against scripted workers: who is blamed for a fault, what is asked again, and when the sweep gives up."""
 
-import csv
 import dataclasses
 
 import pytest
@@ -30,6 +29,7 @@ from rooflens.shapes.verdict import Verdict
 
 from .. import scripted_workers
 from ..scripted_workers import DIED, HUNG, Silent
+from ..sharded import read_rows
 
 PROVIDERS = ("blas", "dequant_blas")
 
@@ -85,8 +85,7 @@ def tune(tmp_path, monkeypatch):
             observer = Silent()
             manifest = store.read_manifest() if resumed else Manifest()
             assert TuningSweep(store, cells, setup, observer, searches).run(manifest)
-        with (folder / "tuning.csv").open(newline="") as file:
-            return list(csv.DictReader(file)), observer
+        return read_rows(folder / "tuning.csv"), observer
 
     return call
 

@@ -23,40 +23,35 @@ def root(tmp_path):
 CPU = f"sys/devices/system/cpu/cpu{min(os.sched_getaffinity(0))}"
 
 
-def test_quota_of_cgroup_2_is_the_strictest_on_the_way_up(root):
-    root.write("proc/self/cgroup", "0::/kubepods/pod7\n")
-    root.write("sys/fs/cgroup/kubepods/cpu.max", "150000 100000\n")
-    root.write("sys/fs/cgroup/kubepods/pod7/cpu.max", "400000 100000\n")
-    assert linux.quota_cores(root.path) == 1.5
-
-
-def test_quota_inside_a_container_with_a_cgroup_namespace(root):
-    root.write("proc/self/cgroup", "0::/\n")
-    root.write("sys/fs/cgroup/cpu.max", "50000 100000\n")
-    assert linux.quota_cores(root.path) == 0.5
-
-
-def test_quota_of_cgroup_1(root):
-    root.write("proc/self/cgroup", "5:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n")
-    root.write("sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "300000\n")
-    root.write("sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_period_us", "100000\n")
-    assert linux.quota_cores(root.path) == 3.0
-
-
 @pytest.mark.parametrize(
-    "group, files",
+    ("group", "files", "cores"),
     [
-        ("0::/\n", {"cpu.max": "max 100000\n"}),
-        ("1:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}),
-        ("0::/\n", {}),
-        ("", {}),
+        # cgroup 2: the strictest on the way up
+        (
+            "0::/kubepods/pod7\n",
+            {"kubepods/cpu.max": "150000 100000\n", "kubepods/pod7/cpu.max": "400000 100000\n"},
+            1.5,
+        ),
+        ("0::/\n", {"cpu.max": "50000 100000\n"}, 0.5),  # inside a container with a cgroup namespace
+        (
+            "5:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc\n",  # cgroup 1
+            {
+                "cpu,cpuacct/docker/abc/cpu.cfs_quota_us": "300000\n",
+                "cpu,cpuacct/docker/abc/cpu.cfs_period_us": "100000\n",
+            },
+            3.0,
+        ),
+        ("0::/\n", {"cpu.max": "max 100000\n"}, None),
+        ("1:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+        ("0::/\n", {}, None),
+        ("", {}, None),
     ],
 )
-def test_no_limit_is_no_quota(root, group, files):
+def test_quotas(root, group, files, cores):
     root.write("proc/self/cgroup", group)
     for name, content in files.items():
         root.write(f"sys/fs/cgroup/{name}", content)
-    assert linux.quota_cores(root.path) is None
+    assert linux.quota_cores(root.path) == cores
 
 
 def test_a_quota_that_is_no_limit_for_these_cores_is_left_out(root):

@@ -7,7 +7,6 @@ from rooflens.harness.timing.profiler_timer import ProfilerTimer
 from rooflens.harness.timing.timer import Subject
 from rooflens.shapes.errors import RooflensError
 
-from ..fake_cache import Buffer, FakeCache
 from ..fake_device import FakeDevice
 from ..fake_latency import Latency
 from ..fake_script import FREE, Costs
@@ -130,12 +129,3 @@ def test_the_rest_is_done_while_the_device_works():
     seen = []
     timer_of(device, device.kernel(50e-6)).batch(10, lambda: seen.append(device.is_busy))
     assert seen == [True]
-
-
-def test_lines_that_a_launch_told_to_stay_are_gone_before_each_batch():
-    size = 512 << 10
-    device = FakeDevice(FREE, cache=FakeCache(1 << 20), persistence=True)
-    kernel = device.kernel(1e-6, reads=[Buffer(size)], persists=True)
-    timer = timer_of(device, kernel, flush=True)
-    times = [timer.batch(1).times_s[0] for _ in range(4)]
-    assert times == pytest.approx([1e-6 + size / 4e12] * 4, abs=TICK)

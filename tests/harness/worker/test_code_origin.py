@@ -2,8 +2,10 @@
 
 import importlib.util
 import json
+import re
 import sys
 import types
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -97,71 +99,10 @@ def test_rooflens_may_be_installed_from_the_working_tree(place, monkeypatch):
     Origin(place.tree, place.environment, root).check_code()
 
 
-def test_a_package_from_the_working_tree_is_refused(place, loaded):
-    loaded("planted_package.gemm", place.working_tree / "planted_package" / "gemm.py")
-    with pytest.raises(RooflensError, match=r"module planted_package\.gemm comes from .*--setup"):
-        place.check_code()
-
-
-def test_another_install_of_a_package_of_the_checkout_is_refused(place, loaded, tmp_path):
-    (place.tree / "src" / "planted_package").mkdir(parents=True)
-    (place.tree / "src" / "planted_package" / "__init__.py").write_text("")
-    loaded("planted_package", tmp_path / "site-packages" / "planted_package" / "__init__.py")
-    with pytest.raises(RooflensError, match="module planted_package comes from"):
-        place.check_code()
-
-
-def test_what_setup_installed_into_the_environment_is_welcome(place, loaded):
-    (place.tree / "planted_package").mkdir()
-    (place.tree / "planted_package" / "__init__.py").write_text("")
-    loaded("planted_package", place.environment / "lib" / "planted_package" / "__init__.py")
-    loaded("planted_package.gemm", place.tree / "planted_package" / "gemm.py")
-    place.check_code()
-
-
 def test_it_survives_the_way_through_a_file(place, tmp_path):
     content = {"tree": str(place.tree), "environment": str(place.environment), "working_tree": str(place.working_tree)}
     (tmp_path / "origin.json").write_text(json.dumps(content | {"ours": False}))
     assert Origin.read(tmp_path / "origin.json") == place
-
-
-def test_an_environment_inside_of_the_working_tree_holds_packages_of_others(place, loaded):
-    loaded("planted_numpy", place.working_tree / ".venv" / "lib" / "site-packages" / "planted_numpy" / "__init__.py")
-    place.check_code()
-
-
-def test_packages_that_begin_deeper_and_single_modules_are_known(place, loaded, tmp_path):
-    (place.tree / "python" / "deep_package").mkdir(parents=True)
-    (place.tree / "python" / "deep_package" / "__init__.py").write_text("")
-    (place.tree / "single_module.py").write_text("")
-    (place.tree / "tests").mkdir()
-    (place.tree / "tests" / "__init__.py").write_text("")
-    loaded("tests_of_others", tmp_path / "site-packages" / "tests" / "__init__.py")
-    place.check_code()
-    loaded("deep_package.gemm", tmp_path / "site-packages" / "deep_package" / "gemm.py")
-    with pytest.raises(OriginError, match=r"deep_package\.gemm"):
-        place.check_code()
-
-
-@pytest.mark.parametrize(
-    "folder",
-    ["third_party", "3rdparty", "csrc/third_party", "vendor", "external", "External", "python/third-party", "tests"],
-)
-def test_copies_of_the_packages_of_others_are_not_what_is_compared(place, loaded, tmp_path, folder):
-    """The checkout has them for its build; that Python imports them from where pip put them is right."""
-    (place.tree / folder / "planted_vendored").mkdir(parents=True)
-    (place.tree / folder / "planted_vendored" / "__init__.py").write_text("")
-    loaded("planted_vendored", tmp_path / "site-packages" / "planted_vendored" / "__init__.py")
-    place.check_code()
-
-
-@pytest.mark.parametrize("folder", ["third_party_kernels", "vendors", "my_tests", "externally"])
-def test_folders_that_are_only_called_like_those_are_the_repositorys_own(place, loaded, tmp_path, folder):
-    (place.tree / folder / "planted_package").mkdir(parents=True)
-    (place.tree / folder / "planted_package" / "__init__.py").write_text("")
-    loaded("planted_package", tmp_path / "site-packages" / "planted_package" / "__init__.py")
-    with pytest.raises(OriginError, match="module planted_package comes from"):
-        place.check_code()
 
 
 GITMODULES = """[submodule "composable_kernel"]
@@ -172,78 +113,89 @@ GITMODULES = """[submodule "composable_kernel"]
     path="libs/two words"
 """
 
+VENDORED = (
+    *("third_party", "3rdparty", "csrc/third_party", "vendor", "external", "External", "python/third-party", "tests"),
+)
+ELSEWHERE = "site-packages/planted/__init__.py"
 
-@pytest.mark.parametrize("folder", ["libs/composable_kernel", "libs/two words"])
-def test_packages_of_submodules_are_those_of_others(place, loaded, tmp_path, folder):
-    (place.tree / folder / "planted_package").mkdir(parents=True)
-    (place.tree / folder / "planted_package" / "__init__.py").write_text("")
-    loaded("planted_package", tmp_path / "site-packages" / "planted_package" / "__init__.py")
-    with pytest.raises(OriginError, match="module planted_package comes from"):
+IMPORTS = {
+    "a package from the working tree": ((), "planted.gemm", "repo/planted/gemm.py", True),
+    "another install of a package of the checkout": (("src/planted",), "planted", ELSEWHERE, True),
+    "a package of the checkout": (("planted",), "planted.gemm", "tree/planted/gemm.py", False),
+    "what --setup installed": (("planted",), "planted", "env/lib/planted/__init__.py", False),
+    "a package of others in an environment inside of the working tree": (
+        (), "numpy_of_test", "repo/.venv/lib/site-packages/numpy_of_test/__init__.py", False,
+    ),
+    "a package that begins deeper": (("python/planted",), "planted.gemm", "site-packages/planted/gemm.py", True),
+    "a single module": (("planted.py",), "planted", "site-packages/planted.py", True),
+    "tests of others": (("tests",), "tests_of_others", "site-packages/tests/__init__.py", False),
+    # The checkout has them for its build; that Python imports them from where pip put them is right.
+    **{f"a copy of others in {folder}": ((f"{folder}/planted",), "planted", ELSEWHERE, False) for folder in VENDORED},
+    **{
+        f"its own in {folder}": ((f"{folder}/planted",), "planted", ELSEWHERE, True)
+        for folder in ("third_party_kernels", "vendors", "my_tests", "externally")
+    },
+    # Both versions would import one copy, of neither commit.
+    "a copy of others from the working tree": ((), "planted", "repo/third_party/planted/__init__.py", True),
+    **{
+        f"{folder} where {'it is a submodule' if modules else 'there is none'}": (
+            (f"{folder}/planted", *modules), "planted", ELSEWHERE, not modules or folder == "libs",
+        )
+        for folder in ("libs/composable_kernel", "libs/two words", "libs")
+        for modules in ((), (".gitmodules",))
+    },
+}  # fmt: skip
+"""Packages, modules and other files of the checkout; the module that is imported, from where; whether it is refused."""
+
+
+@pytest.mark.parametrize(("checkout", "module", "path", "is_refused"), IMPORTS.values(), ids=IMPORTS)
+def test_a_module_is_refused_unless_it_is_of_the_checkout_or_of_others(
+    place, loaded, tmp_path, checkout, module, path, is_refused
+):
+    for name in checkout:
+        file = place.tree / (name if "." in name else f"{name}/__init__.py")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(GITMODULES if name == ".gitmodules" else "")
+    loaded(module, tmp_path / path)
+    refused = pytest.raises(OriginError, match=rf"module {re.escape(module)} comes from .*--setup")
+    with refused if is_refused else nullcontext():
         place.check_code()
-    (place.tree / ".gitmodules").write_text(GITMODULES)
-    place.check_code()
 
 
-def test_what_lies_beside_a_submodule_is_the_repositorys_own(place, loaded, tmp_path):
-    (place.tree / ".gitmodules").write_text(GITMODULES)
-    (place.tree / "libs" / "planted_package").mkdir(parents=True)
-    (place.tree / "libs" / "planted_package" / "__init__.py").write_text("")
-    loaded("planted_package", tmp_path / "site-packages" / "planted_package" / "__init__.py")
-    with pytest.raises(OriginError, match="module planted_package comes from"):
-        place.check_code()
+@pytest.fixture
+def release(place, monkeypatch):
+    """Return `release(site)`: install the project's own release there, by pip, with an extension; its metadata."""
+
+    def install(site):
+        (place.tree / "pyproject.toml").write_text('[project]\nname = "planted-release"\n')
+        info = site / "planted_release-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text("Name: planted-release\nVersion: 1.0\n")
+        (info / "RECORD").write_text(f"planted_ext{EXTENSION_SUFFIXES[0]},,\n")
+        (info / "INSTALLER").write_text("pip\n")
+        monkeypatch.syspath_prepend(str(site))
+        return info
+
+    return install
 
 
-def test_a_package_of_others_from_the_working_tree_is_refused_all_the_same(place, loaded):
-    """Both versions would import one copy, of neither commit."""
-    loaded("planted_vendored", place.working_tree / "third_party" / "planted_vendored" / "__init__.py")
-    with pytest.raises(OriginError, match="planted_vendored"):
-        place.check_code()
-
-
-def test_a_single_module_of_another_install_is_refused(place, loaded, tmp_path):
-    (place.tree / "single_module.py").write_text("")
-    loaded("single_module", tmp_path / "site-packages" / "single_module.py")
-    with pytest.raises(OriginError, match="single_module"):
-        place.check_code()
-
-
-def test_an_extension_of_the_installed_release_is_refused(place, loaded, tmp_path, monkeypatch):
+def test_an_extension_of_the_installed_release_is_refused_where_it_is_loaded(place, loaded, tmp_path, release):
     """Its name stands nowhere in the checkout: it is what the project's own release brings."""
-    (place.tree / "pyproject.toml").write_text('[project]\nname = "planted-release"\n')
-    site = tmp_path / "site-packages"
-    (site / "planted_release-1.0.dist-info").mkdir(parents=True)
-    (site / "planted_release-1.0.dist-info" / "METADATA").write_text("Name: planted-release\nVersion: 1.0\n")
-    (site / "planted_release-1.0.dist-info" / "RECORD").write_text(f"planted_ext{EXTENSION_SUFFIXES[0]},,\n")
-    monkeypatch.syspath_prepend(str(site))
+    release(tmp_path / "site-packages")
     place.check_code()
-    loaded("planted_ext", site / "planted_ext.py")
+    loaded("planted_ext", tmp_path / "site-packages" / "planted_ext.py")
     with pytest.raises(OriginError, match="planted_ext"):
         place.check_code()
 
 
-def test_a_release_that_setup_took_from_an_index_is_refused(place, monkeypatch):
-    (place.tree / "pyproject.toml").write_text('[project]\nname = "planted-release"\n')
-    info = place.environment / "site-packages" / "planted_release-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Name: planted-release\nVersion: 1.0\n")
-    (info / "INSTALLER").write_text("pip\n")
-    monkeypatch.syspath_prepend(str(info.parent))
-    with pytest.raises(OriginError, match="installed by --setup from somewhere else"):
-        place.check_code()
-    (info / "direct_url.json").write_text(json.dumps({"url": "file:///elsewhere", "dir_info": {}}))
-    with pytest.raises(OriginError, match="installed by --setup from somewhere else"):
-        place.check_code()
+def test_a_release_that_setup_took_from_an_index_is_refused(place, release):
+    info = release(place.environment / "site-packages")
+    for url in (None, "file:///elsewhere"):
+        if url:
+            (info / "direct_url.json").write_text(json.dumps({"url": url, "dir_info": {}}))
+        with pytest.raises(OriginError, match="installed by --setup from somewhere else"):
+            place.check_code()
     (info / "direct_url.json").write_text(json.dumps({"url": f"file://{place.tree}", "dir_info": {}}))
-    place.check_code()
-
-
-def test_a_release_that_the_invoking_python_has_and_nobody_loads_is_no_matter(place, tmp_path, monkeypatch):
-    (place.tree / "pyproject.toml").write_text('[project]\nname = "planted-release"\n')
-    info = tmp_path / "site-packages" / "planted_release-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Name: planted-release\nVersion: 1.0\n")
-    (info / "INSTALLER").write_text("pip\n")
-    monkeypatch.syspath_prepend(str(info.parent))
     place.check_code()
 
 

@@ -20,32 +20,23 @@ def offered(tmp_path):
     return write
 
 
-def test_packages_begin_wherever_the_folder_above_is_none(offered):
-    assert offered("one/__init__.py", "python/two/__init__.py", "lib/deep/three/__init__.py") == ["one", "three", "two"]
-
-
-def test_what_lies_too_deep_to_be_a_package_root_is_not_looked_for(offered):
-    assert offered("a/b/c/deep/__init__.py") == []
-
-
-def test_parts_of_a_package_are_no_names_of_their_own(offered):
-    assert offered("one/__init__.py", "one/part/__init__.py", "one/data/plugin/__init__.py") == ["one"]
-
-
-def test_a_repository_that_is_a_package_itself_offers_no_parts(offered):
-    assert "kernels" not in offered("__init__.py", "kernels/__init__.py")
-
-
-def test_the_program_that_runs_is_no_module_of_a_checkout(offered):
-    assert offered("__init__.py", "__main__.py") == []
-
-
-def test_single_modules_lie_at_the_top_in_src_and_in_python(offered):
-    assert offered("a.py", "src/b.py", "python/c.py", "tools/d.py", "setup.py", "conftest.py") == ["a", "b", "c"]
-
-
-def test_hidden_folders_and_tests_offer_nothing(offered):
-    assert offered(".venv/lib/one/__init__.py", "tests/__init__.py", "test/__init__.py") == []
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        # packages begin wherever the folder above is none, but not too deep to be a root
+        (["one/__init__.py", "python/two/__init__.py", "lib/deep/three/__init__.py"], ["one", "three", "two"]),
+        (["a/b/c/deep/__init__.py"], []),
+        # parts of a package are no names of their own, also where the repository is a package itself
+        (["one/__init__.py", "one/part/__init__.py", "one/data/plugin/__init__.py"], ["one"]),
+        (["__init__.py", "kernels/__init__.py", "__main__.py"], []),
+        # single modules lie at the top, in src and in python
+        (["a.py", "src/b.py", "python/c.py", "tools/d.py", "setup.py", "conftest.py"], ["a", "b", "c"]),
+        # hidden folders and tests offer nothing
+        ([".venv/lib/one/__init__.py", "tests/__init__.py", "test/__init__.py"], []),
+    ],
+)
+def test_names_are_those_that_python_would_import(offered, files, names):
+    assert offered(*files) == names
 
 
 def test_an_installed_release_offers_its_modules_and_not_its_machinery(offered, tmp_path, monkeypatch):

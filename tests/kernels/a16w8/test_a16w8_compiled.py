@@ -57,11 +57,6 @@ def requests(arch):
     return chosen
 
 
-@pytest.fixture(scope="module")
-def builds(builder):
-    return {arch: builder.builds(arch, requests(arch)) for arch in aot.ARCHES}
-
-
 @pytest.mark.parametrize("arch", aot.ARCHES)
 def test_what_is_unsupported_has_a_reason(arch):
     reasons = {case: answer.reason for case in CASES if not (answer := support_of(case, arch)).ok}

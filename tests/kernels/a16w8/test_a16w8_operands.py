@@ -1,11 +1,10 @@
-"""Quantization of A16W8 weights to the bit, and what the operands promise to providers and harness."""
+"""Quantization of A16W8 weights to the bit, and the reference."""
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from rooflens.kernels.a16w8.inputs import A16W8Inputs
 from rooflens.kernels.a16w8.quantize import block_amax, dequantize, quantize
 from rooflens.kernels.inputs import make_inputs, make_weight
 from rooflens.shapes.device import Device
@@ -13,35 +12,11 @@ from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
+from ..checks import e4m3, nearest_e4m3
 from ..devices import CPU
 
 FN, FNUZ = torch.float8_e4m3fn, torch.float8_e4m3fnuz
 MI300X = Device("cpu", 0, "the CPU, as an MI300X", "AMD", "gfx942", 304, 1 << 28, 1 << 22, 1 << 37)
-
-
-def values(dtype):
-    """Every finite value of an FP8 type, from the definition: sign, 4 bits of exponent, 3 of mantissa."""
-    bias, specials = (7, (0x7F, 0xFF)) if dtype is FN else (8, (0x80,))
-    table = {}
-    for byte in range(256):
-        if byte not in specials:
-            exponent, mantissa = byte >> 3 & 15, byte & 7
-            size = mantissa / 8 * 2.0 ** (1 - bias) if exponent == 0 else (1 + mantissa / 8) * 2.0 ** (exponent - bias)
-            table[byte] = -size if byte & 0x80 else size
-    return table
-
-
-def nearest(scaled, dtype):
-    """The value of the FP8 type nearest to each fp32 number, ties to the even mantissa; magnitudes saturate."""
-    positive = sorted((value, byte & 1) for byte, value in values(dtype).items() if byte < 0x80)
-    grid = np.array([value for value, _ in positive])
-    odd = np.array([bit for _, bit in positive])
-    size = np.minimum(np.abs(scaled.astype(np.float64)), grid[-1])
-    above = np.searchsorted(grid, size)
-    below = np.maximum(above - 1, 0)
-    to_above, to_below = grid[above] - size, size - grid[below]
-    up = (to_above < to_below) | ((to_above == to_below) & (odd[below] == 1))
-    return np.where(scaled < 0, -1, 1) * np.where(up, grid[above], grid[below])
 
 
 @pytest.mark.parametrize("dtype", (FN, FNUZ))
@@ -59,7 +34,7 @@ def test_quantized_bits(dtype, batch, rows, columns, seed, size):
             place = (b, slice(128 * i, 128 * i + 128), slice(128 * j, 128 * j + 128))
             scale = np.maximum(np.abs(array[place]).max(), np.float32(1e-12)) / largest
             assert scales[b, i, j].item() == scale
-            assert (q[place].double().numpy() == nearest(array[place] / scale, dtype)).all()
+            assert (q[place].double().numpy() == nearest_e4m3(array[place] / scale, dtype)).all()
     assert dequantize(q, scales, torch.float64).shape == dense.shape
 
 
@@ -86,50 +61,15 @@ def test_reference_is_the_product_of_the_stored_bits(scheme, device):
     inputs = inputs_of(scheme, device)
     assert inputs.q.dtype is (FNUZ if device is MI300X else FN)
     (truth,) = inputs.reference()
-    table = values(inputs.q.dtype)
-    octets = inputs.q.view(torch.uint8).numpy()
+    octets = inputs.q.view(torch.uint8).tolist()
     for b, m, n in ((0, 0, 0), (1, 2, 139), (0, 1, 128)):
         scales = inputs.scale[b, n // 128].double()
-        total = sum(inputs.x[b, m, k].item() * table[octets[b, n, k]] * scales[k // 128].item() for k in range(200))
+        total = sum(
+            inputs.x[b, m, k].item() * e4m3(octets[b][n][k], inputs.q.dtype) * scales[k // 128].item()
+            for k in range(200)
+        )
         total += inputs.bias[b, n].item() if inputs.bias is not None else 0
         assert truth[b, m, n].item() == pytest.approx(total, rel=1e-12)
-
-
-def test_outputs_are_poisoned():
-    (output,) = inputs_of().empty_outputs()
-    assert (output.shape, output.dtype) == ((2, 3, 140), torch.bfloat16)
-    assert output.isnan().all()
-
-
-@pytest.mark.parametrize("scheme", ("a16w8-128x128", "a16w8-128x128-bias"))
-def test_negation_is_exact(scheme):
-    inputs = inputs_of(scheme)
-    truth = inputs.reference()
-    inputs.negate_reference(truth)
-    inputs.negate()
-    torch.testing.assert_close(truth[0], inputs.reference()[0], rtol=1e-13, atol=1e-13)
-
-
-def test_copies_and_fresh_activations():
-    inputs = inputs_of()
-    other = inputs.copy()
-    before = [tensor.clone() for tensor in (*inputs.activations, *inputs.weights, inputs.bias)]
-    other.refresh_activations(77)
-    other.q.view(torch.uint8).zero_()
-    other.bias.zero_()
-    for tensor, kept in zip((*inputs.activations, *inputs.weights, inputs.bias), before, strict=True):
-        assert torch.equal(tensor.view(torch.uint8), kept.view(torch.uint8))
-    assert not torch.equal(other.x, inputs.x)
-    again: A16W8Inputs = inputs.copy()
-    again.refresh_activations(77)
-    assert torch.equal(again.x, other.x)
-
-
-def test_a_shared_weight_is_the_weight():
-    problem, scheme = Problem(5, 130, 140, B=3), parse_scheme("a16w8-128x128", DType.FP16)
-    weight = make_weight(problem, scheme, CPU, 9)
-    assert make_inputs(problem, scheme, CPU, 9, weight).q is weight[0]
-    assert torch.equal(make_inputs(problem, scheme, CPU, 9).q.view(torch.uint8), weight[0].view(torch.uint8))
 
 
 def test_large_batches_are_drawn_in_parts_without_repeating_values(monkeypatch):

@@ -14,7 +14,6 @@ from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
-from ..checks import check_candidates
 from ..devices import gpu
 
 TRITON = (TUNED, KERNEL, WRAPPER, STOCK_TRITON)
@@ -110,23 +109,6 @@ def test_where_triton_has_no_fp8_torch_dequantizes():
     }
     assert names == {"sm80": "torch", "sm90": "triton"}
     assert blas.DEQUANT_BMM.builds(SMALL, scheme(), gpu("sm80"), {"dequantize": "torch"}) == ()
-
-
-PROBLEMS = (Problem(1, 64, 128, B=3), Problem(33, 150, 300, B=2), Problem(5, 128, 512))
-
-
-def check(provider, name, dtype, device):
-    return [launch for one in PROBLEMS for launch in check_candidates(provider, one, scheme(name, dtype), device)]
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("provider", (*TRITON, *LIBRARY), ids=lambda provider: provider.name)
-@pytest.mark.parametrize("dtype", (DType.BF16, DType.FP16))
-@pytest.mark.parametrize("name", SCHEMES)
-def test_on_the_gpu(provider, name, dtype):
-    device = find_device("cuda")
-    if not check(provider, name, dtype, device):
-        pytest.skip(provider.supports(PROBLEMS[0], scheme(name, dtype), device).reason)
 
 
 @pytest.mark.gpu

@@ -29,7 +29,7 @@ def scheme_of(name):
     return parse_scheme(name, DType.BF16)
 
 
-def wanted(arch):
+def requests(arch):
     """{(what, number): Request} of one architecture; equal requests stand once."""
     found = {}
 
@@ -54,24 +54,18 @@ def wanted(arch):
     return found
 
 
-@pytest.fixture(scope="module")
-def builds(builder):
-    """{arch: {(what, number): Build}}."""
-    return {arch: builder.builds(arch, wanted(arch)) for arch in aot.ARCHES}
-
-
 def of(builds, arch, what):
     return [builds[arch][name, number] for name, number in builds[arch] if name == what]
 
 
 @pytest.mark.parametrize("arch", aot.ARCHES)
 def test_every_architecture_has_a_baseline_and_those_with_fp8_our_kernels(arch):
-    kinds = {what for what, _ in wanted(arch)}
+    kinds = {what for what, _ in requests(arch)}
     assert "stock" in kinds
     assert ("specialised" in kinds) is (arch in FP8)
 
 
-@pytest.mark.parametrize(("arch", "what"), sampled(wanted, WHOLE))
+@pytest.mark.parametrize(("arch", "what"), sampled(requests, WHOLE))
 def test_all_kernels_compile_without_spills(builds, arch, what):
     build = builds[arch][what]
     assert build.verdict is Verdict.PASSED, build.reason

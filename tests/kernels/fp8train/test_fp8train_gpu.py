@@ -1,106 +1,25 @@
-"""The family on a GPU: quantizers to the bit, products right for every candidate, offsets beyond 2^31."""
+"""The family on a GPU: the plain quantizer to the bit, transposed forms, offsets beyond 2^31."""
 
 import pytest
 import torch
 from rooflens.harness.machine.device import find_device
-from rooflens.kernels import registry
 from rooflens.kernels.fp8train.providers import SPECIALISED
-from rooflens.kernels.fp8train.quantize import GROUPS, quantize
+from rooflens.kernels.fp8train.quantize import quantize
 from rooflens.kernels.inputs import make_inputs, poison
-from rooflens.kernels.quantized import Quantized
 from rooflens.kernels.reference import measure
-from rooflens.shapes.problem import Op, Pass, Problem
+from rooflens.shapes.problem import Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
+from .test_fp8train_interpreted import check_transposed_forms
+
 pytestmark = pytest.mark.gpu
 
-GEMMS = (
-    "shared_fp8",
-    "specialised_fp8",
-    "stock_triton_fp8",
-    "dequant_blas_fp8",
-    "blas_bf16_fp8",
-    "torch_scaled_mm_fp8",
-)
-SCHEMES = ("fp8-blockwise", "fp8-blockwise-prequantized", "fp8-blockwise-hybrid", "fp8-blockwise-prequantized-hybrid")
-SIZES = ((256, 384, 512), (1000, 1104, 1200), (1, 130, 200), (4096, 1024, 2048))
 ENOUGH_BYTES = 100 << 30
 
 
 def scheme_of(name):
     return parse_scheme(name, DType.BF16)
-
-
-def provider_of(name):
-    return registry.load([name])[name]
-
-
-def check(provider, inputs, config=None):
-    launch = provider.prepare(inputs, config)
-    for change in (lambda: None, lambda: inputs.refresh_activations(9), inputs.negate):
-        change()
-        for output in launch.outputs:
-            poison(output)
-        for _ in range(2):
-            launch()
-        torch.cuda.synchronize()
-        for output, wanted in zip(launch.outputs, inputs.reference(), strict=True):
-            failure = measure(output, wanted).failure(inputs.scheme)
-            assert not failure, f"{provider.name} {inputs.scheme.name} {inputs.problem} {config}: {failure}"
-    return launch
-
-
-@pytest.mark.parametrize("pass_", list(Pass))
-@pytest.mark.parametrize("name", GEMMS)
-def test_products(name, pass_):
-    provider, device, reasons, checked = provider_of(name), find_device("cuda"), [], 0
-    for scheme in map(scheme_of, SCHEMES):
-        for sizes in SIZES:
-            problem = Problem(*sizes, pass_=pass_)
-            support = provider.supports(problem, scheme, device)
-            if not support.ok:
-                reasons.append(support.reason)
-                continue
-            check(provider, make_inputs(problem, scheme, device, 3))
-            checked += 1
-    if not checked:
-        pytest.skip(reasons[0])
-
-
-@pytest.mark.parametrize("scheme", SCHEMES[:2])
-@pytest.mark.parametrize("name", ["shared_fp8", "specialised_fp8", "dequant_blas_fp8"])
-def test_every_candidate(name, scheme):
-    provider, device = provider_of(name), find_device("cuda")
-    problem = Problem(512, 768, 640, pass_=Pass.STEP)
-    support = provider.supports(problem, scheme_of(scheme), device)
-    if not support.ok:
-        pytest.skip(support.reason)
-    inputs = make_inputs(problem, scheme_of(scheme), device, 3)
-    for config in provider.candidates(problem, scheme_of(scheme), device):
-        launch = check(provider, inputs, config)
-        assert dict(config).items() <= dict(launch.config).items()
-        assert launch.artifact or not config.get("K_MAJOR")
-
-
-@pytest.mark.parametrize("kind", ["row", "col", "rowcol", "weight"])
-def test_quantizers_are_exact(kind):
-    provider, device, scheme = provider_of("triton_quant_fp8"), find_device("cuda"), scheme_of(f"fp8-quant-{kind}")
-    for m, k in ((4096, 4096), (150, 300), (1, 130), (1000, 1104), (300, 77)):
-        problem = Problem(m, 1, k, op=Op.QUANTIZE)
-        support = provider.supports(problem, scheme, device)
-        if not support.ok:
-            pytest.skip(support.reason)
-        inputs = make_inputs(problem, scheme, device, 5)
-        inputs.x.mul_(torch.logspace(-6, 6, k, device=inputs.x.device).bfloat16())
-        inputs.x[0] = 0.0
-        for config in provider.candidates(problem, scheme, device):
-            launch = provider.prepare(inputs, config)
-            for output in launch.outputs:
-                poison(output)
-            launch()
-            for output, wanted in zip(launch.outputs, inputs.reference(), strict=True):
-                assert torch.equal(output.double(), wanted), (m, k, dict(config))
 
 
 def test_the_plain_quantizer_is_the_same_on_cpu_and_gpu():
@@ -113,37 +32,16 @@ def test_the_plain_quantizer_is_the_same_on_cpu_and_gpu():
 
 
 def test_transposed_forms_are_exact():
-    from rooflens.kernels.fp8train.triton_calls import quantize_call, transpose_call, weight_call
     from rooflens.kernels.fp8train.triton_configs import QUANT
-    from rooflens.kernels.jit.call import compile_calls
     from rooflens.kernels.needs import fp8_missing
 
     device = find_device("cuda")
     if missing := fp8_missing(device):
         pytest.skip(missing)
+    dtype = torch.float8_e4m3fnuz if device.arch == "gfx942" else torch.float8_e4m3fn
     for m, k in ((4096, 2048), (150, 300)):
         x = torch.randn(m, k, device="cuda").bfloat16()
-        dtype = torch.float8_e4m3fnuz if device.arch == "gfx942" else torch.float8_e4m3fn
-        row, col, block = (quantize(x, kind, dtype) for kind in ("row", "col", "weight"))
-        mine_row = Quantized(torch.empty_like(row.data), torch.empty_like(row.scale.t().contiguous()), *GROUPS["row"])
-        mine_col = Quantized(torch.empty(k, m, dtype=dtype, device="cuda"), torch.empty_like(col.scale), *GROUPS["col"])
-        mine_block = Quantized(torch.empty_like(block.data), torch.empty_like(block.scale), *GROUPS["weight"])
-        turned, back = torch.empty(k, m, dtype=dtype, device="cuda"), torch.empty(m, k, dtype=dtype, device="cuda")
-        compile_calls(
-            [
-                quantize_call(x, mine_row, mine_col, QUANT["rowcol"][0], k_major=True, scales_first=True),
-                weight_call(x, mine_block, turned, QUANT["weight"][0]),
-                transpose_call(turned, back),
-            ]
-        )
-        pairs = (
-            *((mine_row.data, row.data), (mine_row.scale.t(), row.scale)),
-            *((mine_col.data.t(), col.data), (mine_col.scale, col.scale)),
-            *((mine_block.data, block.data), (mine_block.scale, block.scale)),
-            *((turned.t(), block.data), (back, block.data)),
-        )
-        for found, wanted in pairs:
-            assert torch.equal(found.float(), wanted.float()), (m, k)
+        check_transposed_forms(x, dtype, dtype, QUANT["rowcol"][0], QUANT["weight"][0])
 
 
 @pytest.mark.parametrize("pass_", [Pass.FWD, Pass.DGRAD, Pass.WGRAD])

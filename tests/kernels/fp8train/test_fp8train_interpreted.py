@@ -136,42 +136,54 @@ def test_quantizers_are_exact():
             assert len(launch.kernels) == 1
 
 
+def check_transposed_forms(x, row_type, col_type, both, weight):
+    """Row and column form of X at once, W with its transpose, both orders of its scales in longer rows, and back.
+
+    `both`, `weight`: configurations of the two quantizers.
+    """
+    (m, k), place = x.shape, {"device": x.device}
+    row, col, block = quantize(x, "row", row_type), quantize(x, "col", col_type), quantize(x, "weight", row_type)
+    rows, columns = block.scale.shape
+    mine = [
+        Quantized(
+            torch.empty(m, k, dtype=row_type, **place), torch.empty(row.scale.shape[::-1], **place), *GROUPS["row"]
+        ),
+        Quantized(torch.empty(k, m, dtype=col_type, **place), torch.empty(col.scale.shape, **place), *GROUPS["col"]),
+        Quantized(
+            torch.empty(m, k, dtype=row_type, **place), torch.zeros(rows, columns + 6, **place), *GROUPS["weight"]
+        ),
+    ]
+    scale, turned_scale = mine[2].scale, torch.zeros(columns, rows + 10, **place)
+    turned, back = torch.empty(k, m, dtype=row_type, **place), torch.empty(m, k, dtype=row_type, **place)
+    calls = [
+        quantize_call(x, mine[0], mine[1], both, k_major=True, scales_first=True),
+        weight_call(x, mine[2], turned, weight, turned_scale),
+        transpose_call(turned, back),
+    ]
+    compile_calls(calls).run()  # the interpreter runs nothing while it "compiles"
+    pairs = (
+        (mine[0].data, row.data),
+        (mine[0].scale.t(), row.scale),
+        (mine[1].data.t(), col.data),
+        (mine[1].scale, col.scale),
+        (mine[2].data, block.data),
+        (scale[:, :columns], block.scale),
+        (turned_scale[:, :rows].t(), block.scale),
+        (scale[:, columns:], torch.zeros(rows, 6, **place)),
+        (turned_scale[:, rows:], torch.zeros(columns, 10, **place)),
+        (turned.t(), block.data),
+        (back, block.data),
+    )
+    assert not any((a.float() != b.float()).any() for a, b in pairs), (m, k)
+
+
 @interpreted
 def test_transposed_forms_are_exact():
     for m, k in ((256, 128), (150, 300), (1, 130)):
         torch.manual_seed(3)
-        x = torch.randn(m, k).bfloat16()
+        both = {"ROWS": 128, "COLUMNS": 128, "num_warps": 8}
         types = (torch.float8_e4m3fn, torch.float8_e5m2)
-        row, col, block = quantize(x, "row", types[0]), quantize(x, "col", types[1]), quantize(x, "weight", types[0])
-        mine = [
-            Quantized(torch.empty(m, k, dtype=types[0]), torch.empty(row.scale.shape[::-1]), *GROUPS["row"]),
-            Quantized(torch.empty(k, m, dtype=types[1]), torch.empty(col.scale.shape), *GROUPS["col"]),
-            Quantized(torch.empty(m, k, dtype=types[0]), torch.zeros(block.scale.shape[0], 8), *GROUPS["weight"]),
-        ]
-        scale, turned_scale = mine[2].scale, torch.zeros(block.scale.shape[1], 12)
-        rows, columns = block.scale.shape
-        turned, back = torch.empty(k, m, dtype=types[0]), torch.empty(m, k, dtype=types[0])
-        config = {"ROWS": 128, "COLUMNS": 128, "num_warps": 8}
-        calls = [
-            quantize_call(x, mine[0], mine[1], config, k_major=True, scales_first=True),
-            weight_call(x, mine[2], turned, {"num_warps": 8}, turned_scale),
-            transpose_call(turned, back),
-        ]
-        compile_calls(calls).run()  # the interpreter runs nothing while it "compiles"
-        pairs = (
-            (mine[0].data, row.data),
-            (mine[0].scale.t(), row.scale),
-            (mine[1].data.t(), col.data),
-            (mine[1].scale, col.scale),
-            (mine[2].data, block.data),
-            (scale[:, :columns], block.scale),
-            (turned_scale[:, :rows].t(), block.scale),
-            (scale[:, columns:], torch.zeros(rows, 8 - columns)),
-            (turned_scale[:, rows:], torch.zeros(columns, 12 - rows)),
-            (turned.t(), block.data),
-            (back, block.data),
-        )
-        assert not any((a.float() != b.float()).any() for a, b in pairs), (m, k)
+        check_transposed_forms(torch.randn(m, k).bfloat16(), *types, both, {"num_warps": 8})
 
 
 def scaled_mm(a, b, a_scale, a_kind, b_scale, b_kind, output_dtype):

@@ -52,11 +52,6 @@ def requests(arch):
     return chosen | {"quantize": quantize_request(arch), "decode": decode}
 
 
-@pytest.fixture(scope="module")
-def builds(builder):
-    return {arch: builder.builds(arch, requests(arch)) for arch in aot.ARCHES}
-
-
 @pytest.mark.parametrize(("arch", "key"), sampled(requests, WHOLE))
 def test_all_kernels_compile_and_ours_do_not_spill(builds, arch, key):
     build = builds[arch][key]

@@ -6,6 +6,8 @@ import struct
 import numpy as np
 from rooflens.kernels.mxfp8.triton.parts import PLANES_ASM
 
+from ..checks import e4m3
+
 MASK = 0xFFFFFFFF
 
 
@@ -52,12 +54,6 @@ def execute(text, registers):
         }[name]  # fmt: skip
         registers[target] = operation(*values) & MASK
     return registers
-
-
-def e4m3(byte):
-    exponent, mantissa = byte >> 3 & 15, byte & 7
-    size = mantissa * 2.0**-9 if exponent == 0 else (8 + mantissa) * 2.0 ** (exponent - 10)
-    return -size if byte & 0x80 else size
 
 
 def test_every_byte_in_every_place_becomes_its_value_times_the_scale():

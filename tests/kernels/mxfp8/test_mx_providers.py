@@ -3,7 +3,7 @@
 import pytest
 import torch
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.mxfp8 import blas, scaled_mm
+from rooflens.kernels.mxfp8 import scaled_mm
 from rooflens.kernels.mxfp8.blas import BLAS_BF16, DEQUANT_BLAS
 from rooflens.kernels.mxfp8.dispatch import DISPATCH
 from rooflens.kernels.mxfp8.providers import GEMV, MMA, check_scales, scratch_bytes
@@ -107,34 +107,6 @@ def test_working_sets():
     assert BLAS_BF16.working_set_bytes(five, GEMM, {"gemm": "mm"}) == dense + y
     assert BLAS_BF16.working_set_bytes(five, GEMM, {"gemm": "mm_t"}) == dense + 2 * y
     assert DEQUANT_BLAS.working_set_bytes(five, GEMM, {"gemm": "mm"}) == weights + x + dense + y
-
-
-def test_the_bf16_product_does_not_decode_in_the_call(monkeypatch):
-    """One role, one meaning: a layer in bf16 has its activations in bf16."""
-    decoded = []
-    original = blas.prepare_decode
-
-    def counting(q, scales, out):
-        run = original(q, scales, out)
-        return lambda: (decoded.append(tuple(out.shape)), run())
-
-    monkeypatch.setattr(blas, "prepare_decode", counting)
-    inputs = make_inputs(Problem(5, 33, 256), GEMM, CPU, 2)
-    launch = BLAS_BF16.prepare(inputs)
-    launch()
-    launch()
-    assert sorted(decoded) == [(5, 256), (33, 256)]
-    for change in (inputs.negate, lambda: inputs.refresh_activations(7), lambda: inputs.x_scale.add_(1)):
-        decoded.clear()
-        change()
-        launch()
-        launch()
-        assert decoded == [(5, 256)]
-        assert measure_all(launch.outputs, inputs.reference())[0].passes(GEMM)
-    decoded.clear()
-    launch = DEQUANT_BLAS.prepare(inputs)
-    launch()
-    assert decoded == [(5, 256), (33, 256)]
 
 
 def test_emulation_is_labelled():

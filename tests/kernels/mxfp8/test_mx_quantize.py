@@ -1,4 +1,4 @@
-"""The MX-FP8 quantizer against its definition in exact rational numbers and an enumeration of e4m3."""
+"""The MX-FP8 quantizer against its definition in exact rational numbers and an enumeration of e4m3; references."""
 
 from fractions import Fraction
 
@@ -7,13 +7,18 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.mxfp8.quantize import dequantize_mx, quantize_mx, scale_values
+from rooflens.shapes.problem import Op, Problem
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes.mxfp8 import MxFp8, MxFp8Quant
+
+from ..checks import e4m3
+from ..devices import CPU
 
 RULES = ("floor", "ceil", "even", "rceil")
-# the 127 finite e4m3 magnitudes: exponent field 0 is subnormal in steps of 2^-9, 0x7F is NaN
-E4M3 = [Fraction(m, 512) for m in range(8)] + [
-    Fraction(8 + m, 8) * Fraction(2) ** (e - 7) for e in range(1, 16) for m in range(8) if (e, m) != (15, 7)
-]
+E4M3 = [Fraction(e4m3(code)) for code in range(0x7F)]
+"""The 127 finite magnitudes."""
 
 
 def exponent_by_rule(amax, rule):
@@ -112,3 +117,24 @@ def test_scales_are_powers_of_two():
     values = scale_values(torch.arange(256, dtype=torch.uint8), torch.float64)
     assert values[:255].tolist() == [2.0 ** (byte - 127) for byte in range(255)]
     assert values[255].isnan()
+
+
+def test_reference_is_the_product_of_the_stored_bits():
+    inputs = make_inputs(Problem(3, 7, 64), MxFp8("rceil", DType.BF16), CPU, 5)
+    x = dequantize_mx(inputs.x, inputs.x_scale, torch.float64)
+    w = dequantize_mx(inputs.w, inputs.w_scale, torch.float64)
+    (truth,) = inputs.reference()
+    assert torch.allclose(truth, torch.einsum("mk,nk->mn", x, w), rtol=1e-12)
+    normal = w.abs() >= torch.finfo(torch.bfloat16).tiny
+    assert torch.equal(inputs.dequantized().double()[normal], w[normal]), "exact in bf16"
+    assert torch.equal(inputs.dequantized(), w.bfloat16())
+
+
+def test_the_reference_of_a_quantizer_is_its_bits():
+    problem = Problem(9, 1, 96, op=Op.QUANTIZE)
+    inputs = make_inputs(problem, MxFp8Quant("even", DType.BF16), CPU, 4)
+    q, scales = quantize_mx(inputs.x, "even")
+    payload, scale_bytes = inputs.reference()
+    assert torch.equal(payload, q.view(torch.uint8).double())
+    assert torch.equal(scale_bytes, scales.double())
+    assert len(set(scales.flatten().tolist())) > 3, "blocks of different magnitude"

@@ -11,20 +11,16 @@ from rooflens.kernels.isa.schedule import schedule
 from rooflens.kernels.mxfp8_moe.blas import DEQUANT_LOOP
 from rooflens.kernels.mxfp8_moe.providers import GEMV, GROUPED, GROUPED_WITH_ALIGN, GUARDED
 from rooflens.kernels.mxfp8_moe.stock import STOCK_TRITON
-from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
 from rooflens.shapes.verdict import Verdict
 
 from ..ahead_of_time import main_loop, sampled, text
+from ..contract_cases import moe
 from ..devices import gpu
 
 PLAIN = MxFp8Moe("rceil", DType.BF16)
 WEIGHTED = MxFp8Moe("rceil", DType.BF16, weighted=True)
-
-
-def moe(m, n, k, e, top_k):
-    return Problem(m, n, k, op=Op.MOE_GEMM, E=e, top_k=top_k)
 
 
 FEW = moe(4, 1536, 6144, 32, 4)
@@ -63,11 +59,6 @@ def requests(arch):
     count, place, _ = GROUPED_WITH_ALIGN.builds(FEW, PLAIN, gpu(arch), config)
     _, weights = DEQUANT_LOOP.builds(FEW, PLAIN, gpu(arch), {})
     return chosen | {"align count": count, "align place": place, "dequantize": weights}
-
-
-@pytest.fixture(scope="module")
-def builds(builder):
-    return {arch: builder.builds(arch, requests(arch)) for arch in aot.ARCHES}
 
 
 MATRIX = {

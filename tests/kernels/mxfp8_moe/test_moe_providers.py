@@ -9,22 +9,21 @@ import torch
 from rooflens.analysis.imports.read import detect
 from rooflens.analysis.imports.table import parse
 from rooflens.cli.main import main
-from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.geometry import Binary, geometry_of
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.mxfp8_moe import blas
 from rooflens.kernels.mxfp8_moe.dispatch import DISPATCH, ENVELOPE, DispatchMoe, refusal
-from rooflens.kernels.mxfp8_moe.routing import align, empty_aligned
+from rooflens.kernels.mxfp8_moe.routing import align
 from rooflens.kernels.mxfp8_moe.traffic import expected_blocks
 from rooflens.kernels.mxfp8_moe.triton_configs import FILL, grouped_configs
 from rooflens.kernels.reference import measure
-from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
 
-from ..checks import check_candidates
+from ..checks import check_configurations, e4m3
+from ..contract_cases import moe
 from ..devices import CPU, gpu
+from .test_moe_interpreted import check_align
 
 FUSED = ("grouped_moe", "gemv_moe", "guarded_moe", "dispatch_moe", "grouped_with_align_moe", "stock_triton_moe")
 LOOPS = ("dequant_loop_moe", "loop_bf16_moe")
@@ -32,10 +31,6 @@ ARCHES = ("sm80", "sm89", "sm90", "sm100", "sm120", "gfx90a", "gfx942", "gfx950"
 STORED = Path(__file__).parents[3] / "docs/results/h200-mxfp8-moe"
 PLAIN = MxFp8Moe("rceil", DType.BF16)
 WEIGHTED = MxFp8Moe("rceil", DType.BF16, weighted=True)
-
-
-def moe(m, n, k, e, top_k):
-    return Problem(m, n, k, op=Op.MOE_GEMM, E=e, top_k=top_k)
 
 
 GEMM1 = moe(4, 1536, 6144, 128, 4)
@@ -169,21 +164,12 @@ def test_every_entry_of_the_envelope_engages():
             assert not refusal(moe(2, n, k, experts, a_div), scheme)
 
 
-def power_of_two(value):
-    return value > 0 and value & (value - 1) == 0
-
-
 @pytest.mark.parametrize("arch", ARCHES)
 def test_every_problem_has_a_configuration(providers, arch):
+    sizes = ((1536, 6144, 128, 4), (6144, 768, 32, 1), (40, 160, 6, 3))
+    problems = [moe(m, *each) for m in (1, 2, 5, 16, 100, 4096) for each in sizes]
     for name in ("grouped_moe", "gemv_moe", "stock_triton_moe"):
-        for m in (1, 2, 5, 16, 100, 4096):
-            for n, k, experts, top_k in ((1536, 6144, 128, 4), (6144, 768, 32, 1), (40, 160, 6, 3)):
-                candidates = providers[name].candidates(moe(m, n, k, experts, top_k), PLAIN, gpu(arch))
-                assert candidates
-                assert len({tuple(config.items()) for config in candidates}) == len(candidates)
-                for config in candidates:
-                    assert all(power_of_two(value) for key, value in config.items() if key != "num_stages")
-                    assert config["SPLIT_K"] <= max(1, k // config["BLOCK_K"]), "no part of K may be empty"
+        check_configurations(providers[name], problems, PLAIN, gpu(arch))
 
 
 def test_blocks_of_rows_grow_with_the_rows_per_expert():
@@ -267,33 +253,6 @@ def test_bytes_are_those_of_the_draw():
             assert PLAIN.compulsory_bytes(problem) == read + 2 * 16 * 8 + ids
 
 
-def test_the_bf16_loop_does_not_decode_in_the_call(providers, monkeypatch):
-    """One role, one meaning: a layer in bf16 has its activations in bf16."""
-    decoded = []
-    original = blas.dequantizer
-
-    def counting(inputs, payload, scales, out):
-        run = original(inputs, payload, scales, out)
-        return lambda: (decoded.append(tuple(out.shape)), run())
-
-    monkeypatch.setattr(blas, "dequantizer", counting)
-    inputs = make_inputs(moe(5, 48, 160, 6, 3), PLAIN, CPU, seed=3)
-    launch = providers["loop_bf16_moe"].prepare(inputs)
-    launch()
-    launch()
-    assert decoded == [(5, 160)]
-    inputs.negate()
-    launch()
-    inputs.refresh_activations(4)
-    launch()
-    launch()
-    assert decoded == 3 * [(5, 160)]
-    decoded.clear()
-    launch = providers["dequant_loop_moe"].prepare(inputs)
-    launch()
-    assert decoded == [(5, 160), *len(inputs.groups()) * [(48, 160)]]
-
-
 def test_expected_blocks():
     assert expected_blocks(moe(3, 64, 64, 4, 4), 2) == 8, "four experts, three rows each"
     assert expected_blocks(moe(1, 64, 64, 256, 8), 16) == pytest.approx(8)
@@ -318,15 +277,8 @@ def test_large_rows_pass_in_every_draw(providers, name):
     assert largest > 10 * 10 ** (-WEIGHTED.snr_floor_db / 20)
 
 
-def test_operands():
+def test_groups_have_the_slots_of_their_experts():
     inputs = make_inputs(moe(5, 48, 160, 6, 3), WEIGHTED, CPU, seed=3)
-    again = make_inputs(moe(5, 48, 160, 6, 3), WEIGHTED, CPU, seed=3, weight=(inputs.w, inputs.w_scale))
-    assert again.w is inputs.w
-    assert torch.equal(again.topk_ids, inputs.topk_ids)
-    copy = inputs.copy()
-    for tensor, other in zip((*inputs.activations, *inputs.weights), (*copy.activations, *copy.weights), strict=True):
-        assert tensor.data_ptr() != other.data_ptr()
-        assert torch.equal(tensor.view(torch.uint8), other.view(torch.uint8))
     slots = torch.cat([slots for _, slots in inputs.groups()])
     assert sorted(slots.tolist()) == list(range(15))
     flat = inputs.topk_ids.reshape(-1)
@@ -336,12 +288,6 @@ def test_operands():
 def test_reference_is_the_product_of_the_same_bits():
     """Element by element, decoded here from the definition of e4m3 and e8m0."""
     inputs = make_inputs(moe(2, 3, 64, 4, 2), WEIGHTED, CPU, seed=8)
-
-    def value(byte):
-        exponent, mantissa = (byte >> 3) & 15, byte & 7
-        magnitude = mantissa * 2.0**-9 if exponent == 0 else (8 + mantissa) * 2.0 ** (exponent - 10)
-        return -magnitude if byte & 128 else magnitude
-
     x, w = inputs.x.view(torch.uint8).tolist(), inputs.w.view(torch.uint8).tolist()
     xs, ws = inputs.x_scale.tolist(), inputs.w_scale.tolist()
     (truth,) = inputs.reference()
@@ -349,45 +295,16 @@ def test_reference_is_the_product_of_the_same_bits():
         token = slot // 2
         for n in range(3):
             total = sum(
-                value(x[token][k]) * value(w[expert][n][k]) * 2.0 ** (xs[token][k // 32] + ws[expert][n][k // 32] - 254)
+                e4m3(x[token][k]) * e4m3(w[expert][n][k]) * 2.0 ** (xs[token][k // 32] + ws[expert][n][k // 32] - 254)
                 for k in range(64)
             )
             expected = total * inputs.topk_weights.reshape(-1)[slot].item()
             assert truth[slot, n].item() == pytest.approx(expected, rel=1e-12)
 
 
-GPU_CASES = (
-    (4, 1536, 6144, 32, 4),
-    (8, 6144, 768, 64, 1),
-    (1, 512, 1024, 16, 2),
-    (3, 100, 160, 5, 2),
-    (200, 256, 512, 8, 2),
-    (1000, 256, 512, 4, 2),
-)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("scheme", [PLAIN, WEIGHTED], ids=lambda scheme: scheme.name)
-@pytest.mark.parametrize("name", [*FUSED, *LOOPS])
-def test_results_on_the_gpu(providers, name, scheme):
-    for sizes in GPU_CASES:
-        check_candidates(providers[name], moe(*sizes), scheme, find_device("cuda"))
-
-
 @pytest.mark.gpu
 def test_align_on_the_gpu():
-    from rooflens.kernels.jit.call import compile_calls
-    from rooflens.kernels.mxfp8_moe.triton.align import align_calls
-
     for tokens, experts, top_k, block in ((1, 8, 2, 16), (64, 128, 4, 8), (3000, 256, 8, 64)):
         generator = torch.Generator().manual_seed(tokens)
         ids = torch.rand(tokens, experts, generator=generator).argsort(1)[:, :top_k].int().cuda()
-        aligned = empty_aligned(ids.numel(), block, experts, ids.device)
-        compile_calls(align_calls(ids, aligned, experts))
-        truth = align(ids, block, experts)
-        assert torch.equal(aligned.padded, truth.padded)
-        assert torch.equal(aligned.expert_ids, truth.expert_ids)
-        numel = ids.numel()
-        flat = torch.cat([ids.reshape(-1), ids.new_tensor([experts])])
-        assert torch.equal(flat[aligned.sorted_ids.clamp_max(numel)], flat[truth.sorted_ids.clamp_max(numel)])
-        assert torch.equal(aligned.sorted_ids.sort().values, truth.sorted_ids.sort().values)
+        check_align(ids, block, experts)

@@ -80,11 +80,6 @@ def requests(arch):
     return {f"{request.kernel.partition(':')[2]} {number}": request for number, request in enumerate(wanted.values())}
 
 
-@pytest.fixture(scope="module")
-def builds(builder):
-    return {arch: builder.builds(arch, requests(arch)) for arch in MATRIX}
-
-
 @pytest.mark.parametrize("arch", MATRIX)
 def test_every_kernel_is_among_those_compiled(arch):
     assert all(support(*case, gpu(arch)).ok for case in CASES)

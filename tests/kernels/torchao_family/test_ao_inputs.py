@@ -1,83 +1,20 @@
-"""Operands of the torchao family: groups of rows, exact results from the quantized bits, and exact negation."""
+"""Operands of the torchao family: groups of rows, and exact results from the quantized bits."""
 
 import random
 
 import pytest
 import torch
-from rooflens.kernels.inputs import make_inputs, make_weight
+from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.torchao.groups import group_ends, group_rows
 from rooflens.kernels.torchao.quantize import quantize
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes.torchao import AoGemm, AoGrouped, AoGroupedLinear, AoLinear, AoQuant
+from rooflens.shapes.schemes.torchao import AoGemm, AoGrouped, AoGroupedLinear, AoLinear
 
 from ..devices import cpu
 
 BF16 = DType.BF16
 G = Op.GROUPED_GEMM
-
-
-CASES = (
-    (Problem(7, 5, 300), AoGemm("128x128", BF16)),
-    (Problem(5, 130, 300), AoGemm("128x1", BF16)),
-    (Problem(130, 70, 300), AoLinear(BF16)),
-    (Problem(256, 70, 130, pass_=Pass.STEP), AoLinear(BF16)),
-    (Problem(112, 70, 130, E=3, op=G), AoGrouped(BF16)),
-    (Problem(512, 70, 130, E=3, op=G, pass_=Pass.STEP), AoGroupedLinear(BF16)),
-    (Problem(256, 70, 130, E=3, op=G, pass_=Pass.STEP), AoGroupedLinear(BF16)),  # an expert without rows
-    (Problem(130, 1, 256, op=Op.QUANTIZE), AoQuant("act-rhs", BF16)),
-)
-
-
-@pytest.fixture(params=CASES, ids=[f"{scheme.name} {problem}" for problem, scheme in CASES])
-def case(request):
-    return request.param
-
-
-def test_outputs_have_the_shapes_of_the_reference(case):
-    inputs = make_inputs(*case, cpu(), 3)
-    truth, outputs = inputs.reference(), inputs.empty_outputs()
-    assert [tensor.shape for tensor in outputs] == [tensor.shape for tensor in truth]
-    assert all(tensor.dtype is torch.float64 for tensor in truth)
-    assert all(tensor.double().isnan().all() for tensor in outputs)
-
-
-@pytest.mark.parametrize("arch", ["x86-64", "gfx942"])
-def test_negation_is_exact_and_changes_every_result(case, arch):
-    inputs = make_inputs(*case, cpu(arch), 3)
-    before = [tensor.clone() for tensor in inputs.activations]
-    truth = inputs.reference()
-    inputs.negate()
-    negated = [tensor.clone() for tensor in truth]
-    inputs.negate_reference(negated)
-    for mine, direct in zip(negated, inputs.reference(), strict=True):
-        assert torch.equal(mine, direct) or (mine - direct).abs().max() < 1e-13 * direct.abs().max()
-    assert not torch.equal(negated[0], truth[0])
-    if len(truth) == 3:  # every row of dW, and at least half of the rows of Y and dX
-        assert all((new != old).double().mean() > 0.45 for new, old in zip(negated, truth, strict=True))
-        assert torch.equal(negated[2], -truth[2])
-    inputs.negate()
-    assert all(torch.equal(old.double(), new.double()) for old, new in zip(before, inputs.activations, strict=True))
-
-
-def test_copies_are_equal_and_apart(case):
-    inputs = make_inputs(*case, cpu(), 3)
-    copy = inputs.copy()
-    for mine, other in zip((*inputs.activations, *inputs.weights), (*copy.activations, *copy.weights), strict=True):
-        assert mine.data_ptr() != other.data_ptr()
-        assert torch.equal(mine.double(), other.double())
-    inputs.refresh_activations(9)
-    copy.refresh_activations(9)
-    assert all(torch.equal(a.double(), b.double()) for a, b in zip(inputs.activations, copy.activations, strict=True))
-    assert not torch.equal(make_inputs(*case, cpu(), 3).activations[0].double(), inputs.activations[0].double())
-
-
-def test_weights_of_a_shape_are_the_same_for_every_m():
-    problem, scheme = CASES[4]
-    weight = make_weight(problem, scheme, cpu(), 3)
-    inputs = make_inputs(Problem(160, 70, 130, E=3, op=G), scheme, cpu(), 3, weight)
-    assert inputs.b is weight[0]
-    assert torch.equal(inputs.b.float(), make_inputs(problem, scheme, cpu(), 3).b.float())
 
 
 def test_layouts_are_what_torchao_takes():
@@ -92,7 +29,7 @@ def test_layouts_are_what_torchao_takes():
     )
     inputs = make_inputs(Problem(7, 200, 300), AoGemm("128x1", BF16), cpu(), 3)
     assert (tuple(inputs.b_scale[0].shape), inputs.b_scale[0].stride()) == ((3, 200), (200, 1))
-    grouped = make_inputs(*CASES[4], cpu(), 3)
+    grouped = make_inputs(Problem(112, 70, 130, E=3, op=G), AoGrouped(BF16), cpu(), 3)
     assert tuple(grouped.b.shape) == (3, 70, 130)
     assert tuple(grouped.b_scale.shape) == (3, 1, 2)
     assert (grouped.offs.dtype, grouped.offs.tolist()) == (torch.int32, list(grouped.ends))
@@ -116,8 +53,8 @@ def test_product_by_the_definition():
 
 def test_step_by_the_definition():
     """Each product from casts along its own contraction, dY in both directions."""
-    problem, scheme = CASES[5]
-    inputs = make_inputs(problem, scheme, cpu(), 5)
+    problem = Problem(512, 70, 130, E=3, op=G, pass_=Pass.STEP)
+    inputs = make_inputs(problem, AoGroupedLinear(BF16), cpu(), 5)
 
     def cast(x, rows, columns):
         operand = quantize(x.contiguous(), rows, columns, torch.float8_e4m3fn)

@@ -9,6 +9,8 @@ from rooflens.kernels.quantized import Quantized
 from rooflens.kernels.torchao.quantize import empty_layout, quantize, quantized_layout
 from rooflens.shapes.schemes.torchao import QUANTIZERS
 
+from ..checks import nearest_e4m3
+
 FP8 = (torch.float8_e4m3fn, torch.float8_e4m3fnuz)
 
 
@@ -20,28 +22,6 @@ def wild(rows, columns, seed=0):
     x[-(rows // 4) :, ::3] = 0
     x[rows // 2] = 0
     return x.to(torch.bfloat16)
-
-
-def e4m3_grid(dtype):
-    """Every finite value of the type, from the type's definition: 4 exponent bits, 3 of mantissa."""
-    bias, top = (8, 127) if dtype is torch.float8_e4m3fnuz else (7, 126)
-    values = []
-    for code in range(top + 1):
-        exponent, mantissa = code >> 3, code & 7
-        values.append(
-            (mantissa / 8) * 2.0 ** (1 - bias) if exponent == 0 else (1 + mantissa / 8) * 2.0 ** (exponent - bias)
-        )
-    return np.array(values)
-
-
-def nearest(values, dtype):
-    """Round to the grid, ties to the even code: what a cast to FP8 does."""
-    grid = e4m3_grid(dtype)
-    magnitude = np.abs(values)
-    above = np.clip(np.searchsorted(grid, magnitude), 1, len(grid) - 1)
-    low, high = grid[above - 1], grid[above]
-    up = (magnitude - low > high - magnitude) | ((magnitude - low == high - magnitude) & (above % 2 == 0))
-    return np.copysign(np.where(up, high, low), values)
 
 
 @pytest.mark.parametrize("dtype", FP8)
@@ -58,7 +38,7 @@ def test_every_bit_follows_from_the_definition(groups, dtype):
             s = np.float32(np.float64(limit) / np.float64(amax))
             assert operand.scale[i, j].item() == np.float32(1) / s
             scaled = (dense[part].astype(np.float32) * s).clip(-limit, limit)
-            assert (operand.data[part].double().numpy() == nearest(scaled.astype(np.float64), dtype)).all()
+            assert (operand.data[part].double().numpy() == nearest_e4m3(scaled, dtype)).all()
 
 
 def test_the_largest_value_of_a_group_is_the_largest_of_the_type():
