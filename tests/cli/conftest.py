@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from rooflens.cli.main import main
 
 from ..analysis.synthetic import write_run
 from .ray_nodes import RayNodes, cluster
@@ -19,6 +20,17 @@ def plant(tmp_path, monkeypatch) -> Callable[..., Path]:
         return write_run(tmp_path / "runs" / name, **what)
 
     return write
+
+
+@pytest.fixture
+def invoke(capsys) -> Callable[..., object]:
+    """Return `invoke(*arguments, code=0)`: run a command that ends with this exit code; return what was printed."""
+
+    def run(*arguments: object, code: int = 0) -> object:
+        assert main([*map(str, arguments)]) == code
+        return capsys.readouterr()
+
+    return run
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import sys
 from dataclasses import replace
 
 import pytest
-from rooflens.cli.main import main
 from rooflens.harness.machine import survey as surveys
 from rooflens.harness.machine.survey import Offer, ProviderOffer
 from rooflens.harness.telemetry.source import DeviceProcess
@@ -84,7 +83,7 @@ def test_versions_are_those_that_are_imported(real):
     assert [one["name"] for one in software["triton_owners"]] == ["triton"]
 
 
-def test_page_of_a_gpu_has_every_section_and_figures_with_their_limits(planted, capsys):
+def test_page_of_a_gpu_has_every_section_and_figures_with_their_limits(planted, invoke):
     planted(
         replace(
             GPU,
@@ -92,8 +91,7 @@ def test_page_of_a_gpu_has_every_section_and_figures_with_their_limits(planted, 
             reading=replace(GPU.reading, other_processes=1, memory_clock_hz=3201e6),
         )
     )
-    assert main(["doctor"]) == 0
-    page = capsys.readouterr().out
+    page = invoke("doctor").out
     heads = [line for line in page.splitlines() if line in SECTIONS]
     assert heads == SECTIONS
     found = rows(page)
@@ -111,17 +109,16 @@ def test_page_of_a_gpu_has_every_section_and_figures_with_their_limits(planted, 
     assert "another process is on the device (4711 train.py), holding 20.0 GiB" in found["warn"]
 
 
-def test_page_of_an_amd_gpu_names_the_package_that_owns_triton(planted, capsys):
+def test_page_of_an_amd_gpu_names_the_package_that_owns_triton(planted, invoke):
     planted(ROCM)
-    assert main(["doctor"]) == 0
-    found = rows(capsys.readouterr().out)
+    found = rows(invoke("doctor").out)
     assert found["architecture"] == "gfx942, 304 CUs"
     assert found["triton"] == "3.6.0 (from pytorch-triton-rocm 3.6.0)"
     assert found["torch's L2"] == "4 MiB"
     assert found["partition"] == "SPX, NPS1"
 
 
-def test_unknown_figures_are_called_unknown_or_left_out_but_never_zero(planted, capsys):
+def test_unknown_figures_are_called_unknown_or_left_out_but_never_zero(planted, invoke):
     planted(
         replace(
             GPU,
@@ -131,14 +128,13 @@ def test_unknown_figures_are_called_unknown_or_left_out_but_never_zero(planted, 
             free_bytes=None,
         )
     )
-    assert main(["doctor"]) == 0
-    found = rows(capsys.readouterr().out)
+    found = rows(invoke("doctor").out)
     assert found["telemetry"] == "unknown: nvidia-ml-py is missing: pip install rooflens[nvidia]"
     assert found["free memory"] == "unknown"
     assert not {"clock", "power", "temperature", "driver", "modes", "other processes"} & set(found)
 
 
-def test_providers_are_grouped_by_family_and_a_reason_is_said_once(planted, capsys):
+def test_providers_are_grouped_by_family_and_a_reason_is_said_once(planted, invoke):
     gpu_only = [ProviderOffer(f"kernel_{number}", False, "needs a GPU", "fourbit") for number in range(5)]
     asked = [
         ProviderOffer("blas", True, "", "fourbit"),
@@ -146,8 +142,7 @@ def test_providers_are_grouped_by_family_and_a_reason_is_said_once(planted, caps
         ProviderOffer("aiter", False, "is not installed", "a16w8"),
     ]
     planted(replace(HOST, providers=(*asked, ProviderOffer("mine", True))))
-    assert main(["doctor"]) == 0
-    page = capsys.readouterr().out
+    page = invoke("doctor").out
     lines = page[page.index("\nproviders") :].split("\n\n")[0].splitlines()[2:]
     assert [line.split(maxsplit=1) for line in lines] == [
         ["fourbit", "1 of 6: blas"],
@@ -160,21 +155,18 @@ def test_providers_are_grouped_by_family_and_a_reason_is_said_once(planted, caps
 
 
 @pytest.mark.parametrize("arguments", [["doctor"], ["doctor", "--json"]])
-def test_exit_code_is_1_when_nothing_can_be_measured(planted, capsys, arguments):
+def test_exit_code_is_1_when_nothing_can_be_measured(planted, invoke, arguments):
     planted(replace(HOST, providers=(ProviderOffer("blas", False, "why"),)))
-    assert main(arguments) == 1
-    assert "nothing can be measured" in capsys.readouterr().out
+    assert "nothing can be measured" in invoke(*arguments, code=1).out
 
 
-def test_warnings_alone_leave_the_exit_code_at_0(planted, capsys):
+def test_warnings_alone_leave_the_exit_code_at_0(planted, invoke):
     planted(replace(GPU, disk_free_bytes=1 << 20))
-    assert main(["doctor"]) == 0
-    assert "problem" in capsys.readouterr().out
+    assert "problem" in invoke("doctor").out
 
 
-def test_a_device_that_is_not_there_is_one_line(capsys):
-    assert main(["doctor", "--device", "tpu"]) == 2
-    assert capsys.readouterr().err.startswith("rooflens: error: --device 'tpu'")
+def test_a_device_that_is_not_there_is_one_line(invoke):
+    assert invoke("doctor", "--device", "tpu", code=2).err.startswith("rooflens: error: --device 'tpu'")
 
 
 PAGE = """
