@@ -34,6 +34,20 @@ def invoke(capsys) -> Callable[..., object]:
 
 
 @pytest.fixture
+def refused(invoke) -> Callable[..., str]:
+    """Return `refused(*arguments, code=2)`: run a command that prints one line of error and nothing else; return it."""
+
+    def run(*arguments: object, code: int = 2) -> str:
+        out, err = invoke(*arguments, code=code)
+        assert out == ""
+        assert err.startswith("rooflens: error: ")
+        assert err.count("\n") == 1
+        return err
+
+    return run
+
+
+@pytest.fixture
 def place(tmp_path) -> Path:
     """Return a folder with the suite tiny.toml."""
     return write_suite(tmp_path)

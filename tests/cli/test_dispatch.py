@@ -154,10 +154,8 @@ def test_a_device_of_another_kind_is_not_compared_with(crossed, invoke):
         (["--cache", "warm"], "nothing to choose from besides dequant_blas; providers with a warm time: none"),
     ],
 )
-def test_a_wrong_question_is_one_line(crossed, invoke, arguments, words):
-    err = invoke("dispatch", "planted", *arguments, code=2).err
-    assert words in err
-    assert err.count("\n") == 1
+def test_a_wrong_question_is_one_line(crossed, refused, arguments, words):
+    assert words in refused("dispatch", "planted", *arguments)
 
 
 def test_an_output_that_cannot_be_written_is_one_line(crossed, invoke, tmp_path):

@@ -13,7 +13,7 @@ from rooflens.harness.machine.survey import Offer, ProviderOffer
 from rooflens.harness.telemetry.source import DeviceProcess
 
 from ..harness.planted_surveys import GPU, HOST, ROCM
-from .test_tables import on_terminal
+from .pseudo_terminal import on_terminal
 
 SECTIONS = ["device", "now", "caches", "host", "software", "timers", "providers", "room", "advice"]
 
@@ -182,9 +182,9 @@ show(section(found, advice(found)))
 
 @pytest.mark.parametrize("columns", [80, pytest.param(120, marks=pytest.mark.slow)])
 def test_page_fits_its_terminal_and_respects_no_color(columns):
-    shown = on_terminal(PAGE, columns)
+    shown = on_terminal("-c", PAGE, columns=columns)
     assert "\x1b[1m" in shown
-    plain = on_terminal(PAGE, columns, NO_COLOR="1")
+    plain = on_terminal("-c", PAGE, columns=columns, NO_COLOR="1")
     assert "\x1b" not in plain
     lines = plain.splitlines()
     assert max(map(len, lines)) <= columns

@@ -1,18 +1,13 @@
 """`rooflens report`: which files come where, what goes to stdout, and that a mistake is one line."""
 
-import fcntl
 import json
-import os
-import pty
 import re
-import struct
-import subprocess
-import sys
-import termios
 
 import pytest
 from rooflens.cli.main import main
 from rooflens.reports.presets import PRESETS
+
+from .pseudo_terminal import on_terminal
 
 QUIET = {"shapes": (("toy", "up", 512, 2048), ("toy", "down", 2048, 512)), "Ms": (1, 16), "samples": 4}
 PROVIDERS = ("simt_4bit", "dequant_blas", "mma_4bit")
@@ -37,7 +32,7 @@ def test_page_and_markdown_go_into_the_run_folder_or_where_they_are_told(planted
     assert not (tmp_path / "report.html").exists()
 
 
-def test_another_preset_leaves_the_runs_own_report_alone(planted, capsys):
+def test_another_preset_leaves_the_runs_own_report_alone(planted):
     assert main(["report", "planted", "--preset", "flat"]) == 0
     assert named(planted) == {"report-flat.html", "report-flat.md"}
     text = (planted / "report-flat.md").read_text("utf-8")
@@ -151,12 +146,9 @@ LACKING = {
         (["failed", "--preset", "flat"], "needs a cell with a time"),
     ],
 )
-def test_what_cannot_be_said_is_one_line(plant, invoke, arguments, words):
+def test_what_cannot_be_said_is_one_line(plant, refused, arguments, words):
     plant(arguments[0], **SHORT | LACKING[arguments[0]])
-    out, err = invoke("report", *arguments, code=2)
-    assert words in err
-    assert err.count("\n") == 1
-    assert out == ""
+    assert words in refused("report", *arguments)
 
 
 def test_help_names_every_preset(invoke):
@@ -165,34 +157,11 @@ def test_help_names_every_preset(invoke):
         assert f"{name} {preset.what}" in told
 
 
-def in_a_terminal(folder, *arguments, columns=80, **environment):
-    """Run the command with a terminal of `columns` as its stdout; return what it showed."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    usual = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rooflens.cli", "report", *arguments],
-        stdout=theirs, cwd=folder, env=usual | {"TERM": "xterm"} | environment,
-    )  # fmt: skip
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:  # Linux reports the closed terminal as an error
-            break
-        if not part:
-            break
-        shown += part
-    os.close(ours)
-    assert process.wait() == 0
-    return shown.decode("utf-8").replace("\r\n", "\n")
-
-
 def test_on_a_terminal_the_text_is_as_wide_and_coloured_unless_asked_not_to(planted, tmp_path):
-    arguments = ("runs/planted", "--preset", "decode-grid", "--text", "-")
-    coloured = in_a_terminal(tmp_path, *arguments, columns=72)
-    bare = in_a_terminal(tmp_path, *arguments, columns=72, NO_COLOR="1")
+    arguments = ("-m", "rooflens.cli", "report", "runs/planted", "--preset", "decode-grid", "--text", "-")
+    there = {"columns": 72, "cwd": tmp_path, "TERM": "xterm"}
+    coloured = on_terminal(*arguments, **there)
+    bare = on_terminal(*arguments, **there, NO_COLOR="1")
     assert "\x1b[34m" in coloured
     assert "\x1b" not in bare
     assert re.sub("\x1b\\[[0-9;]*m", "", coloured) == bare
