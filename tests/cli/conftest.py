@@ -53,6 +53,13 @@ def place(tmp_path) -> Path:
     return write_suite(tmp_path)
 
 
+@pytest.fixture
+def here(place, tmp_path, monkeypatch) -> Path:
+    """Return `place`, with a cache of environments of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return place
+
+
 @pytest.fixture(autouse=True)
 def no_width(monkeypatch) -> None:
     """Let no COLUMNS of whoever runs the tests lay tables out."""

@@ -3,8 +3,6 @@
 import csv
 import json
 import os
-import subprocess
-import sys
 import warnings
 
 import pandas as pd
@@ -15,6 +13,8 @@ from rooflens.cli.main import main
 from rooflens.harness.ceilings import probe as harness
 from rooflens.shapes.run_folder.columns import CEILINGS
 from rooflens.shapes.scheme import DType
+
+from .tiny_runs import fresh
 
 
 def row(ceiling, level, pattern, dtype, value, kind="measured", source="how it was done"):
@@ -149,14 +149,8 @@ def test_errors_are_one_line(arguments, message, refused):
 @pytest.mark.exclusive
 def test_a_real_calibration_of_the_cpu_in_a_pipe(tmp_path):
     """In a process of its own: it sets torch's threads."""
-    command = [sys.executable, "-m", "rooflens.cli", "calibrate", "--device", "cpu", "--dtype", "bf16"]
-    done = subprocess.run(
-        [*command, "--threads", "2", "--llc", "8MiB", "--json", "-o", str(tmp_path / "ceilings.csv")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    options = ("--device", "cpu", "--dtype", "bf16", "--threads", "2", "--llc", "8MiB")
+    done = fresh(tmp_path, "calibrate", *options, "--json", "-o", "ceilings.csv")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     found = {(one["level"] or one["ceiling"], one["pattern"]): one["value"] for one in told["ceilings"]}

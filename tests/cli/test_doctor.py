@@ -3,9 +3,8 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rooflens.harness.machine import survey as surveys
@@ -14,6 +13,7 @@ from rooflens.harness.telemetry.source import DeviceProcess
 
 from ..harness.planted_surveys import GPU, HOST, ROCM
 from .pseudo_terminal import on_terminal
+from .tiny_runs import fresh
 
 SECTIONS = ["device", "now", "caches", "host", "software", "timers", "providers", "room", "advice"]
 
@@ -37,14 +37,8 @@ def rows(page: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def real():
     """The JSON of this machine's CPU, from a process of its own as a user starts it."""
-    done = subprocess.run(
-        [sys.executable, "-m", "rooflens.cli", "doctor", "--device", "cpu", "--json"],
-        env={name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    done = fresh(Path.cwd(), "doctor", "--device", "cpu", "--json", env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -171,6 +165,7 @@ def test_a_device_that_is_not_there_is_one_line(invoke):
 
 PAGE = """
 from dataclasses import replace
+from pathlib import Path
 from rooflens.cli.doctor import section
 from rooflens.cli.shared.tables import show
 from rooflens.harness.machine.advice import advice

@@ -24,16 +24,14 @@ with_ray = pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed
 
 
 @pytest.fixture
-def refused(place, monkeypatch, invoke):
+def refused(place, monkeypatch, refused):
     """Return `refused(code, *arguments)`: run a command that must fail in one line, and return the line."""
     monkeypatch.chdir(place)
     for name in ("RAY_ADDRESS", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
 
     def run(code, *arguments):
-        out, line = invoke(*map(str, arguments), code=code)
-        assert out == ""
-        assert line.count("\n") == 1
+        line = refused(*arguments, code=code)
         assert not (place / "out").exists()
         return line
 

@@ -11,6 +11,8 @@ from rooflens.cli.listing.columns_page import columns_page
 from rooflens.cli.main import main
 from rooflens.shapes.run_folder.columns import TABLES, ColumnSchema, ColumnType, TableSchema
 
+from .tiny_runs import fresh
+
 ROOT = Path(__file__).resolve().parents[2]
 
 OWN = ROOT / "examples" / "my_kernels.py"
@@ -135,13 +137,7 @@ def test_columns_page_marks_required_columns_and_escapes_bars():
 
 def test_providers_say_why_they_are_not_available():
     """In a process of its own: providers import torch, bitsandbytes and Triton."""
-    done = subprocess.run(
-        [sys.executable, "-m", "rooflens.cli", "list", "providers", "--json", "--providers", OWN],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = fresh(Path.cwd(), "list", "providers", "--json", "--providers", OWN)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["device"]
