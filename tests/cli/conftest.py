@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from rooflens.cli.main import main
 
 from ..analysis.synthetic import write_run
 from .ray_nodes import RayNodes, cluster
@@ -22,9 +23,41 @@ def plant(tmp_path, monkeypatch) -> Callable[..., Path]:
 
 
 @pytest.fixture
+def invoke(capsys) -> Callable[..., object]:
+    """Return `invoke(*arguments, code=0)`: run a command that ends with this exit code; return what was printed."""
+
+    def run(*arguments: object, code: int = 0) -> object:
+        assert main([*map(str, arguments)]) == code
+        return capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def refused(invoke) -> Callable[..., str]:
+    """Return `refused(*arguments, code=2)`: run a command that prints one line of error and nothing else; return it."""
+
+    def run(*arguments: object, code: int = 2) -> str:
+        out, err = invoke(*arguments, code=code)
+        assert out == ""
+        assert err.startswith("rooflens: error: ")
+        assert err.count("\n") == 1
+        return err
+
+    return run
+
+
+@pytest.fixture
 def place(tmp_path) -> Path:
     """Return a folder with the suite tiny.toml."""
     return write_suite(tmp_path)
+
+
+@pytest.fixture
+def here(place, tmp_path, monkeypatch) -> Path:
+    """Return `place`, with a cache of environments of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return place
 
 
 @pytest.fixture(autouse=True)

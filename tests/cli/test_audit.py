@@ -14,9 +14,8 @@ SWEEP = str(PUBLISHED / "aiter2297_deepseek_tflops.csv")
 GOOD = str(PUBLISHED / "aiter3783_absolute_us.csv")
 
 
-def test_findings_stand_under_their_rule_with_line_and_numbers(capsys):
-    assert main(["audit", GROUPED, "--device", "MI300X"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_findings_stand_under_their_rule_with_line_and_numbers(invoke):
+    lines = invoke("audit", GROUPED, "--device", "MI300X").out.splitlines()
     assert lines[0].startswith("compared with AMD Instinct MI300X: fp8 2614.9 TFLOPS dense")
     assert "M is per expert" in lines[1]
     start = next(at for at, line in enumerate(lines) if line.startswith("above-peak: "))
@@ -26,23 +25,21 @@ def test_findings_stand_under_their_rule_with_line_and_numbers(capsys):
     assert lines[-1].startswith("24 rows in 3 tables, 17 findings (3 impossible, ")
 
 
-def test_a_table_that_holds(capsys):
-    assert main(["audit", GOOD, "--device", "MI355X", "--strict"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "4 rows in 1 table, 0 findings"
+def test_a_table_that_holds(invoke):
+    out = invoke("audit", GOOD, "--device", "MI355X", "--strict").out
+    assert out.splitlines()[-1] == "4 rows in 1 table, 0 findings"
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_lines_fit_a_terminal(width, capsys, monkeypatch):
+def test_lines_fit_a_terminal(width, invoke, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
-    assert main(["audit", GROUPED, "--device", "MI300X"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = invoke("audit", GROUPED, "--device", "MI300X").out.splitlines()
     assert max(map(len, lines)) <= width
     assert lines[-1].endswith(")")
 
 
-def test_json(capsys):
-    assert main(["audit", SWEEP, "--device", "MI350X", "--dtype", "bf16", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_json(invoke):
+    found = json.loads(invoke("audit", SWEEP, "--device", "MI350X", "--dtype", "bf16", "--json").out)
     assert (found["device"], found["dtype"], found["rows"]) == ("AMD Instinct MI350X", "bf16", 24)
     assert [column["role"] for column in found["tables"][0]["columns"]] == [*["size"] * 4, "rate"]
     (finding,) = found["findings"]
@@ -50,9 +47,8 @@ def test_json(capsys):
     assert finding["evidence"]["shortest_s"] == pytest.approx(29.0e-6, abs=0.05e-6)
 
 
-def test_a_review_comment(tmp_path, capsys):
-    assert main(["audit", GROUPED, "--device", "MI300X", "--markdown", "-"]) == 0
-    text = capsys.readouterr().out
+def test_a_review_comment(tmp_path, invoke, capsys):
+    text = invoke("audit", GROUPED, "--device", "MI300X", "--markdown", "-").out
     assert text.startswith("## Audit of the printed numbers\n\n24 rows in 3 tables, 17 findings")
     assert r"- torchao3996.txt:19 \[impossible\] E=8 M=4096 N=4096 K=4096: BF16 (ms)" in text
     assert "### ratio-label" in text
@@ -60,56 +56,49 @@ def test_a_review_comment(tmp_path, capsys):
     assert main(["audit", GROUPED, "--device", "MI300X", "--markdown", str(path)]) == 0
     assert path.read_text("utf-8") == text
     assert f"wrote {path}" in capsys.readouterr().err
-    assert main(["audit", GROUPED, "--markdown", str(tmp_path / "no" / "file.md")]) == 2
-    assert "choose another file" in capsys.readouterr().err
+    assert "choose another file" in invoke("audit", GROUPED, "--markdown", tmp_path / "no" / "file.md", code=2).err
 
 
-def test_strict_tells_what_is_wrong_from_what_is_doubtful(capsys):
-    assert main(["audit", SWEEP, "--device", "MI350X", "--strict"]) == 4
-    assert "1 finding in doubt" in capsys.readouterr().err
-    assert main(["audit", GROUPED, "--device", "MI300X", "--strict"]) == 5
-    assert "cannot be right" in capsys.readouterr().err
+def test_strict_tells_what_is_wrong_from_what_is_doubtful(invoke):
+    assert "1 finding in doubt" in invoke("audit", SWEEP, "--device", "MI350X", "--strict", code=4).err
+    assert "cannot be right" in invoke("audit", GROUPED, "--device", "MI300X", "--strict", code=5).err
 
 
-def test_stdin_and_claims(capsys, monkeypatch):
+def test_stdin_and_claims(invoke, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"M,N,K,TFLOPS\n512,512,512,2000\n")))
-    assert main(["audit", "-", "--device", "H200", "--dtype", "bf16", "--claim", "645 TFLOPS is 60% of peak"]) == 0
-    text = capsys.readouterr().out
+    text = invoke("audit", "-", "--device", "H200", "--dtype", "bf16", "--claim", "645 TFLOPS is 60% of peak").out
     assert "stdin:2 [impossible]" in text
     assert "claim 1:1 [contradiction]" in text
     assert "65 % of its bf16 peak (989.4)" in text
 
 
-def test_several_files_are_one_audit(capsys):
+def test_several_files_are_one_audit(invoke):
     names = ("primus339_mi300x_top10_forward.csv", "primus339_mi300x_fwd_regressions.csv")
-    assert main(["audit", *(str(PUBLISHED / name) for name in names), "--device", "MI300X", "--json"]) == 0
-    steps = [one for one in json.loads(capsys.readouterr().out)["findings"] if one["rule"] == "below-resolution"]
+    out = invoke("audit", *(str(PUBLISHED / name) for name in names), "--device", "MI300X", "--json").out
+    steps = [one for one in json.loads(out)["findings"] if one["rule"] == "below-resolution"]
     assert {one["row"].split()[0] for one in steps if one["where"] == names[1]} == {"34", "80", "52", "58"}
 
 
-def test_a_column_that_was_taken_for_something_else(tmp_path, capsys):
+def test_a_column_that_was_taken_for_something_else(tmp_path, invoke):
     path = tmp_path / "odd.csv"
     path.write_text("M,N,K,A\n4096,4096,4096,0.01\n", "utf-8")
-    assert main(["audit", str(path), "--device", "H200"]) == 0
-    assert "not used: A" in capsys.readouterr().out
-    assert main(["audit", str(path), "--device", "H200", "--column", "time_ms=A"]) == 0
-    assert "[impossible] M=4096 N=4096 K=4096: A: the time and the sizes imply" in capsys.readouterr().out
+    assert "not used: A" in invoke("audit", path, "--device", "H200").out
+    out = invoke("audit", path, "--device", "H200", "--column", "time_ms=A").out
+    assert "[impossible] M=4096 N=4096 K=4096: A: the time and the sizes imply" in out
 
 
-def test_without_a_device_the_other_rules_run(capsys):
-    assert main(["audit", GROUPED]) == 0
-    text = capsys.readouterr().out
+def test_without_a_device_the_other_rules_run(invoke):
+    text = invoke("audit", GROUPED).out
     assert text.startswith("no --device: rules that need its peaks are skipped")
     assert "ratio-label" in text
     assert "\nabove-peak:" not in text
     assert "not checked: above-peak, above-bandwidth, implausibly-slow; needs a device" in text
 
 
-def test_a_text_without_a_table_says_so(tmp_path, capsys):
+def test_a_text_without_a_table_says_so(tmp_path, invoke):
     path = tmp_path / "words.txt"
     path.write_text("Nothing but words.\n", "utf-8")
-    assert main(["audit", str(path)]) == 0
-    assert "note: no table was found in words.txt" in capsys.readouterr().err
+    assert "note: no table was found in words.txt" in invoke("audit", path).err
 
 
 @pytest.mark.parametrize(
@@ -129,8 +118,7 @@ def test_a_text_without_a_table_says_so(tmp_path, capsys):
         (["-", "-"], "read once"),
     ],
 )
-def test_errors_are_one_line_with_a_way_out(arguments, words, capsys):
-    assert main(["audit", *arguments]) == 2
-    error = capsys.readouterr().err
+def test_errors_are_one_line_with_a_way_out(arguments, words, invoke):
+    error = invoke("audit", *arguments, code=2).err
     assert words in error
     assert error.count("\n") == 1

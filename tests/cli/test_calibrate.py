@@ -3,8 +3,6 @@
 import csv
 import json
 import os
-import subprocess
-import sys
 import warnings
 
 import pandas as pd
@@ -15,6 +13,8 @@ from rooflens.cli.main import main
 from rooflens.harness.ceilings import probe as harness
 from rooflens.shapes.run_folder.columns import CEILINGS
 from rooflens.shapes.scheme import DType
+
+from .tiny_runs import fresh
 
 
 def row(ceiling, level, pattern, dtype, value, kind="measured", source="how it was done"):
@@ -33,6 +33,12 @@ ROWS = [
     row("peak", "", "gemm", "fp32", 67e12, "spec", "a data sheet"),
 ]
 LOW = "measured bf16 gemm peak is only 50% of the published 9.894e+14 FLOP/s"
+
+
+@pytest.fixture
+def capsys(capfd):
+    """What libraries write counts as well."""
+    return capfd
 
 
 @pytest.fixture
@@ -55,9 +61,8 @@ def asked(monkeypatch):
     torch.set_float32_matmul_precision(precision)
 
 
-def test_table_has_measured_published_and_share(asked, capfd):
-    assert main(["calibrate", "--device", "cpu", "--dtype", "bf16"]) == 0
-    shown = capfd.readouterr()
+def test_table_has_measured_published_and_share(asked, invoke):
+    shown = invoke("calibrate", "--device", "cpu", "--dtype", "bf16")
     title, header, *lines = shown.out.splitlines()
     assert title.startswith("on ")
     assert header.split() == ["ceiling", "level", "pattern", "dtype", "measured", "published", "share", "how"]
@@ -72,25 +77,23 @@ def test_table_has_measured_published_and_share(asked, capfd):
     assert asked["timer"] == "auto"
 
 
-def test_a_published_peak_without_a_measurement_has_a_line_of_its_own(asked, capfd):
+def test_a_published_peak_without_a_measurement_has_a_line_of_its_own(asked, capsys):
     assert main(["calibrate", "--device", "cpu"]) == 0
     assert asked["dtypes"] == [*DType, "fp8"]
-    last = capfd.readouterr().out.splitlines()[-1]
+    last = capsys.readouterr().out.splitlines()[-1]
     assert last.split() == ["peak", "gemm", "fp32", "67.0", "TFLOPS"]
 
 
-def test_without_published_peaks_their_columns_are_left_out(asked, capfd):
+def test_without_published_peaks_their_columns_are_left_out(asked, invoke):
     asked["rows"] = ROWS[:4]
-    assert main(["calibrate", "--device", "cpu"]) == 0
-    title, header, first, *_ = capfd.readouterr().out.splitlines()
+    title, header, first, *_ = invoke("calibrate", "--device", "cpu").out.splitlines()
     assert title.endswith("no published peaks known")
     assert header.split() == ["ceiling", "level", "pattern", "dtype", "measured", "how"]
     assert first.split()[:5] == ["bandwidth", "dram", "read", "4320.0", "GB/s"]
 
 
-def test_json_has_base_units_and_unknown_as_null(asked, capfd):
-    assert main(["calibrate", "--device", "cpu", "--json", "--llc", "8MiB", "--threads", "1"]) == 0
-    told = json.loads(capfd.readouterr().out)
+def test_json_has_base_units_and_unknown_as_null(asked, invoke):
+    told = json.loads(invoke("calibrate", "--device", "cpu", "--json", "--llc", "8MiB", "--threads", "1").out)
     assert told["device"]["kind"] == "cpu"
     assert told["device"]["llc_bytes"] == 8 << 20
     assert told["remarks"] == [LOW]
@@ -102,7 +105,7 @@ def test_json_has_base_units_and_unknown_as_null(asked, capfd):
     assert found["launch", "", ""]["value"] == 2.25e-6
 
 
-def test_the_file_is_what_a_run_folder_has(asked, tmp_path, capfd):
+def test_the_file_is_what_a_run_folder_has(asked, tmp_path, capsys):
     path = tmp_path / "new" / "ceilings.csv"
     assert main(["calibrate", "--device", "cpu", "-o", str(path)]) == 0
     with path.open(encoding="utf-8", newline="") as file:
@@ -110,55 +113,44 @@ def test_the_file_is_what_a_run_folder_has(asked, tmp_path, capfd):
     limits = Ceilings.of(pd.read_csv(path, keep_default_na=False, na_values=[], dtype={"value": float}))
     assert limits.bandwidth("dram").value == 4.32e12
     assert limits.launch().value == 2.25e-6
-    assert f"wrote {path}\n" in capfd.readouterr().err
+    assert f"wrote {path}\n" in capsys.readouterr().err
 
 
-def test_a_file_that_cannot_be_written_is_one_line(asked, tmp_path, capfd):
+def test_a_file_that_cannot_be_written_is_one_line(asked, tmp_path, invoke):
     (tmp_path / "file").write_text("in the way")
-    assert main(["calibrate", "--device", "cpu", "-o", str(tmp_path / "file" / "ceilings.csv")]) == 1
-    shown = capfd.readouterr()
+    shown = invoke("calibrate", "--device", "cpu", "-o", tmp_path / "file" / "ceilings.csv", code=1)
     assert "4320.0 GB/s" in shown.out  # what was measured is not lost
     assert "rooflens: error: cannot write" in shown.err
 
 
-def test_nothing_measured_is_an_error(asked, capfd):
+def test_nothing_measured_is_an_error(asked, invoke):
     asked["rows"] = ROWS[4:]
-    assert main(["calibrate", "--device", "cpu"]) == 1
-    assert f"nothing could be measured on {asked['device'].name}: {LOW}" in capfd.readouterr().err
+    err = invoke("calibrate", "--device", "cpu", code=1).err
+    assert f"nothing could be measured on {asked['device'].name}: {LOW}" in err
 
 
 @pytest.mark.parametrize(
-    ("arguments", "exit_code", "message"),
+    ("arguments", "message"),
     [
-        (["--dtype", "bf61"], 2, "unknown dtype 'bf61': did you mean bf16"),
-        (["--dtype", ""], 2, "name at least one of bf16, fp16, fp32"),
-        (["--llc", "big"], 2, "write a size such as 32MiB"),
-        (["--llc", "9" * 5000 + "M"], 2, "write a size such as 32MiB"),
-        (["--device", "tpu"], 2, "write cpu, cuda or cuda:N"),
-        (["--timer", "clock"], 2, "'clock' is not one of"),
-        (["--device", "cpu", "--timer", "event"], 2, "cpu has no events"),
+        (["--dtype", "bf61"], "unknown dtype 'bf61': did you mean bf16"),
+        (["--dtype", ""], "name at least one of bf16, fp16, fp32"),
+        (["--llc", "big"], "write a size such as 32MiB"),
+        (["--llc", "9" * 5000 + "M"], "write a size such as 32MiB"),
+        (["--device", "tpu"], "write cpu, cuda or cuda:N"),
+        (["--timer", "clock"], "'clock' is not one of"),
+        (["--device", "cpu", "--timer", "event"], "cpu has no events"),
     ],
 )
-def test_errors_are_one_line(arguments, exit_code, message, capfd):
-    assert main(["calibrate", *arguments]) == exit_code
-    shown = capfd.readouterr()
-    assert shown.out == ""
-    assert shown.err.count("\n") == 1
-    assert message in shown.err
+def test_errors_are_one_line(arguments, message, refused):
+    assert message in refused("calibrate", *arguments)
 
 
 @pytest.mark.slow
 @pytest.mark.exclusive
 def test_a_real_calibration_of_the_cpu_in_a_pipe(tmp_path):
     """In a process of its own: it sets torch's threads."""
-    command = [sys.executable, "-m", "rooflens.cli", "calibrate", "--device", "cpu", "--dtype", "bf16"]
-    done = subprocess.run(
-        [*command, "--threads", "2", "--llc", "8MiB", "--json", "-o", str(tmp_path / "ceilings.csv")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    options = ("--device", "cpu", "--dtype", "bf16", "--threads", "2", "--llc", "8MiB")
+    done = fresh(tmp_path, "calibrate", *options, "--json", "-o", "ceilings.csv")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     found = {(one["level"] or one["ceiling"], one["pattern"]): one["value"] for one in told["ceilings"]}

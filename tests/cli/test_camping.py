@@ -5,7 +5,6 @@ import io
 import json
 
 import pytest
-from rooflens.cli.main import main
 
 from ..analysis.synthetic import H200
 
@@ -28,10 +27,9 @@ SMALL = {
 }  # fmt: skip
 
 
-def test_campers_for_a_reader(plant, capsys):
+def test_campers_for_a_reader(plant, invoke):
     plant(**SMALL)
-    assert main(["camping", "planted"]) == 0
-    out, err = capsys.readouterr()
+    out, err = invoke("camping", "planted")
     suspects, periods, scans, conclusion = out.split("\n\n")
     named = [line for line in suspects.splitlines() if line.startswith("llama2-7b down")]
     assert sorted(line.split()[2] for line in named) == ["N=1536", "N=2048", "N=2560", "N=3072"]
@@ -48,25 +46,22 @@ def test_campers_for_a_reader(plant, capsys):
     assert "note: not verified: three worker processes have to show it" in err
 
 
-def test_three_runs_verify(plant, capsys):
+def test_three_runs_verify(plant, invoke):
     for number in range(3):
         plant(f"run{number}", seed=number, **SMALL)
-    assert main(["camping", "run0", "run1", "run2", "-p", "simt_4bit"]) == 0
-    out, err = capsys.readouterr()
+    out, err = invoke("camping", "run0", "run1", "run2", "-p", "simt_4bit")
     assert "not verified" not in out + err
     assert "shown in 3 of 3 processes" in out
     assert "dequant_blas" not in out
     plant("quiet", seed=9, **(SMALL | {"latency": usual}))
-    assert main(["camping", "run0", "run1", "quiet", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(invoke("camping", "run0", "run1", "quiet", "--json").out)
     assert {row["reproduced"] for row in found["suspects"]} == {"no"}
     assert {(row["shown"], row["processes"]) for row in found["periods"]} == {(2, 3)}
 
 
-def test_json_has_everything(plant, capsys):
+def test_json_has_everything(plant, invoke):
     plant(**SMALL)
-    assert main(["camping", "latest", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(invoke("camping", "latest", "--json").out)
     assert list(found) == ["run", "suspects", "periods", "scans", "coverage"]
     assert {row["N"] for row in found["suspects"]} == {1536, 2048, 2560, 3072}
     assert all(row["excess_s"] == pytest.approx(15e-6, rel=0.1) for row in found["suspects"])
@@ -76,10 +71,9 @@ def test_json_has_everything(plant, capsys):
     assert found["suspects"][0]["workgroups"] is None
 
 
-def test_scan_as_csv(plant, capsys):
+def test_scan_as_csv(plant, invoke):
     plant(**SMALL)
-    assert main(["camping", "planted", "-p", "simt_4bit", "--scan-csv"]) == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    rows = list(csv.DictReader(io.StringIO(invoke("camping", "planted", "-p", "simt_4bit", "--scan-csv").out)))
     assert len(rows) == len(SCAN) * 4
     assert {row["axis"] for row in rows} == {"N"}
     slow = [row for row in rows if row["period"]]
@@ -89,10 +83,9 @@ def test_scan_as_csv(plant, capsys):
     assert all(float(row["ratio"]) > 1.5 and float(row["time_s"]) > 15e-6 for row in high)
 
 
-def test_nothing_found_says_what_would_have_been(plant, capsys):
+def test_nothing_found_says_what_would_have_been(plant, invoke):
     plant(**(SMALL | {"latency": usual, "Ms": (1, 4)}))
-    assert main(["camping", "planted"]) == 0
-    out = capsys.readouterr().out
+    out = invoke("camping", "planted").out
     assert "nothing found: no size stands out" in out
     assert "simt_4bit (fwd, bf16, nf4-g64, cold): found from 1.1" in out
     (line,) = [line for line in out.splitlines() if line.startswith("simt_4bit ") and "N, K" in line]
@@ -100,17 +93,15 @@ def test_nothing_found_says_what_would_have_been(plant, capsys):
     assert line.count("%") == 2
 
 
-def test_a_run_that_is_no_scan_says_how_to_measure_one(plant, capsys):
+def test_a_run_that_is_no_scan_says_how_to_measure_one(plant, invoke):
     plant(rounds=1, samples=2, Ms=(1, 2))
-    assert main(["camping", "planted"]) == 0
-    out = capsys.readouterr().out
+    out = invoke("camping", "planted").out
     assert "no scan, so no periods" in out
     assert "rooflens run --scan" in out
-    assert main(["camping", "planted", "--scan-csv"]) == 2
-    assert "measure one with rooflens run --scan" in capsys.readouterr().err
+    assert "measure one with rooflens run --scan" in invoke("camping", "planted", "--scan-csv", code=2).err
 
 
-def test_stored_waves_and_workgroups_are_used(plant, capsys):
+def test_stored_waves_and_workgroups_are_used(plant, invoke):
     """A kernel in waves of 132 x 2 tiles of 16 columns: no camper; its grids of 256 k workgroups are marked."""
 
     def grid(cell, round_):
@@ -122,26 +113,23 @@ def test_stored_waves_and_workgroups_are_used(plant, capsys):
         return 4e-6 + cell.N * cell.K * 0.5625 / 4e12 + 6e-6 * waves
 
     plant(**(SMALL | {"columns": grid, "latency": time, "Ms": (1, 4, 8)}))
-    assert main(["camping", "planted", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(invoke("camping", "planted", "--json").out)
     assert [row for row in found["suspects"] if not row["explained"]] == []
     stalled = {"latency": lambda cell: time(cell) * (1 + (cell.N == 2048)), "columns": grid, "Ms": (1, 4, 8)}
     plant("stalled", **(SMALL | stalled))
-    assert main(["camping", "stalled"]) == 0
-    out = capsys.readouterr().out
+    out = invoke("camping", "stalled").out
     assert "a grid of 512 workgroups, a multiple of 256" in out
     assert "ruled out: waves and tiles" in out
 
 
 @pytest.mark.parametrize("width", ["80", "100", "132"])
-def test_tables_keep_to_the_width(plant, capsys, monkeypatch, width):
+def test_tables_keep_to_the_width(plant, invoke, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", width)
     plant(**SMALL)
-    assert main(["camping", "planted"]) == 0
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= int(width)
+    assert max(map(len, invoke("camping", "planted").out.splitlines())) <= int(width)
 
 
-def test_wrong_arguments_are_usage_errors(plant, capsys):
+def test_wrong_arguments_are_usage_errors(plant, refused):
     plant(**(SMALL | {"Ms": (1,)}))
     plant("other", rounds=1, samples=2, Ms=(1, 2))
     for arguments, words in (
@@ -149,7 +137,4 @@ def test_wrong_arguments_are_usage_errors(plant, capsys):
         (["planted", "other"], "other has no cell of planted"),
         ([], "Missing argument"),
     ):
-        assert main(["camping", *arguments]) == 2
-        err = capsys.readouterr().err
-        assert words in err
-        assert err.count("\n") == 1
+        assert words in refused("camping", *arguments)

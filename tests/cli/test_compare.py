@@ -45,9 +45,8 @@ def pair(tmp_path, monkeypatch):
     return write
 
 
-def test_a_planted_regression_is_found_and_nothing_else(pair, capsys):
-    assert main(["compare", str(pair(1.05)), "--json"]) == 3
-    out, err = capsys.readouterr()
+def test_a_planted_regression_is_found_and_nothing_else(pair, invoke):
+    out, err = invoke("compare", pair(1.05), "--json", code=3)
     found = json.loads(out)
     words = {(case["provider"], case["M"]): case["word"] for case in found["cases"]}
     assert {m: words["simt_4bit", m] for m in (1, 4, 16, 64)} == dict.fromkeys((1, 4, 16, 64), "slower")
@@ -59,135 +58,119 @@ def test_a_planted_regression_is_found_and_nothing_else(pair, capsys):
     assert "4 cases are verified to be slower" in err
 
 
-def test_the_same_code_is_the_same(pair, capsys):
-    assert main(["compare", str(pair(1.0))]) == 0
-    out, _ = capsys.readouterr()
+def test_the_same_code_is_the_same(pair, invoke):
+    out, _ = invoke("compare", pair(1.0))
     assert "cases: 0 faster, 0 slower, 8 same, 0 inconclusive" in out
     assert "none is verified to have changed" in out
 
 
-def test_a_mean_that_is_not_told_from_no_change_is_marked(pair, capsys):
-    assert main(["compare", str(pair(1.0))]) == 0
-    mean = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("time of head over base"))
+def test_a_mean_that_is_not_told_from_no_change_is_marked(pair, invoke):
+    out = invoke("compare", pair(1.0)).out
+    mean = next(line for line in out.splitlines() if line.startswith("time of head over base"))
     assert mean.startswith("time of head over base, fwd: ~")
     assert "TFLOPS ~" in mean
     assert mean.endswith("unproven")
-    assert main(["compare", str(pair(1.05, folder="slower"))]) == 3
-    assert "~" not in capsys.readouterr().out
+    assert "~" not in invoke("compare", pair(1.05, folder="slower"), code=3).out
 
 
-def test_a_change_in_the_terminal_has_the_digits_of_its_interval(pair, capsys):
-    assert main(["compare", str(pair(1.8, round_noise=0.08))]) == 3
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.endswith("slower")]
+def test_a_change_in_the_terminal_has_the_digits_of_its_interval(pair, invoke):
+    out = invoke("compare", pair(1.8, round_noise=0.08), code=3).out
+    rows = [line for line in out.splitlines() if line.endswith("slower")]
     assert len(rows) == 4
     for row in rows:  # two digits of a change that is known to 10 %
         assert re.search(r" \+\d\d% +\[", row)
 
 
-def test_an_improvement_is_no_failure(pair, capsys):
-    assert main(["compare", str(pair(0.9)), "--strict"]) == 0
-    assert "cases: 4 faster" in capsys.readouterr().out
+def test_an_improvement_is_no_failure(pair, invoke):
+    assert "cases: 4 faster" in invoke("compare", pair(0.9), "--strict").out
 
 
-def test_noise_is_inconclusive_and_strict_says_so(pair, capsys):
+def test_noise_is_inconclusive_and_strict_says_so(pair, invoke):
     folder = str(pair(1.0, round_noise=0.2))
     assert main(["compare", folder]) == 0
-    assert main(["compare", folder, "--strict"]) == 4
-    out, err = capsys.readouterr()
+    out, err = invoke("compare", folder, "--strict", code=4)
     assert "8 inconclusive" in out
     assert "would find" in out
     assert "8 cases are inconclusive: more --rounds would decide" in err
 
 
-def test_a_wrong_output_outranks_a_slow_one(pair, capsys):
+def test_a_wrong_output_outranks_a_slow_one(pair, invoke):
     folder = pair(1.2, failures=lambda cell: ("incorrect", "SNR 3 dB") if cell.M == 16 else None)
-    assert main(["compare", str(folder)]) == 5
-    out, err = capsys.readouterr()
+    out, err = invoke("compare", folder, code=5)
     assert "2 cases passed in base and no longer do in head" in err
     assert "SNR 3 dB" in out
     assert "not compared: 2 broken" in out
 
 
-def test_new_and_removed_providers_are_listed_and_enter_no_mean(pair, capsys):
+def test_new_and_removed_providers_are_listed_and_enter_no_mean(pair, invoke):
     folder = pair(1.0, providers=("simt_4bit", "mma_4bit"))
-    assert main(["compare", str(folder), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(invoke("compare", folder, "--json").out)
     assert found["statuses"]["new"] == 4
     assert found["statuses"]["removed"] == 4
     assert found["suite"]["cases"]["fwd"]["cases"] == 4
 
 
-def test_a_null_arm_shows_what_the_same_code_looks_like(pair, capsys):
-    assert main(["compare", str(pair(1.05, arms=("base", "head", "null")))]) == 3
-    assert "A second copy of base was called different from it in 0 of 8 cases" in capsys.readouterr().err
+def test_a_null_arm_shows_what_the_same_code_looks_like(pair, invoke):
+    err = invoke("compare", pair(1.05, arms=("base", "head", "null")), code=3).err
+    assert "A second copy of base was called different from it in 0 of 8 cases" in err
 
 
-def test_nothing_compared_is_not_fine(pair, capsys):
+def test_nothing_compared_is_not_fine(pair, invoke):
     failing = {"failures": lambda cell: ("oom", "out of memory: 3 GiB")}
     folder = pair(1.0, **failing)
     write_run(folder / "base", run_id="base", **QUIET, **NOISE, latency=slower(1.0), **failing)
-    assert main(["compare", str(folder)]) == 4
-    assert "nothing was compared: out of memory: 3 GiB" in capsys.readouterr().err
+    assert "nothing was compared: out of memory: 3 GiB" in invoke("compare", folder, code=4).err
 
 
-def test_what_head_declines_is_no_success_under_strict(pair, capsys):
+def test_what_head_declines_is_no_success_under_strict(pair, invoke):
     folder = str(pair(1.0, failures=lambda cell: ("unsupported", "not any more") if cell.M == 16 else None))
     assert main(["compare", folder]) == 0
-    assert main(["compare", folder, "--strict"]) == 4
-    assert "2 cases of base could not be compared" in capsys.readouterr().err
+    assert "2 cases of base could not be compared" in invoke("compare", folder, "--strict", code=4).err
 
 
-def test_operands_that_differ_are_refused(pair, capsys):
+def test_operands_that_differ_are_refused(pair, invoke):
     folder = pair(1.0)
     for arm, value in (("base", "aaaa"), ("head", "bbbb")):
         what = (
             QUIET | NOISE | {"latency": slower(1.0), "columns": lambda cell, round_, value=value: {"operands": value}}
         )
         write_run(folder / arm, run_id=arm, **what)
-    assert main(["compare", str(folder)]) == 2
-    assert "the arms had other operands" in capsys.readouterr().err
+    assert "the arms had other operands" in invoke("compare", folder, code=2).err
 
 
-def test_an_unfinished_comparison_is_incomplete(pair, capsys):
+def test_an_unfinished_comparison_is_incomplete(pair, invoke):
     folder = pair(1.0)
     state = json.loads((folder / "compare.json").read_text())
     (folder / "compare.json").write_text(json.dumps(state | {"done": state["done"][:5]}))
-    assert main(["compare", str(folder), "--strict"]) == 4
-    assert "the comparison is not complete" in capsys.readouterr().err
+    assert "the comparison is not complete" in invoke("compare", folder, "--strict", code=4).err
 
 
-def test_two_stored_runs_are_sequential_and_judged_with_a_wider_margin(pair, capsys):
+def test_two_stored_runs_are_sequential_and_judged_with_a_wider_margin(pair, invoke):
     folder, far = pair(1.02), pair(1.3, folder="far")
-    assert main(["compare", str(folder / "base"), str(pair(1.02, folder="other") / "head"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(invoke("compare", folder / "base", pair(1.02, folder="other") / "head", "--json").out)
     assert found["order"] == "sequential"
     assert {case["margin"] for case in found["cases"]} == {0.03}
     assert "one after the other" in " ".join(found["notes"])
     assert main(["compare", str(folder / "base"), str(far / "head")]) == 3
 
 
-def test_two_arms_of_one_comparison_are_compared_in_the_order_of_it(pair, capsys):
+def test_two_arms_of_one_comparison_are_compared_in_the_order_of_it(pair, invoke):
     folder = pair(1.02, arms=("base", "head", "null"))
-    assert main(["compare", str(folder), "--json"]) == 3
-    whole = json.loads(capsys.readouterr().out)
-    assert main(["compare", str(folder / "base"), str(folder / "head"), "--json"]) == 3
-    assert json.loads(capsys.readouterr().out) == whole
-    assert main(["compare", str(folder / "null"), str(folder / "head"), "--json"]) == 3
-    other = json.loads(capsys.readouterr().out)
+    whole = json.loads(invoke("compare", folder, "--json", code=3).out)
+    assert json.loads(invoke("compare", folder / "base", folder / "head", "--json", code=3).out) == whole
+    other = json.loads(invoke("compare", folder / "null", folder / "head", "--json", code=3).out)
     assert (whole["order"], other["order"]) == ("interleaved", "interleaved")
     words = {case["word"] for case in other["cases"] if case["provider"] == "simt_4bit"}
     assert words == {"slower"}
 
 
-def test_a_compressed_comparison_is_read_like_another(pair, capsys):
+def test_a_compressed_comparison_is_read_like_another(pair, invoke):
     folder = pair(1.05)
-    assert main(["compare", str(folder), "--json"]) == 3
-    whole = capsys.readouterr().out
+    whole = invoke("compare", folder, "--json", code=3).out
     for path in folder.glob("*/*.csv"):
         path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
-    assert main(["compare", str(folder), "--json"]) == 3
-    assert capsys.readouterr().out == whole
+    assert invoke("compare", folder, "--json", code=3).out == whole
 
 
 def readings(*gemm_s):
@@ -203,20 +186,18 @@ def sequential(pair, both=None, **head):
     return ["compare", str(pair(1.0, both=both) / "base"), str(pair(19.0, folder="later", both=both, **head) / "head")]
 
 
-def test_nothing_is_verified_where_the_canary_disagrees_between_two_runs(pair, capsys):
+def test_nothing_is_verified_where_the_canary_disagrees_between_two_runs(pair, invoke):
     before = {"canary": readings(1e-3, 1.02e-3, 1e-3)}
-    assert main([*sequential(pair, both=before, canary=readings(1.02e-3, 1e-3, 1.01e-3)), "--json"]) == 3
-    assert json.loads(capsys.readouterr().out)["verdicts"]["slower"] == 4
+    out = invoke(*sequential(pair, both=before, canary=readings(1.02e-3, 1e-3, 1.01e-3)), "--json", code=3).out
+    assert json.loads(out)["verdicts"]["slower"] == 4
     slow = sequential(pair, both=before, canary=readings(3e-3, 5e-3, 2e-3))
-    assert main([*slow, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(invoke(*slow, "--json").out)
     assert found["verdicts"] == dict.fromkeys(found["verdicts"], 0) | {"inconclusive": 8}
     reason = "the canary (gemm) took 3 times as long in head as in base"
     assert found["withheld"] == reason
     assert {case["withheld"] for case in found["cases"]} == {reason}
     assert found["notes"][0] == f"Nothing is verified: {reason}. Measure both versions again on an idle device."
-    assert main([*slow, "--strict"]) == 4
-    assert f"nothing is verified: {reason}" in capsys.readouterr().err
+    assert f"nothing is verified: {reason}" in invoke(*slow, "--strict", code=4).err
 
 
 @pytest.mark.parametrize(
@@ -238,16 +219,15 @@ def binary(source):
     return {"columns": lambda cell, round_: {"artifact": "a" * 16, "config": {}, "source": source}}
 
 
-def test_nothing_is_verified_where_unchanged_code_differs_between_the_versions(pair, capsys):
-    assert main(["compare", str(pair(1.2, both=binary("same"))), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_nothing_is_verified_where_unchanged_code_differs_between_the_versions(pair, invoke):
+    found = json.loads(invoke("compare", pair(1.2, both=binary("same")), "--json").out)
     reason = "unchanged code (same source, binary and configuration) differs in 4 of 8 cases"
     assert (found["withheld"], found["verdicts"]["inconclusive"], found["controls"]["called"]) == (reason, 8, 4)
     assert main(["compare", str(pair(1.0, both=binary("same"))), "--strict"]) == 0
     assert main(["compare", str(pair(1.2, both=binary("one"), **binary("another")))]) == 3
 
 
-def test_a_report_says_why_nothing_is_verified(pair, tmp_path, capsys):
+def test_a_report_says_why_nothing_is_verified(pair, tmp_path):
     assert main(["compare", str(pair(1.2, both=binary("same"))), "--markdown", str(tmp_path / "report.md")]) == 0
     text = (tmp_path / "report.md").read_text()
     assert "Nothing is verified: unchanged code (same source, binary and configuration) differs" in text
@@ -255,23 +235,20 @@ def test_a_report_says_why_nothing_is_verified(pair, tmp_path, capsys):
     assert "would find" not in text
 
 
-def test_nothing_is_verified_where_a_second_copy_of_base_differs_from_it(pair, capsys):
+def test_nothing_is_verified_where_a_second_copy_of_base_differs_from_it(pair, invoke):
     folder = pair(1.2, arms=("base", "head", "null"))
     write_run(folder / "null", run_id="null", seed=9, **QUIET, **NOISE, latency=slower(0.8))
-    assert main(["compare", str(folder)]) == 0
-    assert "a second copy of base differs from it beyond chance in 4 of 8 cases" in capsys.readouterr().err
+    assert "a second copy of base differs from it beyond chance in 4 of 8 cases" in invoke("compare", folder).err
 
 
-def test_runs_without_a_common_case_are_refused(pair, capsys):
+def test_runs_without_a_common_case_are_refused(pair, invoke):
     folder = pair(1.0, Ms=(2, 8))
-    assert main(["compare", str(folder)]) == 2
-    assert "have no case in common" in capsys.readouterr().err
+    assert "have no case in common" in invoke("compare", folder, code=2).err
 
 
-def test_times_of_another_timer_are_refused(pair, capsys):
+def test_times_of_another_timer_are_refused(pair, invoke):
     folder = pair(1.0, columns=lambda cell, round_: {"timer": "profiler"})
-    assert main(["compare", str(folder)]) == 2
-    assert "timer is host in" in capsys.readouterr().err
+    assert "timer is host in" in invoke("compare", folder, code=2).err
 
 
 @pytest.mark.parametrize(
@@ -286,15 +263,12 @@ def test_times_of_another_timer_are_refused(pair, capsys):
         (["--git", "a..b", "llm4bit-quick"], "not a git repository"),
     ],
 )
-def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, arguments, words):
+def test_mistakes_are_one_line(tmp_path, monkeypatch, refused, arguments, words):
     monkeypatch.chdir(tmp_path)
-    assert main(["compare", *arguments]) == 2
-    err = capsys.readouterr().err
-    assert words in err
-    assert err.count("\n") == 1
+    assert words in refused("compare", *arguments)
 
 
-def test_the_markdown_of_a_pull_request(pair, tmp_path, capsys):
+def test_the_markdown_of_a_pull_request(pair, tmp_path):
     assert main(["compare", str(pair(1.05)), "--markdown", "pr.md", "--html", "pr.html"]) == 3
     text = (tmp_path / "pr.md").read_text()
     for words in ("- Slower, verified: **4**", "<summary>Movers<", "<summary>Regressions<", "| blas | fwd |"):
@@ -307,21 +281,19 @@ def table(tmp_path, name, factor):
     (tmp_path / name).write_text(f"kernel,m,n,k,Latency (ms)\n{rows}")
 
 
-def test_tables_of_ones_own_are_ranked_and_not_verified(tmp_path, monkeypatch, capsys):
+def test_tables_of_ones_own_are_ranked_and_not_verified(tmp_path, monkeypatch, invoke):
     monkeypatch.chdir(tmp_path)
     table(tmp_path, "base.csv", 1.0)
     table(tmp_path, "head.csv", 1.2)
     mapped = ["--columns", "time_ms='Latency (ms)',M=m,N=n,K=k,provider=kernel"]
-    assert main(["compare", "base.csv", "head.csv", *mapped, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(invoke("compare", "base.csv", "head.csv", *mapped, "--json").out)
     assert found["order"] == "imported"
     assert found["ranked"] == 2
     assert {case["word"] for case in found["cases"]} == {"unverified"}
-    assert main(["compare", "base.csv", "head.csv", *mapped, "--markdown", "pr.md"]) == 0
-    assert "changes beyond what the tables exclude; none is verified" in capsys.readouterr().out
+    out = invoke("compare", "base.csv", "head.csv", *mapped, "--markdown", "pr.md").out
+    assert "changes beyond what the tables exclude; none is verified" in out
     assert "none verified" in (tmp_path / "pr.md").read_text()
-    assert main(["compare", "base.csv", "head.csv", *mapped, "--strict"]) == 4
-    assert "nothing in them is verified" in capsys.readouterr().err
+    assert "nothing in them is verified" in invoke("compare", "base.csv", "head.csv", *mapped, "--strict", code=4).err
 
 
 @pytest.mark.parametrize(
@@ -332,13 +304,10 @@ def test_tables_of_ones_own_are_ranked_and_not_verified(tmp_path, monkeypatch, c
         ("M=m,time_ms=nothing", "nothing"),
     ],
 )
-def test_wrong_maps_of_columns_are_told(tmp_path, monkeypatch, capsys, mapped, words):
+def test_wrong_maps_of_columns_are_told(tmp_path, monkeypatch, refused, mapped, words):
     monkeypatch.chdir(tmp_path)
     table(tmp_path, "base.csv", 1.0)
-    assert main(["compare", "base.csv", "base.csv", "--columns", mapped]) == 2
-    err = capsys.readouterr().err
-    assert words in err
-    assert err.count("\n") == 1
+    assert words in refused("compare", "base.csv", "base.csv", "--columns", mapped)
 
 
 def two_passes(folder, change):
@@ -368,10 +337,9 @@ def opposed(pass_, round_):
 TWO = {"caches": ("cold", "warm"), "Ms": (1, 16), "providers": ("simt_4bit",)}
 
 
-def test_a_verified_slower_sum_is_a_regression_though_no_case_is(pair, tmp_path, capsys):
+def test_a_verified_slower_sum_is_a_regression_though_no_case_is(pair, tmp_path, invoke):
     folder = two_passes(pair(both=TWO), lambda M, pass_, round_: opposed(pass_, round_) + (0.05 if M == 16 else 0))
-    assert main(["compare", folder, "--markdown", "pr.md"]) == 3
-    out, err = capsys.readouterr()
+    out, err = invoke("compare", folder, "--markdown", "pr.md", code=3)
     assert "cases: 0 faster, 0 slower, 0 same, 4 inconclusive" in out
     assert "sums of fwd+bwd: 0 faster, 1 slower, 1 same, 0 inconclusive" in out
     assert "verified changes of fwd+bwd" in out
@@ -384,10 +352,9 @@ def test_a_verified_slower_sum_is_a_regression_though_no_case_is(pair, tmp_path,
     assert [line.endswith(" | slower |") for line in rows if "| fwd+bwd |" in line] == [True]
 
 
-def test_cases_and_sums_are_counted_apart(pair, capsys):
+def test_cases_and_sums_are_counted_apart(pair, invoke):
     folder = two_passes(pair(both=TWO), lambda M, pass_, round_: 0.05 if M == 16 else 0.0)
-    assert main(["compare", folder, "--json"]) == 3
-    out, err = capsys.readouterr()
+    out, err = invoke("compare", folder, "--json", code=3)
     found = json.loads(out)
     assert found["verdicts"] | {"unverified": 0} == {
         "faster": 0, "slower": 2, "same": 2, "inconclusive": 0, "unverified": 0,
@@ -401,25 +368,23 @@ def test_cases_and_sums_are_counted_apart(pair, capsys):
     assert "2 cases and 1 sum of fwd+bwd are verified to be slower" in err
 
 
-def test_under_strict_an_inconclusive_sum_is_one(pair, capsys):
+def test_under_strict_an_inconclusive_sum_is_one(pair, invoke):
     def noisy_together(M, pass_, round_):
         return opposed("fwd", round_)
 
     folder = two_passes(pair(both=TWO), noisy_together)
-    assert main(["compare", folder, "--strict"]) == 4
-    assert "4 cases and 2 sums of fwd+bwd are inconclusive: more --rounds would decide" in capsys.readouterr().err
+    err = invoke("compare", folder, "--strict", code=4).err
+    assert "4 cases and 2 sums of fwd+bwd are inconclusive: more --rounds would decide" in err
 
 
-def test_without_a_second_pass_nothing_is_said_of_sums(pair, capsys):
+def test_without_a_second_pass_nothing_is_said_of_sums(pair, invoke):
     folder = str(pair(1.05))
-    assert main(["compare", folder, "--json"]) == 3
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(invoke("compare", folder, "--json", code=3).out)
     assert (found["sums"], found["verdicts of sums"], found["fwd+bwd"]) == (None, None, None)
-    assert main(["compare", folder]) == 3
-    assert "sum" not in capsys.readouterr().out
+    assert "sum" not in invoke("compare", folder, code=3).out
 
 
-def test_what_was_noted_of_commits_searches_and_machine_code_is_reported(pair, tmp_path, capsys):
+def test_what_was_noted_of_commits_searches_and_machine_code_is_reported(pair, tmp_path, invoke):
     folder = pair(1.05, columns=lambda cell, round_: {"artifact": "k2", "config": {"stages": 3}})
     state = json.loads((folder / "compare.json").read_text())
     state["identity"] = {
@@ -432,8 +397,7 @@ def test_what_was_noted_of_commits_searches_and_machine_code_is_reported(pair, t
     for side, candidates in (("base", 2), ("head", 3)):
         write_tuning(folder / "tuned" / side, candidates)
         write_isa(folder / side, side)
-    assert main(["compare", str(folder), "--markdown", "pr.md"]) == 3
-    assert "base  base (0000000 Add a format)" in capsys.readouterr().out
+    assert "base  base (0000000 Add a format)" in invoke("compare", folder, "--markdown", "pr.md", code=3).out
     text = (tmp_path / "pr.md").read_text()
     assert "| base | main &#64; 000000000000 (Add a format) |" in text
     assert "| kernels/a.py | +450 | −27 |" in text

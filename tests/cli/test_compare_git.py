@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from ..harness.repositories import git, repository
-from .tiny_runs import ON_CPU, fresh, rooflens, start, wait_until, write_suite
+from .tiny_runs import ON_CPU, fresh, rooflens, start, wait_until
 
 KERNEL = """
 import torch
@@ -40,12 +40,6 @@ PROVIDERS = [Mine()]
 
 def kernel(repeat=1, imports="", candidates='[{"repeat": 1}]'):
     return {"bench/kernels.py": KERNEL.format(repeat=repeat, imports=imports, candidates=candidates)}
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return write_suite(tmp_path)
 
 
 def compare(here, *arguments):

@@ -12,7 +12,7 @@ import pytest
 
 from ..harness.repositories import git, repository
 from .test_compare_git import head_is_slow, kernel
-from .tiny_runs import ON_CPU, fresh, rooflens, start, wait_until, write_suite
+from .tiny_runs import ON_CPU, fresh, rooflens, start, wait_until
 
 GIVEN = ("--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "bench/kernels.py", "tiny.toml", *ON_CPU)
 FLEET = ("-o", "both", "--jobs", "local:2")
@@ -32,12 +32,6 @@ class Mine(Provider):
 
 PROVIDERS = [Mine()]
 """
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return write_suite(tmp_path)
 
 
 @pytest.fixture(autouse=True)

@@ -3,18 +3,17 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from rooflens.cli.main import main
 from rooflens.harness.machine import survey as surveys
 from rooflens.harness.machine.survey import Offer, ProviderOffer
 from rooflens.harness.telemetry.source import DeviceProcess
 
 from ..harness.planted_surveys import GPU, HOST, ROCM
-from .test_tables import on_terminal
+from .pseudo_terminal import on_terminal
+from .tiny_runs import fresh
 
 SECTIONS = ["device", "now", "caches", "host", "software", "timers", "providers", "room", "advice"]
 
@@ -38,14 +37,8 @@ def rows(page: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def real():
     """The JSON of this machine's CPU, from a process of its own as a user starts it."""
-    done = subprocess.run(
-        [sys.executable, "-m", "rooflens.cli", "doctor", "--device", "cpu", "--json"],
-        env={name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    done = fresh(Path.cwd(), "doctor", "--device", "cpu", "--json", env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -84,7 +77,7 @@ def test_versions_are_those_that_are_imported(real):
     assert [one["name"] for one in software["triton_owners"]] == ["triton"]
 
 
-def test_page_of_a_gpu_has_every_section_and_figures_with_their_limits(planted, capsys):
+def test_page_of_a_gpu_has_every_section_and_figures_with_their_limits(planted, invoke):
     planted(
         replace(
             GPU,
@@ -92,8 +85,7 @@ def test_page_of_a_gpu_has_every_section_and_figures_with_their_limits(planted, 
             reading=replace(GPU.reading, other_processes=1, memory_clock_hz=3201e6),
         )
     )
-    assert main(["doctor"]) == 0
-    page = capsys.readouterr().out
+    page = invoke("doctor").out
     heads = [line for line in page.splitlines() if line in SECTIONS]
     assert heads == SECTIONS
     found = rows(page)
@@ -111,17 +103,16 @@ def test_page_of_a_gpu_has_every_section_and_figures_with_their_limits(planted, 
     assert "another process is on the device (4711 train.py), holding 20.0 GiB" in found["warn"]
 
 
-def test_page_of_an_amd_gpu_names_the_package_that_owns_triton(planted, capsys):
+def test_page_of_an_amd_gpu_names_the_package_that_owns_triton(planted, invoke):
     planted(ROCM)
-    assert main(["doctor"]) == 0
-    found = rows(capsys.readouterr().out)
+    found = rows(invoke("doctor").out)
     assert found["architecture"] == "gfx942, 304 CUs"
     assert found["triton"] == "3.6.0 (from pytorch-triton-rocm 3.6.0)"
     assert found["torch's L2"] == "4 MiB"
     assert found["partition"] == "SPX, NPS1"
 
 
-def test_unknown_figures_are_called_unknown_or_left_out_but_never_zero(planted, capsys):
+def test_unknown_figures_are_called_unknown_or_left_out_but_never_zero(planted, invoke):
     planted(
         replace(
             GPU,
@@ -131,14 +122,13 @@ def test_unknown_figures_are_called_unknown_or_left_out_but_never_zero(planted, 
             free_bytes=None,
         )
     )
-    assert main(["doctor"]) == 0
-    found = rows(capsys.readouterr().out)
+    found = rows(invoke("doctor").out)
     assert found["telemetry"] == "unknown: nvidia-ml-py is missing: pip install rooflens[nvidia]"
     assert found["free memory"] == "unknown"
     assert not {"clock", "power", "temperature", "driver", "modes", "other processes"} & set(found)
 
 
-def test_providers_are_grouped_by_family_and_a_reason_is_said_once(planted, capsys):
+def test_providers_are_grouped_by_family_and_a_reason_is_said_once(planted, invoke):
     gpu_only = [ProviderOffer(f"kernel_{number}", False, "needs a GPU", "fourbit") for number in range(5)]
     asked = [
         ProviderOffer("blas", True, "", "fourbit"),
@@ -146,8 +136,7 @@ def test_providers_are_grouped_by_family_and_a_reason_is_said_once(planted, caps
         ProviderOffer("aiter", False, "is not installed", "a16w8"),
     ]
     planted(replace(HOST, providers=(*asked, ProviderOffer("mine", True))))
-    assert main(["doctor"]) == 0
-    page = capsys.readouterr().out
+    page = invoke("doctor").out
     lines = page[page.index("\nproviders") :].split("\n\n")[0].splitlines()[2:]
     assert [line.split(maxsplit=1) for line in lines] == [
         ["fourbit", "1 of 6: blas"],
@@ -160,25 +149,23 @@ def test_providers_are_grouped_by_family_and_a_reason_is_said_once(planted, caps
 
 
 @pytest.mark.parametrize("arguments", [["doctor"], ["doctor", "--json"]])
-def test_exit_code_is_1_when_nothing_can_be_measured(planted, capsys, arguments):
+def test_exit_code_is_1_when_nothing_can_be_measured(planted, invoke, arguments):
     planted(replace(HOST, providers=(ProviderOffer("blas", False, "why"),)))
-    assert main(arguments) == 1
-    assert "nothing can be measured" in capsys.readouterr().out
+    assert "nothing can be measured" in invoke(*arguments, code=1).out
 
 
-def test_warnings_alone_leave_the_exit_code_at_0(planted, capsys):
+def test_warnings_alone_leave_the_exit_code_at_0(planted, invoke):
     planted(replace(GPU, disk_free_bytes=1 << 20))
-    assert main(["doctor"]) == 0
-    assert "problem" in capsys.readouterr().out
+    assert "problem" in invoke("doctor").out
 
 
-def test_a_device_that_is_not_there_is_one_line(capsys):
-    assert main(["doctor", "--device", "tpu"]) == 2
-    assert capsys.readouterr().err.startswith("rooflens: error: --device 'tpu'")
+def test_a_device_that_is_not_there_is_one_line(invoke):
+    assert invoke("doctor", "--device", "tpu", code=2).err.startswith("rooflens: error: --device 'tpu'")
 
 
 PAGE = """
 from dataclasses import replace
+from pathlib import Path
 from rooflens.cli.doctor import section
 from rooflens.cli.shared.tables import show
 from rooflens.harness.machine.advice import advice
@@ -190,9 +177,9 @@ show(section(found, advice(found)))
 
 @pytest.mark.parametrize("columns", [80, pytest.param(120, marks=pytest.mark.slow)])
 def test_page_fits_its_terminal_and_respects_no_color(columns):
-    shown = on_terminal(PAGE, columns)
+    shown = on_terminal("-c", PAGE, columns=columns)
     assert "\x1b[1m" in shown
-    plain = on_terminal(PAGE, columns, NO_COLOR="1")
+    plain = on_terminal("-c", PAGE, columns=columns, NO_COLOR="1")
     assert "\x1b" not in plain
     lines = plain.splitlines()
     assert max(map(len, lines)) <= columns

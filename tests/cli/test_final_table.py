@@ -1,13 +1,6 @@
 """The table that ends a run, against planted times whose ratios are known exactly, in a pipe and on a real terminal."""
 
-import fcntl
-import os
-import pty
 import re
-import struct
-import subprocess
-import sys
-import termios
 
 import pytest
 from rich.cells import cell_len
@@ -18,6 +11,7 @@ from rooflens.reports.figures import colours
 from rooflens.reports.view import View
 
 from ..analysis.synthetic import write_run
+from .pseudo_terminal import on_terminal
 
 SHAPES = (("toy", "up", 512, 2048), ("toy", "down", 2048, 512))
 EVERY_M = tuple(2**power for power in range(12))
@@ -134,29 +128,11 @@ def test_colours_are_those_of_a_terminal():
 
 def on_a_terminal(folder, columns, **environment):
     """What the end of a run writes to a terminal of so many columns."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     code = (
         "from pathlib import Path; from rooflens.cli.run.end_of_run import finish; "
         f"finish(Path({str(folder)!r}), complete=True, report=False)"
     )
-    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
-    variables = {**kept, "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **environment}
-    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
-    with subprocess.Popen([sys.executable, "-c", code], env=variables, **streams) as end:
-        os.close(theirs)
-        written = b""
-        while True:
-            try:
-                part = os.read(ours, 1 << 16)
-            except OSError:  # the other end is closed
-                break
-            if not part:
-                break
-            written += part
-    os.close(ours)
-    assert end.returncode == 0, written
-    return written.decode().replace("\r\n", "\n")
+    return on_terminal("-c", code, columns=columns, streams=("stdin", "stdout", "stderr"), **environment)
 
 
 def test_a_terminal_gets_colours_and_blocks(tmp_path):

@@ -8,7 +8,6 @@ import time
 from importlib.util import find_spec
 
 import pytest
-from rooflens.cli.main import main
 
 from .ray_nodes import cpu_arch
 from .tiny_runs import fresh, run_args
@@ -25,17 +24,14 @@ with_ray = pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed
 
 
 @pytest.fixture
-def refused(place, monkeypatch, capsys):
+def refused(place, monkeypatch, refused):
     """Return `refused(code, *arguments)`: run a command that must fail in one line, and return the line."""
     monkeypatch.chdir(place)
     for name in ("RAY_ADDRESS", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
 
     def run(code, *arguments):
-        assert main([*map(str, arguments)]) == code
-        out, line = capsys.readouterr()
-        assert out == ""
-        assert line.count("\n") == 1
+        line = refused(*arguments, code=code)
         assert not (place / "out").exists()
         return line
 

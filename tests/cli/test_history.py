@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from rooflens.cli.compare.compare import compare
 from rooflens.cli.history.output import BARS, sparkline
-from rooflens.cli.main import main
 
 SHAPES = (("tiny", "q", 64, 128), ("tiny", "v", 4096, 4096))
 
@@ -33,9 +32,8 @@ def nightly(plant):
     return write
 
 
-def test_a_trend_with_its_proposals_and_the_command_that_decides(nightly, capsys):
-    assert main(["history", *reversed(nightly())]) == 0
-    out, err = capsys.readouterr()
+def test_a_trend_with_its_proposals_and_the_command_that_decides(nightly, invoke):
+    out, err = invoke("history", *reversed(nightly()))
     first, key, *_ = out.splitlines()
     assert first == "10 runs from 2026-01-01 to 2026-01-10"
     assert key.startswith("series A: device Planted CPU @ 2.10GHz, arch x86-64-avx512, torch 2.13.0")
@@ -53,9 +51,8 @@ def test_a_trend_with_its_proposals_and_the_command_that_decides(nightly, capsys
     assert "of two stored runs, only large changes can be verified" in err
 
 
-def test_json_has_every_point_and_every_proposal(nightly, capsys):
-    assert main(["history", *nightly(), "--json", "--filter", "M == 16 and N == 64"]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_json_has_every_point_and_every_proposal(nightly, invoke):
+    found = json.loads(invoke("history", *nightly(), "--json", "--filter", "M == 16 and N == 64").out)
     assert [run["id"] for run in found["runs"]] == [f"n{number:02}" for number in range(10)]
     assert found["runs"][0]["canary_s"] is None
     assert {row["provider"]: len(row["points"]) for row in found["series"]} == {"simt_4bit": 10, "blas": 10}
@@ -66,7 +63,7 @@ def test_json_has_every_point_and_every_proposal(nightly, capsys):
     assert (one["source_before"], one["source_after"]) == ("old", "new")
 
 
-def test_arms_of_comparisons_are_decided_between_their_commits(nightly, tmp_path, capsys):
+def test_arms_of_comparisons_are_decided_between_their_commits(nightly, tmp_path, invoke):
     """Each night compared with a release: the trend of the heads lies between commits."""
     names = nightly(folder="c{}/head")
     for number in range(10):
@@ -76,8 +73,7 @@ def test_arms_of_comparisons_are_decided_between_their_commits(nightly, tmp_path
             "setup": "pip install -e .", "done": [],
         }  # fmt: skip
         (tmp_path / f"runs/c{number}/compare.json").write_text(json.dumps(state))
-    assert main(["history", *names, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(invoke("history", *names, "--json").out)
     assert found["runs"][3]["id"] == "runs/c3/head"
     assert found["runs"][3]["commit"] == "3" * 40
     words = shlex.split(found["proposals"][0]["command"])
@@ -89,8 +85,7 @@ def test_arms_of_comparisons_are_decided_between_their_commits(nightly, tmp_path
     ]
     assert words[-1] == "llm4bit-quick"
     (tmp_path / "runs/c5/compare.json").write_text("{")
-    assert main(["history", *names]) == 0
-    assert "decide: rooflens compare runs/c5/head runs/c6/head" in capsys.readouterr().out
+    assert "decide: rooflens compare runs/c5/head runs/c6/head" in invoke("history", *names).out
 
 
 def of_commit(repo, number, dirty=False, **request):
@@ -100,10 +95,9 @@ def of_commit(repo, number, dirty=False, **request):
     return {"repository": code, "request": options | request}
 
 
-def test_runs_that_know_their_commits_are_decided_between_these(nightly, capsys):
+def test_runs_that_know_their_commits_are_decided_between_these(nightly, invoke):
     names = nightly(of=lambda number: of_commit("/home/me/kernels", number, axes=["M=16"], filter_expression=""))
-    assert main(["history", *names, "--filter", "M == 16"]) == 0
-    out, err = capsys.readouterr()
+    out, err = invoke("history", *names, "--filter", "M == 16")
     assert f"between n05 (2026-01-06, {'5' * 12} on main) and n06 (2026-01-07, {'6' * 12} on main)" in out
     (line,) = [line for line in out.splitlines() if line.startswith("decide: ")]
     words = shlex.split(line.removeprefix("decide: "))
@@ -124,15 +118,14 @@ def test_runs_that_know_their_commits_are_decided_between_these(nightly, capsys)
         ({"tuned": "/home/me/tuned"}, "only large changes"),
     ],
 )
-def test_commits_that_do_not_hold_what_was_measured_decide_nothing(nightly, capsys, at_six, words):
+def test_commits_that_do_not_hold_what_was_measured_decide_nothing(nightly, invoke, at_six, words):
     names = nightly(of=lambda number: of_commit("/home/me/kernels", number, **(at_six if number == 6 else {})))
-    assert main(["history", *names]) == 0
-    out, err = capsys.readouterr()
+    out, err = invoke("history", *names)
     assert "decide: rooflens compare runs/n05 runs/n06" in out
     assert words in err
 
 
-def test_another_driver_begins_another_series_and_is_said(nightly, plant, capsys):
+def test_another_driver_begins_another_series_and_is_said(nightly, plant, invoke):
     names = nightly()
     environment = {"torch": "2.14.0", "triton": "3.9.0"}
     usual = {"shapes": SHAPES, "Ms": (1, 16), "providers": ("simt_4bit",)}
@@ -140,24 +133,21 @@ def test_another_driver_begins_another_series_and_is_said(nightly, plant, capsys
         manifest = {"created_at": f"2026-01-{number}T03:00:00Z", "environment": environment}
         plant(f"n{number}", **usual, manifest=manifest)
         names.append(f"runs/n{number}")
-    assert main(["history", *names, "-p", "simt_4bit"]) == 0
-    out, err = capsys.readouterr()
+    out, err = invoke("history", *names, "-p", "simt_4bit")
     assert "series B: torch 2.13.0 -> 2.14.0 since A: 2 runs from n11 on" in out.splitlines()
     assert "4 of 8 series have fewer than 4 runs: no changes are looked for in them" in err
     assert "blas" not in out
 
 
-def test_lines_keep_to_the_width_and_lose_nothing(nightly, capsys, monkeypatch):
+def test_lines_keep_to_the_width_and_lose_nothing(nightly, invoke, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    assert main(["history", *nightly()]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = invoke("history", *nightly()).out.splitlines()
     assert max(map(len, lines)) <= 80
     assert "tiny v (4096x4096)" in lines
 
 
-def test_raw_times_are_named_so(nightly, capsys):
-    assert main(["history", *nightly(runs=4), "--raw"]) == 0
-    out, err = capsys.readouterr()
+def test_raw_times_are_named_so(nightly, invoke):
+    out, err = invoke("history", *nightly(runs=4), "--raw")
     assert "times as measured" in out
     assert "0 changes proposed" in out
     assert err == ""
@@ -175,14 +165,10 @@ def test_raw_times_are_named_so(nightly, capsys):
         (["runs/n00", "runs/other"], "nothing in common among 2 runs"),
     ],
 )
-def test_what_goes_wrong_is_one_line(nightly, plant, capsys, arguments, words):
+def test_what_goes_wrong_is_one_line(nightly, plant, refused, arguments, words):
     nightly(runs=2)
     plant("other", shapes=(("other", "q", 32, 64),), Ms=(1,))
-    assert main(["history", *arguments]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert words in err
-    assert err.count("\n") == 1
+    assert words in refused("history", *arguments)
 
 
 def test_a_trend_shows_steps_gaps_and_no_noise():

@@ -92,31 +92,28 @@ def test_rates_of_a_whole_shape_set_leave_them_out(folder):
     assert [int(part) for part in counts.strip("| ").split("|")[1:]] == [3, 3, 3, 3, 3, 2]
 
 
-def test_the_commands_that_decide_leave_them_out(folder, capsys):
-    assert main(["dispatch", "planted", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_the_commands_that_decide_leave_them_out(folder, invoke):
+    found = json.loads(invoke("dispatch", "planted", "--json").out)
     assert (found["recommended"], found["gemms"], found["changes"]) == ("always dequant_blas", 8, [])
     assert "excluded, because they are faster than the device allows: 10 of 36 cells" in found["notes"]
-    assert main(["crossover", "planted"]) == 0
-    out, err = capsys.readouterr()
+    out, err = invoke("crossover", "planted")
     told = " ".join((out + err).split())
     assert "never" in told
     assert "always simt_4bit" not in told
     assert "faster than the device allows" in told
 
 
-def test_camping_says_how_many_it_leaves_out(folder, capsys):
-    assert main(["camping", "planted"]) == 0
-    assert "excluded, because they are faster than the device allows: 10 of 36 cells" in capsys.readouterr().err
+def test_camping_says_how_many_it_leaves_out(folder, invoke):
+    err = invoke("camping", "planted").err
+    assert "excluded, because they are faster than the device allows: 10 of 36 cells" in err
 
 
-def test_sums_of_passes_say_how_many_they_leave_out(tmp_path, capsys):
+def test_sums_of_passes_say_how_many_they_leave_out(tmp_path, invoke):
     planted = {"shapes": tuple(("m", f"{name} {kind}", 4096, 4096) for name in "abc" for kind in ("fwd", "bwd"))}
     planted |= {"columns": lambda cell, _: dict(zip(("layer", "pass"), cell.layer.split(), strict=True))}
     planted |= {"latency": lambda cell: FAST if (cell.layer, cell.M) == ("b bwd", 8) else 1e-2}
     runs = [write_run(tmp_path / "runs" / str(seed), seed=seed, **(PLANTED | planted)) for seed in (1, 2)]
-    assert main(["compare", *map(str, runs)]) == 0
-    said = "".join(capsys.readouterr())
+    said = "".join(invoke("compare", *map(str, runs)))
     assert f"2 of {3 * len(MS) * 2} sums of fwd+bwd are excluded: a time is faster than the device allows." in said
 
 

@@ -104,17 +104,15 @@ def test_the_same_call_writes_the_same_bytes_without_compiling(place, capsys, mo
     assert "13 rows written to" in err
 
 
-def test_claims_say_for_how_many_binaries_they_hold(place, capsys):
+def test_claims_say_for_how_many_binaries_they_hold(place, invoke):
     claims = ["--claim", "store_short == 0", "--claim", "store_dwordx4 > 0"]
-    assert call("isa", place.table, "--arch", "gfx950", *claims) == 0
-    out = capsys.readouterr().out
+    out = invoke("isa", place.table, "--arch", "gfx950", *claims).out
     holds = [{row["provider"]: row["holds for"] for row in table(out, f"claim: {claim}")} for claim in claims[1::2]]
     assert holds == [{"plain": "0 / 2 binaries", "transposed": "2 / 2 binaries"}] * 2
 
 
-def test_the_summary_says_so_without_being_asked(place, capsys):
-    assert call("isa", place.table) == 0
-    rows = {(row["arch"], row["provider"]): row for row in table(capsys.readouterr().out.partition("\n\n")[2])}
+def test_the_summary_says_so_without_being_asked(place, invoke):
+    rows = {(row["arch"], row["provider"]): row for row in table(invoke("isa", place.table).out.partition("\n\n")[2])}
     assert rows["gfx950", "plain"]["short stores"] == "2 / 2"
     assert rows["gfx950", "plain"]["dwordx4 stores"] == "0 / 2"
     assert rows["gfx950", "transposed"]["short stores"] == "0 / 2"
@@ -123,9 +121,8 @@ def test_the_summary_says_so_without_being_asked(place, capsys):
     assert rows["sm89", "plain"]["not compiled"] == "2 unsupported"
 
 
-def test_few_rows_are_printed_one_by_one(place, capsys):
-    assert call("isa", place.table, "--arch", "gfx950", "-p", "plain", "--filter", "warps == 4") == 0
-    out, err = capsys.readouterr()
+def test_few_rows_are_printed_one_by_one(place, invoke):
+    out, err = invoke("isa", place.table, "--arch", "gfx950", "-p", "plain", "--filter", "warps == 4")
     same, *_ = out.splitlines()
     assert same.startswith("arch gfx950, provider plain, ")
     assert same.endswith(", sizes M=64 N=48 K=128")
@@ -148,9 +145,8 @@ def base(place, tmp_path):
     return path
 
 
-def test_a_difference_names_what_changed(place, base, capsys):
-    assert call("isa", place.table, "--arch", "gfx950", "-p", "transposed", "--diff", base) == 0
-    out = capsys.readouterr().out
+def test_a_difference_names_what_changed(place, base, invoke):
+    out = invoke("isa", place.table, "--arch", "gfx950", "-p", "transposed", "--diff", base).out
     assert "2 rows in both: 0 equal, 2 with other code, of which 0 with the same numbers" in out
     assert "only in" not in out
     changes = {row["what"]: row for row in _changes(out)}
@@ -167,30 +163,27 @@ def _changes(out):
     return table("\n".join(lines[start:]))
 
 
-def test_a_difference_line_by_line(place, base, capsys):
-    assert call("isa", place.table, "--arch", "gfx950", "-p", "transposed", "--diff", base, "--rows") == 0
-    rows = [row for row in _changes(capsys.readouterr().out) if row["what"] == "store_short"]
+def test_a_difference_line_by_line(place, base, invoke):
+    out = invoke("isa", place.table, "--arch", "gfx950", "-p", "transposed", "--diff", base, "--rows").out
+    rows = [row for row in _changes(out) if row["what"] == "store_short"]
     assert [(row["config"], row["base"], row["head"]) for row in rows] == [
         ("T=64 num_warps=4", "16", "0"),
         ("T=128 num_warps=8", "32", "0"),
     ]
 
 
-def test_binaries_of_one_side_are_counted(place, base, capsys):
-    assert call("isa", place.table, "--diff", base) == 0
-    out = capsys.readouterr().out
+def test_binaries_of_one_side_are_counted(place, base, invoke):
+    out = invoke("isa", place.table, "--diff", base).out
     assert "10 rows in both: 2 equal, 8 with other code" in out
     assert "only in head: gfx950 faulty 1, sm90 faulty 1, sm89 faulty 1" in out
 
 
-def test_no_difference_from_itself(place, capsys):
-    assert call("isa", place.table, "--diff", place.table) == 0
-    assert "13 rows in both: 13 equal, 0 with other code" in capsys.readouterr().out
+def test_no_difference_from_itself(place, invoke):
+    assert "13 rows in both: 13 equal, 0 with other code" in invoke("isa", place.table, "--diff", place.table).out
 
 
-def test_json_holds_rows_summary_claims_and_difference(place, base, capsys):
-    assert call("isa", place.table, "--claim", "matrix > 0", "--diff", base, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
+def test_json_holds_rows_summary_claims_and_difference(place, base, invoke):
+    told = json.loads(invoke("isa", place.table, "--claim", "matrix > 0", "--diff", base, "--json").out)
     assert len(told["rows"]) == 13
     assert told["rows"][0]["config"] == {"T": 64, "num_warps": 4}
     assert told["rows"][0]["specialization"]["out"] == "*bf16:16:2GiB"
@@ -225,13 +218,11 @@ def test_assembly_is_kept_under_the_hash_of_the_code(place):
             assert stores == int(row["store_short"])
 
 
-def test_strictness_has_exit_codes(place, capsys):
+def test_strictness_has_exit_codes(place, invoke):
     only = ["isa", place.table, "-p", "transposed", "--arch", "gfx950"]
     assert call(*only, "--claim", "store_short == 0", "--strict") == 0
-    assert call(*only, "--claim", "warps == 4", "--strict") == 3
-    assert "'warps == 4' holds for 1 of 2 binaries" in capsys.readouterr().err
-    assert call("isa", place.table, "--strict") == 4
-    assert "2 kernels did not compile" in capsys.readouterr().err
+    assert "'warps == 4' holds for 1 of 2 binaries" in invoke(*only, "--claim", "warps == 4", "--strict", code=3).err
+    assert "2 kernels did not compile" in invoke("isa", place.table, "--strict", code=4).err
 
 
 @pytest.mark.parametrize(
@@ -259,24 +250,18 @@ def test_strictness_has_exit_codes(place, capsys):
         (["TABLE", "--diff", "nothing.csv"], "cannot read nothing.csv"),
     ],
 )
-def test_misuse_is_one_line_and_exit_code_2(place, arguments, words, capsys):
-    assert call("isa", *(place.table if argument == "TABLE" else argument for argument in arguments)) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert words in err
-    assert err.count("\n") == 1
+def test_misuse_is_one_line_and_exit_code_2(place, arguments, words, refused):
+    assert words in refused("isa", *(place.table if argument == "TABLE" else argument for argument in arguments))
 
 
-def test_an_interpreted_triton_compiles_nothing(place, monkeypatch, capsys):
+def test_an_interpreted_triton_compiles_nothing(place, monkeypatch, invoke):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    assert call(*place.command) == 2
-    assert "TRITON_INTERPRET is set" in capsys.readouterr().err
+    assert "TRITON_INTERPRET is set" in invoke(*place.command, code=2).err
 
 
-def test_ctrl_c_says_where_the_finished_compiles_are(place, monkeypatch, capsys):
+def test_ctrl_c_says_where_the_finished_compiles_are(place, monkeypatch, invoke):
     def interrupt(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(compile, "compile_all", interrupt)
-    assert call(*place.command) == 130
-    assert f"finished compiles are kept in {place.folder / 'cache'}" in capsys.readouterr().err
+    assert f"finished compiles are kept in {place.folder / 'cache'}" in invoke(*place.command, code=130).err

@@ -11,18 +11,19 @@ from rooflens.cli.listing.columns_page import columns_page
 from rooflens.cli.main import main
 from rooflens.shapes.run_folder.columns import TABLES, ColumnSchema, ColumnType, TableSchema
 
+from .tiny_runs import fresh
+
 ROOT = Path(__file__).resolve().parents[2]
 
 OWN = ROOT / "examples" / "my_kernels.py"
 
 
 @pytest.fixture
-def listed(capsys):
+def listed(invoke):
     """Call `rooflens list ... --json` and return what it printed, parsed."""
 
     def call(*arguments: str) -> object:
-        assert main(["list", *arguments, "--json"]) == 0
-        return json.loads(capsys.readouterr().out)
+        return json.loads(invoke("list", *arguments, "--json").out)
 
     return call
 
@@ -37,9 +38,8 @@ def test_suites_as_json_hold_the_whole_sweep(listed):
     assert quick["axes"]["M"] == [1, 4, 16, 64]
 
 
-def test_suites_as_a_table(capsys):
-    assert main(["list", "suites"]) == 0
-    header, *rows = capsys.readouterr().out.splitlines()
+def test_suites_as_a_table(invoke):
+    header, *rows = invoke("list", "suites").out.splitlines()
     assert header.split() == ["suite", "shapes", "dtypes", "M", "caches", "providers", "description"]
     full = next(row for row in rows if row.startswith("llm4bit "))
     assert full.split()[1:8] == ["40", "bf16", "fp16", "fp32", "1..2048", "cold", "warm"]
@@ -55,18 +55,16 @@ def test_shapes_of_a_set_are_those_of_its_file(listed):
     assert {"shape_set": "llm4bit_40", "shapes": 40} in listed("shapes")
 
 
-def test_an_unknown_shape_set_names_the_nearest(capsys):
-    assert main(["list", "shapes", "llm4bit_4"]) == 2
-    assert "did you mean llm4bit_40" in capsys.readouterr().err
+def test_an_unknown_shape_set_names_the_nearest(invoke):
+    assert "did you mean llm4bit_40" in invoke("list", "shapes", "llm4bit_4", code=2).err
 
 
-def test_devices_in_base_units_as_json_and_scaled_in_the_table(listed, capsys):
+def test_devices_in_base_units_as_json_and_scaled_in_the_table(listed, invoke):
     mi300x = next(device for device in listed("devices") if device["name"] == "AMD Instinct MI300X")
     assert mi300x["bandwidth_bytes_per_s"] == 5.3e12
     assert mi300x["llc_bytes"] == 256 << 20
     assert mi300x["source"]
-    assert main(["list", "devices"]) == 0
-    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("AMD Instinct MI300X"))
+    row = next(line for line in invoke("list", "devices").out.splitlines() if line.startswith("AMD Instinct MI300X"))
     assert row.split() == [
         "AMD",
         "Instinct",
@@ -88,56 +86,46 @@ def test_unknown_figures_of_a_device_are_null_and_never_zero(listed):
     assert 0 not in [value for value in figures if not isinstance(value, str)]
 
 
-def test_the_shipped_device_table_is_plausible(capsys):
-    assert main(["list", "devices", "--check"]) == 0
-    assert capsys.readouterr().out == "29 devices, nothing that cannot be right\n"
+def test_the_shipped_device_table_is_plausible(invoke):
+    assert invoke("list", "devices", "--check").out == "29 devices, nothing that cannot be right\n"
 
 
-def test_a_table_with_a_sparse_peak_is_refused_with_the_field(tmp_path, capsys):
+def test_a_table_with_a_sparse_peak_is_refused_with_the_field(tmp_path, invoke):
     table = tmp_path / "mine.csv"
     table.write_text(
         "device,arch,compute_units,boost_mhz,bf16_tflops\nMine,sm90,132,1830,1979\nYours,sm90,132,1830,989\n"
     )
-    assert main(["list", "devices", "--check", str(table)]) == 1
-    told = capsys.readouterr()
+    told = invoke("list", "devices", "--check", table, code=1)
     assert "bf16_tflops = 1979: 132 units x 4096 FLOP/clk x 1830 MHz are 989.4" in told.out
     assert told.err == "rooflens: error: 1 of 2 devices have a figure that cannot be right: correct the table\n"
-    assert main(["list", "devices", "--check", str(table), "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(invoke("list", "devices", "--check", table, "--json", code=1).out)
     assert found["Yours"] == []
     assert len(found["Mine"]) == 1
-    assert main(["list", "devices", "--check", str(tmp_path / "none.csv")]) == 2
-    assert "No such file" in capsys.readouterr().err
+    assert "No such file" in invoke("list", "devices", "--check", tmp_path / "none.csv", code=2).err
 
 
-def test_what_others_measured_on_a_device(listed, capsys):
+def test_what_others_measured_on_a_device(listed, invoke):
     found = listed("devices", "--measured", "AMD Instinct MI300X")
     assert {"device": "AMD Instinct MI300X", "ceiling": "peak", "dtype": "bf16", "value": 708e12}.items() <= next(
         one for one in found if one["ceiling"] == "peak"
     ).items()
-    assert main(["list", "devices", "--measured", "AMD Instinct MI300X"]) == 0
-    assert "708.0 TFLOPS" in capsys.readouterr().out
-    assert main(["list", "devices", "--measured", "AMD Instinct MI3000X"]) == 2
-    assert "AMD Instinct MI300X" in capsys.readouterr().err
-    assert main(["list", "devices", "--measured", "NVIDIA L4"]) == 0
-    assert "no published measurement of NVIDIA L4" in capsys.readouterr().err
+    assert "708.0 TFLOPS" in invoke("list", "devices", "--measured", "AMD Instinct MI300X").out
+    assert "AMD Instinct MI300X" in invoke("list", "devices", "--measured", "AMD Instinct MI3000X", code=2).err
+    assert "no published measurement of NVIDIA L4" in invoke("list", "devices", "--measured", "NVIDIA L4").err
     assert main(["list", "devices", "--measured", "NVIDIA L4", "--check"]) == 2
 
 
-def test_columns_in_three_forms(listed, capsys):
+def test_columns_in_three_forms(listed, invoke):
     tables = {table["name"]: table for table in listed("columns")}
     time_s = next(column for column in tables["samples"]["columns"] if column["name"] == "time_s")
     assert (time_s["unit"], time_s["better"], time_s["required"]) == ("s", "lower", True)
 
-    assert main(["list", "columns"]) == 0
-    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
+    names = [line.split()[0] for line in invoke("list", "columns").out.splitlines()[1:]]
     assert names == [f"{table.file}:{name}" for table in TABLES for name in table.names]
 
-    assert main(["list", "columns", "--markdown"]) == 0
-    assert capsys.readouterr().out == columns_page(TABLES)
+    assert invoke("list", "columns", "--markdown").out == columns_page(TABLES)
 
-    assert main(["list", "columns", "--markdown", "--json"]) == 2
-    assert "choose one" in capsys.readouterr().err
+    assert "choose one" in invoke("list", "columns", "--markdown", "--json", code=2).err
 
 
 def test_columns_page_marks_required_columns_and_escapes_bars():
@@ -149,13 +137,7 @@ def test_columns_page_marks_required_columns_and_escapes_bars():
 
 def test_providers_say_why_they_are_not_available():
     """In a process of its own: providers import torch, bitsandbytes and Triton."""
-    done = subprocess.run(
-        [sys.executable, "-m", "rooflens.cli", "list", "providers", "--json", "--providers", OWN],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = fresh(Path.cwd(), "list", "providers", "--json", "--providers", OWN)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["device"]
@@ -184,14 +166,13 @@ def test_without_a_gpu_nothing_waits_for_torch(command):
     subprocess.run([sys.executable, "-c", code, *command], check=True, timeout=60, stdout=subprocess.DEVNULL)
 
 
-def test_a_file_of_ones_own_that_does_not_load_says_why(tmp_path, capsys):
+def test_a_file_of_ones_own_that_does_not_load_says_why(tmp_path, invoke):
     (tmp_path / "broken.py").write_text("import nothing_of_that_name\n")
-    assert main(["list", "providers", "--providers", str(tmp_path / "broken.py")]) == 2
-    err = capsys.readouterr().err
+    err = invoke("list", "providers", "--providers", tmp_path / "broken.py", code=2).err
     assert "broken.py:1: ModuleNotFoundError: No module named 'nothing_of_that_name'" in err
 
 
-def test_providers_that_cannot_run_share_their_reason(capsys, monkeypatch):
+def test_providers_that_cannot_run_share_their_reason(invoke, monkeypatch):
     from rooflens.cli.listing import availability
     from rooflens.cli.listing.availability import Availability
 
@@ -202,8 +183,7 @@ def test_providers_that_cannot_run_share_their_reason(capsys, monkeypatch):
         Availability("d", "f", "candidate", False, "needs a GPU"),
     ]
     monkeypatch.setattr(availability, "provider_rows", lambda files: ("a CPU", rows))
-    assert main(["list", "providers"]) == 0
-    table, reasons = capsys.readouterr().out.split("\n\n")
+    table, reasons = invoke("list", "providers").out.split("\n\n")
     assert [line.split() for line in table.splitlines()[2:]] == [
         ["a", "f", "candidate", "yes"],
         ["b", "f", "candidate", "no"],
@@ -213,10 +193,10 @@ def test_providers_that_cannot_run_share_their_reason(capsys, monkeypatch):
     assert reasons.splitlines() == ["here  why not", "no    b d: needs a GPU", "no    c: no M=1 here"]
 
 
-def test_a_family_that_does_not_exist_says_so(tmp_path, capsys):
+def test_a_family_that_does_not_exist_says_so(tmp_path, invoke):
     text = Path(OWN).read_text("utf-8").replace('name = "my_gemm"', 'name = "my_gemm"\n    family = "four_bit"')
     (tmp_path / "mine.py").write_text(text, "utf-8")
-    assert main(["list", "providers", "--json", "--providers", str(tmp_path / "mine.py")]) == 0
-    (row,) = (one for one in json.loads(capsys.readouterr().out)["providers"] if one["name"] == "my_gemm")
+    out = invoke("list", "providers", "--json", "--providers", tmp_path / "mine.py").out
+    (row,) = (one for one in json.loads(out)["providers"] if one["name"] == "my_gemm")
     assert not row["supported"]
     assert row["reason"].startswith("no problem of a family 'four_bit' is known, only of fourbit, ")

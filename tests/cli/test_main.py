@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 from rooflens import __version__
-from rooflens.cli.main import COMMANDS, app, main
+from rooflens.cli.main import COMMANDS, app
 from rooflens.shapes import errors
 
 HELP_BUDGET_S = 0.2
@@ -51,9 +51,8 @@ def call(*arguments: str, code: str = "", cwd: Path | None = None, **environment
 
 
 @by_name
-def test_every_command_is_documented_with_an_example(path, command, capsys):
-    assert main([*path, "--help"]) == 0
-    shown = capsys.readouterr().out
+def test_every_command_is_documented_with_an_example(path, command, invoke):
+    shown = invoke(*path, "--help").out
     assert "Example" in shown
     assert f"  rooflens {' '.join(path)}".rstrip() in shown
     undocumented = [
@@ -111,19 +110,16 @@ def test_help_is_fast():
     assert min(cpu_seconds() for _ in range(7)) <= HELP_BUDGET_S
 
 
-def test_version(capsys):
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"rooflens {__version__}\n"
+def test_version(invoke):
+    assert invoke("--version").out == f"rooflens {__version__}\n"
 
 
-def test_no_command_prints_the_help(capsys):
-    assert main([]) == 0
-    assert capsys.readouterr().out.startswith("Usage: rooflens")
+def test_no_command_prints_the_help(invoke):
+    assert invoke().out.startswith("Usage: rooflens")
 
 
-def test_list_without_a_word_prints_what_it_can_list(capsys):
-    assert main(["list"]) == 0
-    out, err = capsys.readouterr()
+def test_list_without_a_word_prints_what_it_can_list(invoke):
+    out, err = invoke("list")
     assert "suites" in out.split("Commands:")[1]
     assert "..." not in out.split("Commands:")[1], "a help line that is cut off"
     assert err == ""
@@ -147,13 +143,8 @@ def test_python_dash_m_is_the_same_command():
         (["crossover"], "RUN"),
     ],
 )
-def test_wrong_usage_is_one_line_and_exit_code_2(arguments, words, capsys):
-    assert main(arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("rooflens: error: ")
-    assert words in err
-    assert err.count("\n") == 1
+def test_wrong_usage_is_one_line_and_exit_code_2(arguments, words, refused):
+    assert words in refused(*arguments)
 
 
 @pytest.fixture
@@ -188,25 +179,21 @@ def failing(monkeypatch):
     ],
     ids=lambda it: type(it).__name__ if isinstance(it, BaseException) else "",
 )
-def test_every_failure_is_one_line_with_its_exit_code(failing, capsys, error, exit_code, line):
+def test_every_failure_is_one_line_with_its_exit_code(failing, invoke, error, exit_code, line):
     failing(error)
-    assert main(["list", "suites"]) == exit_code
-    out, err = capsys.readouterr()
+    out, err = invoke("list", "suites", code=exit_code)
     assert out == ""
     assert err.strip() == f"rooflens: error: {line}"
 
 
-def test_an_unexpected_exception_is_named_and_debug_shows_where(failing, capsys):
+def test_an_unexpected_exception_is_named_and_debug_shows_where(failing, invoke, refused):
     failing(ZeroDivisionError("division by zero\nsecond line"))
-    assert main(["list", "suites"]) == 1
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
+    err = refused("list", "suites", code=1)
     assert "unexpected ZeroDivisionError: division by zero (test_main.py:" in err
     assert "rooflens --debug" in err
 
     failing(ZeroDivisionError("division by zero"))
-    assert main(["--debug", "list", "suites"]) == 1
-    err = capsys.readouterr().err
+    err = invoke("--debug", "list", "suites", code=1).err
     assert "Traceback (most recent call last)" in err
     assert err.splitlines()[-1].startswith("rooflens: error: unexpected ZeroDivisionError")
 

@@ -20,15 +20,14 @@ FILE_HASH = re.compile(r"^(\| (?:cells\.csv|samples\.csv|run\.json) \|.*\|) [0-9
 
 
 @pytest.fixture
-def merged(plant, tmp_path, capsys, monkeypatch):
+def merged(plant, tmp_path, invoke, monkeypatch):
     """Plant a run, split it by `part_of(row)`, merge the parts; return the folders of both."""
 
     def build(part_of, **what):
         whole = plant("planted", **SMALL, **what)
         monkeypatch.setattr(sys, "argv", ["rooflens", "merge", "-o", "runs/merged"])
         split(whole, tmp_path / "parts", part_of)
-        assert main(["merge", "-o", "runs/merged", *map(str, sorted((tmp_path / "parts").iterdir()))]) == 0
-        capsys.readouterr()
+        invoke("merge", "-o", "runs/merged", *map(str, sorted((tmp_path / "parts").iterdir())))
         return whole, tmp_path / "runs" / "merged"
 
     return build
@@ -64,21 +63,20 @@ def test_the_report_says_the_same(merged, tmp_path):
     assert joined == whole
 
 
-def test_other_commands_take_the_merged_run(merged, capsys):
+def test_other_commands_take_the_merged_run(merged, invoke):
     merged(lambda row: row["provider"])
     answers = []
     for run in ("planted", "merged"):
-        assert main(["crossover", run, "--challenger", "simt_4bit", "--incumbent", "dequant_blas", "--json"]) == 0
-        answers.append(capsys.readouterr().out.replace("merged", "planted"))
+        out = invoke("crossover", run, "--challenger", "simt_4bit", "--incumbent", "dequant_blas", "--json").out
+        answers.append(out.replace("merged", "planted"))
     assert answers[0] == answers[1]
     assert main(["roofline", "merged"]) == 0
     assert main(["validate", "merged", "--strict"]) == 0
 
 
-def test_it_says_what_the_merged_run_holds(plant, tmp_path, capsys):
+def test_it_says_what_the_merged_run_holds(plant, tmp_path, invoke):
     split(plant("planted", **SMALL), tmp_path, lambda row: "M" + row["M"])
-    assert main(["merge", "-o", "runs/all", "M8", "M1"]) == 0
-    out, err = capsys.readouterr()
+    out, err = invoke("merge", "-o", "runs/all", "M8", "M1")
     shown = dict(line.rsplit(maxsplit=1) for line in out.splitlines())
     assert (shown["run"], shown["units stored"], shown["units missing"], shown["samples"]) == (
         "all",
@@ -92,20 +90,16 @@ def test_it_says_what_the_merged_run_holds(plant, tmp_path, capsys):
     assert [shard["folder"] for shard in stored["shards"]] == ["M1", "M8"]
 
 
-def test_an_incomplete_merged_run_goes_on_with_its_shards(plant, tmp_path, capsys):
+def test_an_incomplete_merged_run_goes_on_with_its_shards(plant, tmp_path, invoke):
     whole = plant("planted", **SMALL, skip=lambda cell, number: cell.M == 8 and number == 2)
     split(whole, tmp_path, lambda row: "M" + row["M"])
-    assert main(["merge", "-o", "all", "M1", "M8"]) == 0
-    _, err = capsys.readouterr()
+    _, err = invoke("merge", "-o", "all", "M1", "M8")
     assert err == "note: 18 units are missing: resume its shards (M1, M8), then merge them again\n"
-    assert main(["validate", "all", "--strict"]) == 4
-    assert "resume its shards (M1, M8)" in capsys.readouterr().err
+    assert "resume its shards (M1, M8)" in invoke("validate", "all", "--strict", code=4).err
     before = {path: path.read_bytes() for path in (tmp_path / "all").iterdir()}
     for arguments in (["run", "llm4bit-quick", "-o", "all", "--resume"], ["run", "-o", "all", "--resume"]):
-        assert main(arguments) == 2
-        assert capsys.readouterr().err == (
-            "rooflens: error: all was merged: resume its shards (M1, M8), then merge them again\n"
-        )
+        err = invoke(*arguments, code=2).err
+        assert err == ("rooflens: error: all was merged: resume its shards (M1, M8), then merge them again\n")
     assert {path: path.read_bytes() for path in (tmp_path / "all").iterdir() if path.name != ".lock"} == before
 
 
@@ -122,7 +116,7 @@ def test_an_incomplete_merged_run_goes_on_with_its_shards(plant, tmp_path, capsy
         (["-o", "all"], "Missing argument 'RUN"),
     ],
 )  # fmt: skip
-def test_refusals_are_one_line(plant, tmp_path, capsys, arguments, line):
+def test_refusals_are_one_line(plant, tmp_path, refused, arguments, line):
     whole = plant("planted", **SMALL)
     split(whole, tmp_path, lambda row: "M" + row["M"])
     (other,) = split(whole, tmp_path / "x", lambda row: "other" if row["M"] == "8" else "", seed=7)[1:2]
@@ -131,25 +125,19 @@ def test_refusals_are_one_line(plant, tmp_path, capsys, arguments, line):
     (tmp_path / "y" / "damaged").rename(tmp_path / "damaged")
     edit_row(tmp_path / "damaged" / "cells.csv", 0, snr_db="loud")
     (tmp_path / "empty").mkdir()
-    assert main(["merge", *arguments]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    assert re.search(line, err)
+    assert re.search(line, refused("merge", *arguments))
     assert not (tmp_path / "all").exists()
 
 
-def test_shards_without_a_finished_cell_have_nothing_to_merge(plant, tmp_path, capsys):
+def test_shards_without_a_finished_cell_have_nothing_to_merge(plant, tmp_path, invoke):
     whole = plant("planted", **SMALL)
     for name in ("cells.csv", "samples.csv"):
         path = whole / name
         path.write_text(path.read_text().splitlines()[0] + "\n")
-    assert main(["merge", "-o", "all", "planted"]) == 2
-    assert "no cell of these runs is finished" in capsys.readouterr().err
+    assert "no cell of these runs is finished" in invoke("merge", "-o", "all", "planted", code=2).err
 
 
-def test_the_number_of_other_reasons_is_told(plant, tmp_path, capsys):
+def test_the_number_of_other_reasons_is_told(plant, tmp_path, invoke):
     shards = split(plant("planted", **SMALL), tmp_path, lambda row: "M" + row["M"])
     edit_manifest(shards[0], lambda manifest: manifest | {"seed": 1, "threads": 9})
-    assert main(["merge", "-o", "all", "M1", "M8"]) == 2
-    assert "(and 1 more: rooflens validate RUN... lists them)" in capsys.readouterr().err
+    assert "(and 1 more: rooflens validate RUN... lists them)" in invoke("merge", "-o", "all", "M1", "M8", code=2).err

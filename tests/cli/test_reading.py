@@ -29,9 +29,8 @@ def crossed(plant):
     return plant(**EXACT, latency=crossing)
 
 
-def test_crossovers_are_the_planted_ones(crossed, capsys):
-    assert main(["crossover", "planted", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_crossovers_are_the_planted_ones(crossed, invoke):
+    found = json.loads(invoke("crossover", "planted", "--json").out)
     assert (found["challenger"], found["incumbent"]) == ("simt_4bit", "dequant_blas")
     at = {f"{shape['model']} {shape['layer']}": shape["crossover_M"] for shape in found["shapes"]}
     assert at.pop("gpt-oss o") is None
@@ -43,9 +42,8 @@ def test_crossovers_are_the_planted_ones(crossed, capsys):
     assert median["shapes"] == 6
 
 
-def test_crossovers_for_a_reader(crossed, capsys):
-    assert main(["crossover", "latest", "--challenger", "simt_4bit", "--incumbent", "dequant_blas"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_crossovers_for_a_reader(crossed, invoke):
+    lines = invoke("crossover", "latest", "--challenger", "simt_4bit", "--incumbent", "dequant_blas").out.splitlines()
     assert lines[0] == "simt_4bit against dequant_blas: fwd, bf16, nf4-g64, cold"
     rows = {line.split("(")[0].strip(): line for line in lines if "(" in line}
     assert "M~24" in rows["llama2-7b q/k/v/o"]
@@ -54,29 +52,26 @@ def test_crossovers_for_a_reader(crossed, capsys):
     assert any(line.startswith("median crossover over 6 shapes: M = 34") for line in lines)
 
 
-def test_an_unfinished_run_with_one_M_says_how_to_resume(plant, capsys):
+def test_an_unfinished_run_with_one_M_says_how_to_resume(plant, invoke):
     plant(**EXACT, skip=lambda cell, number: cell.M > 1)
-    assert main(["crossover", "planted"]) == 0
-    out, err = capsys.readouterr()
+    out, err = invoke("crossover", "planted")
     assert "measured at one M" in out
     assert err.endswith("units are missing: resume with: rooflens run -o runs/planted --resume\n")
 
 
-def test_swapping_the_pair_reverses_the_winner(crossed, capsys):
-    assert main(["crossover", "planted", "--challenger", "dequant_blas", "--incumbent", "simt_4bit", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_swapping_the_pair_reverses_the_winner(crossed, invoke):
+    out = invoke("crossover", "planted", "--challenger", "dequant_blas", "--incumbent", "simt_4bit", "--json").out
+    found = json.loads(out)
     assert {shape["challenger_wins"] for shape in found["shapes"]} == {"above", ""}
 
 
-def test_the_pair_of_a_refined_run_is_the_default(plant, capsys):
+def test_the_pair_of_a_refined_run_is_the_default(plant, invoke):
     refine = {"challenger": "mma_4bit", "incumbent": "simt_4bit", "complete": True, "added": []}
     providers = ("simt_4bit", "mma_4bit", "dequant_blas")
     plant(**EXACT | {"providers": providers}, latency=crossing, manifest={"refine": refine})
-    assert main(["crossover", "planted", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(invoke("crossover", "planted", "--json").out)
     assert (found["challenger"], found["incumbent"]) == ("mma_4bit", "simt_4bit")
-    assert main(["crossover", "planted", "--incumbent", "dequant_blas", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(invoke("crossover", "planted", "--incumbent", "dequant_blas", "--json").out)
     assert (found["challenger"], found["incumbent"]) == ("simt_4bit", "dequant_blas")
 
 
@@ -87,22 +82,16 @@ def test_the_pair_of_a_refined_run_is_the_default(plant, capsys):
         (["--challenger", "dequant_blas"], "both 'dequant_blas'"),
     ],
 )
-def test_a_wrong_pair_is_a_usage_error(crossed, capsys, arguments, words):
-    assert main(["crossover", "planted", *arguments]) == 2
-    err = capsys.readouterr().err
-    assert words in err
-    assert err.count("\n") == 1
+def test_a_wrong_pair_is_a_usage_error(crossed, refused, arguments, words):
+    assert words in refused("crossover", "planted", *arguments)
 
 
-def test_a_reference_is_no_challenger(plant, capsys):
+def test_a_reference_is_no_challenger(plant, refused):
     plant(Ms=(1, 2), providers=("simt_4bit", "blas", "dequant_blas"))
-    assert main(["crossover", "planted", "--challenger", "blas"]) == 2
-    err = capsys.readouterr().err
-    assert "--challenger blas: it is a reference of planted" in err
-    assert err.count("\n") == 1
+    assert "--challenger blas: it is a reference of planted" in refused("crossover", "planted", "--challenger", "blas")
 
 
-def test_sentences_keep_to_the_width_of_a_terminal(plant, capsys, monkeypatch):
+def test_sentences_keep_to_the_width_of_a_terminal(plant, invoke, monkeypatch):
     """A rule with its cost and its worst cell is a line of 100 and more."""
     crossings = {"q/k/v/o": 3, "down": 50}
     shapes = tuple((f"a-model-with-a-long-name-{layer}", layer, 64, 96) for layer in crossings)
@@ -113,35 +102,31 @@ def test_sentences_keep_to_the_width_of_a_terminal(plant, capsys, monkeypatch):
         latency=lambda cell: 1e-3 * (1 + (cell.provider == "simt_4bit") * (crossings[cell.layer] < cell.M)),
     )
     arguments = ["crossover", "planted", "--challenger", "simt_4bit", "--incumbent", "blas"]
-    assert main(arguments) == 0
-    whole = capsys.readouterr().out
+    whole = invoke(*arguments).out
     monkeypatch.setenv("COLUMNS", "80")
-    assert main(arguments) == 0
-    narrow = capsys.readouterr().out
+    narrow = invoke(*arguments).out
     assert max(map(len, narrow.splitlines())) <= 80
     (rule,) = (line for line in whole.splitlines() if line.startswith("best single rule"))
     assert len(rule) > 80  # no width in a pipe
     assert rule.split() == narrow[narrow.index("best single rule") :].split()[: len(rule.split())]
 
 
-def test_a_baseline_that_was_not_measured_is_named_as_such(plant, capsys):
+def test_a_baseline_that_was_not_measured_is_named_as_such(plant, invoke):
     plant(providers=("simt_4bit", "blas"), baseline="dequant_blas")
-    assert main(["crossover", "planted"]) == 2
-    err = capsys.readouterr().err
+    err = invoke("crossover", "planted", code=2).err
     assert "its baseline dequant_blas was not measured; name one with --incumbent: simt_4bit, blas" in err
     assert main(["crossover", "planted", "--incumbent", "blas"]) == 0
 
 
-def test_where_only_the_baseline_ran_nothing_is_to_be_named(plant, capsys):
+def test_where_only_the_baseline_ran_nothing_is_to_be_named(plant, invoke):
     plant(Ms=(1,), providers=("dequant_blas",), challengers=("simt_4bit",))
-    assert main(["crossover", "planted"]) == 2
-    assert "planted: nothing to compare: only the baseline dequant_blas has a time" in capsys.readouterr().err
+    err = invoke("crossover", "planted", code=2).err
+    assert "planted: nothing to compare: only the baseline dequant_blas has a time" in err
 
 
-def test_without_a_challenger_that_ran_the_error_names_those_that_did(plant, capsys):
+def test_without_a_challenger_that_ran_the_error_names_those_that_did(plant, invoke):
     plant(Ms=(1,), providers=("mma_4bit", "blas", "dequant_blas"), challengers=("simt_4bit",))
-    assert main(["crossover", "planted"]) == 2
-    assert "--challenger: mma_4bit\n" in capsys.readouterr().err, "blas is a reference"
+    assert "--challenger: mma_4bit\n" in invoke("crossover", "planted", code=2).err, "blas is a reference"
 
 
 @pytest.fixture
@@ -155,9 +140,8 @@ def half_roof(plant):
     return plant(**what, challengers=("simt_4bit",), baseline="blas", latency=latency)
 
 
-def test_roofline_gives_the_planted_distance_and_bound(half_roof, capsys):
-    assert main(["roofline", "planted", "-p", "simt_4bit", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_roofline_gives_the_planted_distance_and_bound(half_roof, invoke):
+    found = json.loads(invoke("roofline", "planted", "-p", "simt_4bit", "--json").out)
     assert {cell["provider"] for cell in found["cells"]} == {"simt_4bit"}
     assert [cell["fraction_of_bound"] for cell in found["cells"]] == pytest.approx([0.5] * 6)
     assert {cell["memory_ceiling"].split(" (")[0] for cell in found["cells"]} == {"dram copy bandwidth"}
@@ -165,9 +149,8 @@ def test_roofline_gives_the_planted_distance_and_bound(half_roof, capsys):
     assert sum(share["share"] for share in found["shares"]) == pytest.approx(1)
 
 
-def test_roofline_for_a_reader(half_roof, capsys):
-    assert main(["roofline", "planted"]) == 0
-    out = capsys.readouterr().out
+def test_roofline_for_a_reader(half_roof, invoke):
+    out = invoke("roofline", "planted").out
     same, header, first, *_ = out.splitlines()
     assert same == "pass fwd, dtype bf16, scheme nf4-g64, cache cold"
     assert header.split()[:4] == ["shape", "M", "provider", "time"]
@@ -177,33 +160,30 @@ def test_roofline_for_a_reader(half_roof, capsys):
     assert shares.split()[:2] == ["provider", "cells"]
 
 
-def test_roofline_tells_schemes_apart_and_keeps_to_the_width(plant, capsys, monkeypatch):
+def test_roofline_tells_schemes_apart_and_keeps_to_the_width(plant, invoke, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     plant(**EXACT, schemes=("nf4-g64", "nf4-g128"))
-    assert main(["roofline", "planted", "-p", "simt_4bit"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = invoke("roofline", "planted", "-p", "simt_4bit").out.splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[0] == "pass fwd, dtype bf16, cache cold"
     headings = [line for line in lines if line.startswith("llama2-7b q/k/v/o")]
     assert headings == [f"llama2-7b q/k/v/o (4096x4096), {scheme}" for scheme in ("nf4-g64", "nf4-g128")]
 
 
-def test_roofline_shows_failures_with_their_reason(plant, capsys):
+def test_roofline_shows_failures_with_their_reason(plant, invoke):
     plant(**EXACT, failures=lambda cell: ("oom", "out of memory") if cell.M == 256 else None)
-    assert main(["roofline", "planted", "-p", "simt_4bit"]) == 0
-    failed = [line for line in capsys.readouterr().out.splitlines() if "out of memory" in line]
+    out = invoke("roofline", "planted", "-p", "simt_4bit").out
+    failed = [line for line in out.splitlines() if "out of memory" in line]
     assert len(failed) == 6
     assert all(" oom " in line for line in failed)
 
 
-def test_roofline_tells_a_provider_that_declined_once(plant, capsys):
+def test_roofline_tells_a_provider_that_declined_once(plant, invoke):
     plant(**EXACT, failures=lambda cell: ("unsupported", "needs a GPU") if cell.provider == "simt_4bit" else None)
-    assert main(["roofline", "planted"]) == 0
-    out, err = capsys.readouterr()
+    out, err = invoke("roofline", "planted")
     assert "needs a GPU" not in out
     assert "note: 54 unsupported cells of simt_4bit: needs a GPU\n" in err
 
 
-def test_roofline_of_an_unknown_provider(half_roof, capsys):
-    assert main(["roofline", "planted", "-p", "simt"]) == 2
-    assert "did you mean simt_4bit" in capsys.readouterr().err
+def test_roofline_of_an_unknown_provider(half_roof, invoke):
+    assert "did you mean simt_4bit" in invoke("roofline", "planted", "-p", "simt", code=2).err

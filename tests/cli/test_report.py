@@ -1,18 +1,13 @@
 """`rooflens report`: which files come where, what goes to stdout, and that a mistake is one line."""
 
-import fcntl
 import json
-import os
-import pty
 import re
-import struct
-import subprocess
-import sys
-import termios
 
 import pytest
 from rooflens.cli.main import main
 from rooflens.reports.presets import PRESETS
+
+from .pseudo_terminal import on_terminal
 
 QUIET = {"shapes": (("toy", "up", 512, 2048), ("toy", "down", 2048, 512)), "Ms": (1, 16), "samples": 4}
 PROVIDERS = ("simt_4bit", "dequant_blas", "mma_4bit")
@@ -27,29 +22,27 @@ def named(folder):
     return {path.name for path in folder.iterdir() if path.name.startswith("report")}
 
 
-def test_page_and_markdown_go_into_the_run_folder_or_where_they_are_told(planted, tmp_path, capsys):
-    assert main(["report", "planted"]) == 0
-    out = capsys.readouterr().out.split()
+def test_page_and_markdown_go_into_the_run_folder_or_where_they_are_told(planted, tmp_path, invoke):
+    out = invoke("report", "planted").out.split()
     assert {"runs/planted/report.html", "runs/planted/report.md"} <= set(out)
     assert "toy up" in (planted / "report.html").read_text("utf-8")
 
-    assert main(["report", "latest", "--markdown", "here.md"]) == 0
-    capsys.readouterr()
+    invoke("report", "latest", "--markdown", "here.md")
     assert (tmp_path / "here.md").read_text("utf-8") == (planted / "report.md").read_text("utf-8")
     assert not (tmp_path / "report.html").exists()
 
 
-def test_another_preset_leaves_the_runs_own_report_alone(planted, capsys):
+def test_another_preset_leaves_the_runs_own_report_alone(planted):
     assert main(["report", "planted", "--preset", "flat"]) == 0
     assert named(planted) == {"report-flat.html", "report-flat.md"}
     text = (planted / "report-flat.md").read_text("utf-8")
     assert "rooflens report runs/planted --preset flat --html" in text
 
 
-def test_all_forms_of_one_report_say_the_same(planted, tmp_path, capsys):
+def test_all_forms_of_one_report_say_the_same(planted, tmp_path, invoke):
     forms = ("html", "markdown", "text", "json")
-    assert main(["report", "planted", *(word for form in forms for word in (f"--{form}", f"a.{form}"))]) == 0
-    assert set(capsys.readouterr().out.split()) >= {f"a.{form}" for form in forms}
+    out = invoke("report", "planted", *(word for form in forms for word in (f"--{form}", f"a.{form}"))).out
+    assert set(out.split()) >= {f"a.{form}" for form in forms}
     tree = json.loads((tmp_path / "a.json").read_text("utf-8"))
     best = tree["sections"][0]["blocks"][0]["items"][0]["text"]
     assert re.fullmatch(r"[\d.]+×", best)
@@ -57,50 +50,44 @@ def test_all_forms_of_one_report_say_the_same(planted, tmp_path, capsys):
         assert best in (tmp_path / f"a.{form}").read_text("utf-8")
 
 
-def test_text_and_json_on_stdout_are_alone_there(planted, capsys):
-    assert main(["report", "planted", "--json", "-", "--markdown", "a.md"]) == 0
-    out, err = capsys.readouterr()
+def test_text_and_json_on_stdout_are_alone_there(planted, invoke):
+    out, err = invoke("report", "planted", "--json", "-", "--markdown", "a.md")
     assert json.loads(out)["facts"]["run"] == "planted"
     assert "a.md" in err
-    assert main(["report", "planted", "--text", "-", "--ascii"]) == 0
-    out, err = capsys.readouterr()
+    out, err = invoke("report", "planted", "--text", "-", "--ascii")
     assert out.isascii()
     assert "dequant_blas / simt_4bit (time), > 1: simt_4bit is faster" in out
     assert max(map(len, (line for line in out.splitlines() if not line.startswith("    ")))) <= 100
     assert err == ""
 
 
-def test_the_digest_is_plain_and_narrow(planted, capsys):
-    assert main(["report", "planted", "--digest"]) == 0
-    out = capsys.readouterr().out
+def test_the_digest_is_plain_and_narrow(planted, invoke):
+    out = invoke("report", "planted", "--digest").out
     assert out.isascii()
     assert max(map(len, out.splitlines())) <= 72
     assert re.search(r"^Best speedup over dequant_blas: [\d.]+x$", out, re.MULTILINE)
 
 
-def test_another_challenger(planted, capsys):
-    assert main(["report", "planted", "--preset", "crossover", "--challenger", "mma_4bit", "--json", "-"]) == 0
-    tree = json.loads(capsys.readouterr().out)
+def test_another_challenger(planted, invoke):
+    out = invoke("report", "planted", "--preset", "crossover", "--challenger", "mma_4bit", "--json", "-").out
+    tree = json.loads(out)
     assert tree["facts"]["challenger"] == "mma_4bit"
     assert "--challenger mma_4bit" in json.dumps(tree["sections"])
-    assert main(["report", "planted", "--challenger", "mma_4bits"]) == 2
-    assert "did you mean mma_4bit?" in capsys.readouterr().err
+    assert "did you mean mma_4bit?" in invoke("report", "planted", "--challenger", "mma_4bits", code=2).err
 
 
-def test_another_baseline_of_any_role(planted, capsys):
+def test_another_baseline_of_any_role(planted, invoke):
     sides = ["--baseline", "mma_4bit", "--challenger", "dequant_blas"]
-    assert main(["report", "planted", "--preset", "decode-grid", *sides, "--json", "-"]) == 0
-    tree = json.loads(capsys.readouterr().out)
+    tree = json.loads(invoke("report", "planted", "--preset", "decode-grid", *sides, "--json", "-").out)
     assert (tree["facts"]["baseline"], tree["facts"]["challenger"]) == ("mma_4bit", "dequant_blas")
     written = json.dumps(tree["sections"], ensure_ascii=False)
     assert "mma_4bit ÷ dequant_blas (time), > 1: dequant_blas is faster" in written
     assert "--baseline mma_4bit --challenger dequant_blas" in written
 
 
-def test_two_runs_are_two_versions(plant, planted, capsys):
+def test_two_runs_are_two_versions(plant, planted, invoke):
     slow = plant("slow", providers=PROVIDERS, seed=1, drift=lambda round_: 1.5, **QUIET)
-    assert main(["report", "slow", "planted", "--digest"]) == 0
-    out = capsys.readouterr().out
+    out = invoke("report", "slow", "planted", "--digest").out
     assert "planted -> slow" in out
     assert re.search(r"simt_4bit, fwd *: .*\(-3\d\.\d+%\)", out)
     assert main(["report", "slow", "planted"]) == 0
@@ -108,7 +95,7 @@ def test_two_runs_are_two_versions(plant, planted, capsys):
     assert named(planted) == set()
 
 
-def test_the_folder_of_a_comparison_is_a_report_of_two_versions(plant, tmp_path, capsys):
+def test_the_folder_of_a_comparison_is_a_report_of_two_versions(plant, tmp_path, invoke):
     arms = ("base", "head")
     for seed, arm in enumerate(arms):
         plant(f"both/{arm}", run_id=arm, providers=PROVIDERS, seed=seed, **QUIET)
@@ -118,11 +105,9 @@ def test_the_folder_of_a_comparison_is_a_report_of_two_versions(plant, tmp_path,
         "done": [[number, arm] for number in range(3) for arm in arms],
     }  # fmt: skip
     (tmp_path / "runs" / "both" / "compare.json").write_text(json.dumps(state))
-    assert main(["report", "runs/both", "--json", "-"]) == 0
-    tree = json.loads(capsys.readouterr().out)
+    tree = json.loads(invoke("report", "runs/both", "--json", "-").out)
     assert tree["facts"]["measured"] == "in turn, every round of every version in a fresh process"
-    assert main(["report", "runs/both", "planted"]) == 2
-    assert "holds both versions: leave planted out" in capsys.readouterr().err
+    assert "holds both versions: leave planted out" in invoke("report", "runs/both", "planted", code=2).err
 
 
 SHORT = {"shapes": QUIET["shapes"][:1], "samples": 2, "rounds": 1, "Ms": (1, 2), "providers": PROVIDERS}
@@ -161,50 +146,22 @@ LACKING = {
         (["failed", "--preset", "flat"], "needs a cell with a time"),
     ],
 )
-def test_what_cannot_be_said_is_one_line(plant, capsys, arguments, words):
+def test_what_cannot_be_said_is_one_line(plant, refused, arguments, words):
     plant(arguments[0], **SHORT | LACKING[arguments[0]])
-    assert main(["report", *arguments]) == 2
-    out, err = capsys.readouterr()
-    assert words in err
-    assert err.count("\n") == 1
-    assert out == ""
+    assert words in refused("report", *arguments)
 
 
-def test_help_names_every_preset(capsys):
-    assert main(["report", "--help"]) == 0
-    told = " ".join(capsys.readouterr().out.split())
+def test_help_names_every_preset(invoke):
+    told = " ".join(invoke("report", "--help").out.split())
     for name, preset in PRESETS.items():
         assert f"{name} {preset.what}" in told
 
 
-def in_a_terminal(folder, *arguments, columns=80, **environment):
-    """Run the command with a terminal of `columns` as its stdout; return what it showed."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    usual = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rooflens.cli", "report", *arguments],
-        stdout=theirs, cwd=folder, env=usual | {"TERM": "xterm"} | environment,
-    )  # fmt: skip
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:  # Linux reports the closed terminal as an error
-            break
-        if not part:
-            break
-        shown += part
-    os.close(ours)
-    assert process.wait() == 0
-    return shown.decode("utf-8").replace("\r\n", "\n")
-
-
 def test_on_a_terminal_the_text_is_as_wide_and_coloured_unless_asked_not_to(planted, tmp_path):
-    arguments = ("runs/planted", "--preset", "decode-grid", "--text", "-")
-    coloured = in_a_terminal(tmp_path, *arguments, columns=72)
-    bare = in_a_terminal(tmp_path, *arguments, columns=72, NO_COLOR="1")
+    arguments = ("-m", "rooflens.cli", "report", "runs/planted", "--preset", "decode-grid", "--text", "-")
+    there = {"columns": 72, "cwd": tmp_path, "TERM": "xterm"}
+    coloured = on_terminal(*arguments, **there)
+    bare = on_terminal(*arguments, **there, NO_COLOR="1")
     assert "\x1b[34m" in coloured
     assert "\x1b" not in bare
     assert re.sub("\x1b\\[[0-9;]*m", "", coloured) == bare

@@ -94,13 +94,12 @@ PYTORCH = {
 
 
 @pytest.fixture
-def exported(plant, capsys):
+def exported(plant, invoke):
     """Return what a format makes of an exact run."""
 
     def export(name, **what):
         plant("planted", **EXACT | what)
-        assert main(["report", "planted", f"--{name}", "-"]) == 0
-        return capsys.readouterr().out
+        return invoke("report", "planted", f"--{name}", "-").out
 
     return export
 
@@ -111,10 +110,9 @@ def test_records_name_the_version_that_measured(exported):
 
 
 @pytest.mark.parametrize("others", [("--bencher", "./same"), ("--html", "same")])
-def test_two_formats_in_one_file_would_lose_the_first(plant, tmp_path, capsys, others):
+def test_two_formats_in_one_file_would_lose_the_first(plant, tmp_path, invoke, others):
     plant("planted", **EXACT)
-    assert main(["report", "planted", "--github-benchmark", "same", *others]) == 2
-    assert "would both write" in capsys.readouterr().err
+    assert "would both write" in invoke("report", "planted", "--github-benchmark", "same", *others, code=2).err
     assert not Path("same").exists()
 
 
@@ -195,10 +193,10 @@ def test_what_failed_or_cannot_be_is_not_exported(exported):
     assert {name.partition(":")[0] for name in json.loads(exported("bencher", **faster))} == set(PROVIDERS[:2])
 
 
-def test_several_files_and_a_report_at_once(plant, tmp_path, capsys):
+def test_several_files_and_a_report_at_once(plant, tmp_path, invoke):
     plant("planted", **EXACT)
-    assert main(["report", "planted", "--bencher", "b.json", "--parquet", "c.parquet", "--text", "r.txt"]) == 0
-    assert capsys.readouterr().out.split() == ["b.json", "c.parquet", "r.txt"]
+    out = invoke("report", "planted", "--bencher", "b.json", "--parquet", "c.parquet", "--text", "r.txt").out
+    assert out.split() == ["b.json", "c.parquet", "r.txt"]
     assert not (tmp_path / "runs" / "planted" / "report.html").exists()
 
 
@@ -213,10 +211,9 @@ def test_several_files_and_a_report_at_once(plant, tmp_path, capsys):
         ({"providers": ("blas",), "baseline": "blas"}, ["planted", "--aiter", "-"], "other than of references"),
     ],
 )
-def test_what_cannot_be_exported_is_one_line(plant, capsys, what, arguments, words):
+def test_what_cannot_be_exported_is_one_line(plant, invoke, what, arguments, words):
     plant("planted", **EXACT | what)
-    assert main(["report", *arguments]) == 2
-    out, err = capsys.readouterr()
+    out, err = invoke("report", *arguments, code=2)
     assert (out, err.count("\n")) == ("", 1)
     assert words in err
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from rooflens.analysis.crossover.refine import PLACE
-from rooflens.cli.main import main
 from rooflens.reports.terms import GAP_PARTS
 from rooflens.shapes.run_folder.columns import CEILINGS
 
@@ -61,13 +60,12 @@ def decoding(plant):
     return folder
 
 
-def told(capsys, *arguments):
-    assert main(["roofline", "planted", *arguments]) == 0
-    return json.loads(capsys.readouterr().out)
+def told(invoke, *arguments):
+    return json.loads(invoke("roofline", "planted", *arguments).out)
 
 
-def test_a_provider_that_decodes_is_bounded_by_its_decoding(decoding, capsys):
-    found = told(capsys, "-p", "simt_4bit", "--json")
+def test_a_provider_that_decodes_is_bounded_by_its_decoding(decoding, invoke):
+    found = told(invoke, "-p", "simt_4bit", "--json")
     cold = [cell for cell in found["cells"] if cell["cache"] == "cold"]
     assert {cell["bound_class"] for cell in cold} == {"alu"}
     by_size = {(cell["layer"], cell["M"]): cell for cell in cold}
@@ -77,16 +75,15 @@ def test_a_provider_that_decodes_is_bounded_by_its_decoding(decoding, capsys):
     assert one["refuted"] == ""
 
 
-def test_gaps_add_up_in_json_and_are_shown_as_shares(decoding, capsys):
-    found = told(capsys, "--json")
+def test_gaps_add_up_in_json_and_are_shown_as_shares(decoding, invoke, capsys):
+    found = told(invoke, "--json")
     parts = ("ideal", "clock", "tile", "wave", "dequant", "memory", "schedule", "startup", "residual")
     assert len(found["gaps"]) == len(SHAPES) * len(MS) * 2 * 2
     for gap in found["gaps"]:
         assert sum(gap[f"{part}_s"] or 0 for part in parts) == pytest.approx(gap["time_s"], rel=1e-9)
     for total in found["gap_totals"]:
         assert sum(total[f"{part}_share"] or 0 for part in parts) == pytest.approx(1)
-    assert main(["roofline", "planted", "--gaps"]) == 0
-    out, err = capsys.readouterr()
+    out, err = invoke("roofline", "planted", "--gaps")
     cells, totals = out.split("\n\n")
     assert cells.splitlines()[1].split()[-8:] == [name for name in GAP_PARTS.values() if name != "schedule"]
     assert totals.startswith("shares of the total time")
@@ -94,76 +91,69 @@ def test_gaps_add_up_in_json_and_are_shown_as_shares(decoding, capsys):
     assert "simt_4bit (fwd" not in err  # all of its steps are known
 
 
-def test_regimes_in_words_and_as_stretches(decoding, capsys):
-    found = told(capsys, "-p", "blas", "--json")
+def test_regimes_in_words_and_as_stretches(decoding, invoke, capsys):
+    found = told(invoke, "-p", "blas", "--json")
     texts = {(row["layer"], row["cache"]): row["text"] for row in found["regime_texts"]}
     # At M = 256 dense operands take 8.8 us of memory and 11.5 us of the matrix units, at M = 16 7.9 and 0.7.
     assert texts["q/k/v/o", "cold"] == "dram to M=16, compute from 256"
     stretch = next(row for row in found["regimes"] if row["bound_class"] == "compute" and row["cache"] == "cold")
     assert (stretch["changes_after_M"], stretch["changes_by_M"]) == (16, 256)
-    assert main(["roofline", "planted", "-p", "blas", "--regimes"]) == 0
-    assert "dram to M=16, compute from 256" in capsys.readouterr().out
+    assert "dram to M=16, compute from 256" in invoke("roofline", "planted", "-p", "blas", "--regimes").out
 
 
-def test_pairs_stand_on_their_own_roofs(decoding, capsys):
-    found = told(capsys, "-p", "blas", "--json")
+def test_pairs_stand_on_their_own_roofs(decoding, invoke, capsys):
+    found = told(invoke, "-p", "blas", "--json")
     pair = next(row for row in found["pairs"] if row["layer"] == "q/k/v/o" and row["M"] == 1)
     assert pair["ratio"] == pytest.approx(2)
     assert pair["cost_s"] == pytest.approx(0.6 * 2 * (4096 * 4096 + 8192) / READ)
-    found = told(capsys, "-p", "simt_4bit", "--json")
+    found = told(invoke, "-p", "simt_4bit", "--json")
     pair = next(row for row in found["pairs"] if row["layer"] == "down" and row["M"] == 1)
     assert (pair["cold_level"], pair["warm_level"]) == ("dram", "llc")
     assert pair["roof_ratio"] == pytest.approx(H200.llc_read / READ)
     assert pair["ratio"] == pytest.approx(1)  # it decodes, wherever the weights come from
-    assert main(["roofline", "planted", "-p", "blas", "--pairs"]) == 0
-    out = capsys.readouterr().out
+    out = invoke("roofline", "planted", "-p", "blas", "--pairs").out
     assert "2.00×" in out
     assert "geometric means" in out
 
 
-def test_without_pairs_a_note_says_how_to_get_them(plant, capsys):
+def test_without_pairs_a_note_says_how_to_get_them(plant, invoke):
     plant(Ms=(1,))
-    assert main(["roofline", "planted", "--pairs"]) == 0
-    out, err = capsys.readouterr()
+    out, err = invoke("roofline", "planted", "--pairs")
     assert out == ""
     assert "rooflens run --cache cold,warm measures both" in err
 
 
-def test_ceilings_have_three_roofs_with_kind_and_source(decoding, capsys):
-    found = told(capsys, "--json")
+def test_ceilings_have_three_roofs_with_kind_and_source(decoding, invoke, capsys):
+    found = told(invoke, "--json")
     peaks = {row["kind"]: row["value"] for row in found["roofs"] if row["what"] == "peak"}
     assert peaks == pytest.approx({"spec": 989e12, "derived": 0.9 * 989e12, "measured": 750e12})
     assert all(row["source"] for row in found["roofs"])
-    assert main(["roofline", "planted", "--ceilings"]) == 0
-    out = capsys.readouterr().out
+    out = invoke("roofline", "planted", "--ceilings").out
     assert "16.0 Top/s" in out
     assert "at the observed clock" in out
 
 
-def test_several_views_follow_each_other_and_no_cell_is_shown(decoding, capsys):
-    assert main(["roofline", "planted", "--regimes", "--ceilings", "-p", "blas"]) == 0
-    out = capsys.readouterr().out
+def test_several_views_follow_each_other_and_no_cell_is_shown(decoding, invoke):
+    out = invoke("roofline", "planted", "--regimes", "--ceilings", "-p", "blas").out
     assert out.index("bounded by") < out.index("ceiling")
     assert "of bound" not in out
 
 
 @pytest.mark.parametrize("view", [(), ("--gaps",), ("--regimes",), ("--pairs",), ("--ceilings",)])
-def test_every_view_keeps_to_the_width_of_the_terminal(decoding, capsys, monkeypatch, view):
+def test_every_view_keeps_to_the_width_of_the_terminal(decoding, invoke, monkeypatch, view):
     monkeypatch.setenv("COLUMNS", "80")
-    assert main(["roofline", "planted", *view]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = invoke("roofline", "planted", *view).out.splitlines()
     assert lines
     assert max(map(len, lines)) <= 80
 
 
 @pytest.mark.parametrize("view", [(), ("--gaps",), ("--regimes",), ("--pairs",), ("--ceilings",), ("--json",)])
-def test_a_run_in_which_nothing_passed_is_shown_without_a_crash(plant, capsys, view):
+def test_a_run_in_which_nothing_passed_is_shown_without_a_crash(plant, invoke, view):
     plant(Ms=(1, 2), failures=lambda cell: ("oom", "out of memory"), ceilings=False)
-    assert main(["roofline", "planted", *view]) == 0
-    assert "Traceback" not in capsys.readouterr().err
+    assert "Traceback" not in invoke("roofline", "planted", *view).err
 
 
-def test_what_a_refinement_added_at_one_shape_is_left_out(plant, capsys):
+def test_what_a_refinement_added_at_one_shape_is_left_out(plant, invoke):
     """Its shares are those of the report, in which every shape has the same M."""
     (model, layer, N, K), pair = SHAPES[0], ("simt_4bit", "dequant_blas")
     place = dict(zip(PLACE, (model, layer, "gemm", 1, 1, 1, N, K, "fwd", "bf16", "nf4-g64", "cold"), strict=True))
@@ -172,14 +162,13 @@ def test_what_a_refinement_added_at_one_shape_is_left_out(plant, capsys):
         shapes=SHAPES, Ms=(1, 16, 24, 256), providers=pair, skip=lambda cell, _: cell.M == 24 and cell.layer != layer,
         manifest={"refine": {"challenger": pair[0], "incumbent": pair[1], "complete": True, "added": added}},
     )  # fmt: skip
-    assert main(["roofline", "planted", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(invoke("roofline", "planted", "--json").out)
     assert len(found["cells"]) == 2 * 3 * 2
     assert {cell["M"] for cell in found["cells"]} == {1, 16, 256}
     assert sum(row["cells"] for row in found["shares"]) == 2 * 3 * 2
 
 
-def test_steps_that_are_known_of_some_cells_have_the_names_of_the_columns(capsys):
-    assert main(["roofline", str(Path(__file__).parents[2] / "docs" / "results" / "h200-4bit"), "--gaps"]) == 0
-    (note,) = (line for line in capsys.readouterr().err.splitlines() if "note: bitsandbytes_gemm (fwd, bf16" in line)
+def test_steps_that_are_known_of_some_cells_have_the_names_of_the_columns(invoke):
+    err = invoke("roofline", Path(__file__).parents[2] / "docs" / "results" / "h200-4bit", "--gaps").err
+    (note,) = (line for line in err.splitlines() if "note: bitsandbytes_gemm (fwd, bf16" in line)
     assert note.endswith("rest: clock, tiles, waves, decode; memory of 34% of the time")

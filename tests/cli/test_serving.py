@@ -5,7 +5,6 @@ import json
 import pandas as pd
 import pytest
 from rooflens.analysis.imports.read import read
-from rooflens.cli.main import main
 from rooflens.shapes.errors import UsageError
 
 from ..analysis.synthetic import H200
@@ -36,9 +35,8 @@ def serving(tmp_path):
     return table(tmp_path / "gemm_perf.parquet", ROWS)
 
 
-def sections(capsys, *arguments):
-    assert main(["report", "planted", *arguments, "--json", "-"]) == 0
-    out = capsys.readouterr().out
+def sections(invoke, *arguments):
+    out = invoke("report", "planted", *arguments, "--json", "-").out
     return {section["id"]: section for section in json.loads(out)["sections"]}
 
 
@@ -52,9 +50,9 @@ def shown(found):
     return [dict(zip(header, (cell["value"] or cell["text"] for cell in row), strict=True)) for row in found["rows"]]
 
 
-def test_rows_of_the_same_gpu_storage_and_sizes_stand_beside_the_cells(plant, serving, capsys):
+def test_rows_of_the_same_gpu_storage_and_sizes_stand_beside_the_cells(plant, serving, invoke):
     plant("planted", **TOY)
-    section = sections(capsys, "--serving", str(serving))["serving"]
+    section = sections(invoke, "--serving", str(serving))["serving"]
     own, references = tables_of(section).values()
     (row,) = shown(own)
     assert (row["M"], row["provider"], row["vLLM 1.0 int4_wo"]) == (1, "simt_4bit", pytest.approx(12.3e-6))
@@ -65,13 +63,13 @@ def test_rows_of_the_same_gpu_storage_and_sizes_stand_beside_the_cells(plant, se
     assert "rows for 2 / 4 problems (M, N, K)" in said
 
 
-def test_nothing_else_in_the_report_changes(plant, serving, capsys):
+def test_nothing_else_in_the_report_changes(plant, serving, invoke):
     """The stack is a hundred times as fast as all else: it would win everywhere."""
     plant("planted", **TOY)
     faster = table(serving.with_name("faster.parquet"), [(*row[:-1], row[-1] / 100) for row in ROWS])
     for preset in ("full", "crossover", "decode-grid", "three-way", "flat"):
-        without = sections(capsys, "--preset", preset)
-        beside = sections(capsys, "--preset", preset, "--serving", str(faster))
+        without = sections(invoke, "--preset", preset)
+        beside = sections(invoke, "--preset", preset, "--serving", str(faster))
         assert beside.pop("serving")
         changed = [name for name in without if without[name] != beside.pop(name)]
         assert changed == ["reproduce"], "which has the command of this very report"
@@ -86,29 +84,29 @@ def test_nothing_else_in_the_report_changes(plant, serving, capsys):
         (ROWS[3:4], "NVIDIA H200", "its rows of these sizes are fp8, which no cell of this run is stored as"),
     ],
 )
-def test_what_matches_nothing_says_why(plant, tmp_path, capsys, rows, device, words):
+def test_what_matches_nothing_says_why(plant, tmp_path, invoke, rows, device, words):
     plant("planted", **TOY)
     file = table(tmp_path / "other.parquet", rows, device)
-    section = sections(capsys, "--serving", str(file))["serving"]
+    section = sections(invoke, "--serving", str(file))["serving"]
     assert tables_of(section) == {}
     assert words in section["blocks"][0]["items"][0]
 
 
-def test_rows_of_another_gpu_in_one_file_are_left_out(plant, tmp_path, capsys):
+def test_rows_of_another_gpu_in_one_file_are_left_out(plant, tmp_path, invoke):
     plant("planted", **TOY)
     parts = [table(tmp_path / f"{name}.txt", ROWS[:1], name) for name in ("NVIDIA H100 80GB HBM3", "NVIDIA H200")]
     both = tmp_path / "both.txt"
     both.write_text(parts[0].read_text().replace("vLLM", "other") + parts[1].read_text().partition("\n")[2])
-    (found,) = tables_of(sections(capsys, "--serving", str(both))["serving"]).values()
+    (found,) = tables_of(sections(invoke, "--serving", str(both))["serving"]).values()
     assert [column["header"] for column in found["columns"]][-1] == "vLLM 1.0 int4_wo"
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_of_several_kernels_of_a_stack_the_fastest_stands_there(plant, tmp_path, capsys, order):
+def test_of_several_kernels_of_a_stack_the_fastest_stands_there(plant, tmp_path, invoke, order):
     plant("planted", **TOY)
     file = table(tmp_path / "several.txt", [(*ROWS[0][:-1], 0.9), ROWS[0]][::order])
     file.write_text(file.read_text().replace("a_kernel", "another", 1))
-    (found,) = tables_of(sections(capsys, "--serving", str(file))["serving"]).values()
+    (found,) = tables_of(sections(invoke, "--serving", str(file))["serving"]).values()
     assert shown(found)[0]["vLLM 1.0 int4_wo"] == pytest.approx(12.3e-6)
 
 
@@ -150,20 +148,19 @@ def another(path):
         (lambda path: path.unlink(), "No such file"),
     ],
 )
-def test_a_file_that_is_no_such_table_is_one_line(plant, serving, capsys, make, words):
+def test_a_file_that_is_no_such_table_is_one_line(plant, serving, invoke, make, words):
     plant("planted", **TOY)
     make(serving)
-    assert main(["report", "planted", "--serving", str(serving)]) == 2
-    err = capsys.readouterr().err
+    err = invoke("report", "planted", "--serving", serving, code=2).err
     assert (words in err, err.count("\n")) == (True, 1)
     with pytest.raises(UsageError):
         read(serving)
 
 
-def test_two_versions_have_no_serving_table(plant, serving, capsys):
+def test_two_versions_have_no_serving_table(plant, serving, invoke):
     plant("planted", **TOY)
-    assert main(["report", "planted", "planted", "--serving", str(serving)]) == 2
-    assert "--serving is for the report of one run" in capsys.readouterr().err
+    err = invoke("report", "planted", "planted", "--serving", serving, code=2).err
+    assert "--serving is for the report of one run" in err
 
 
 def plausible(M, N, K):
@@ -172,20 +169,19 @@ def plausible(M, N, K):
     return round(seconds / 0.5e-6 * 36) * 0.5e-3 / 36
 
 
-def audited(capsys, path):
-    assert main(["audit", str(path), "--json"]) == 0
-    return json.loads(capsys.readouterr().out)["findings"]
+def audited(invoke, path):
+    return json.loads(invoke("audit", path, "--json").out)["findings"]
 
 
-def test_the_audit_reads_times_and_finds_only_what_cannot_be(tmp_path, capsys):
+def test_the_audit_reads_times_and_finds_only_what_cannot_be(tmp_path, invoke):
     """Rows lie in the order in which they were finished; a thousandth of one time is above the peak."""
     sizes = [(M, N, K) for N in (512, 4096, 7168) for K in (512, 2048, 7168) for M in (1, 8, 64, 128, 512, 2048, 8192)]
     order = sorted(sizes, key=lambda size: hash(size) % 97)
     rows = [(stored, *size, plausible(*size)) for stored in ("bfloat16", "fp8_block") for size in order]
-    assert audited(capsys, table(tmp_path / "honest.parquet", rows)) == []
+    assert audited(invoke, table(tmp_path / "honest.parquet", rows)) == []
     wrong = rows.index(("bfloat16", 8192, 7168, 7168, plausible(8192, 7168, 7168)))
     rows[wrong] = (*rows[wrong][:-1], rows[wrong][-1] / 1000)
-    found = audited(capsys, table(tmp_path / "wrong.parquet", rows))
+    found = audited(invoke, table(tmp_path / "wrong.parquet", rows))
     assert {(one["line"], one["severity"]) for one in found if one["rule"] == "above-peak"} == {
         (wrong + 1, "impossible")
     }
@@ -203,7 +199,7 @@ PUBLISHED = [
 ]
 
 
-def test_published_rows_are_read_and_audited(tmp_path, capsys):
+def test_published_rows_are_read_and_audited(tmp_path, invoke):
     """Types as in the file: texts, int64 and doubles. 932 TFLOPS, its fastest row but two, are below 989.4."""
     file = tmp_path / "gemm_perf.parquet"
     rows = [("VLLM", "0.24.0", "NVIDIA H200", "gemm", *row) for row in PUBLISHED]
@@ -211,5 +207,4 @@ def test_published_rows_are_read_and_audited(tmp_path, capsys):
     frame = read(file, {}).frame
     assert sorted(frame["time_s"] * 1e3) == pytest.approx(sorted(row[-1] for row in PUBLISHED))
     assert set(frame["scheme"]) == {"bfloat16", "fp8", "fp8_block"}
-    assert main(["audit", str(file)]) == 0
-    assert "compared with NVIDIA H200 SXM" in capsys.readouterr().out
+    assert "compared with NVIDIA H200 SXM" in invoke("audit", file).out

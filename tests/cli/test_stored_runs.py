@@ -7,7 +7,6 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from rooflens.cli.main import main
 from rooflens.cli.shared.runs import created, find_run, new_folder, stored_runs
 from rooflens.harness.telemetry.clock import Clock
 from rooflens.shapes.errors import UsageError
@@ -128,16 +127,14 @@ def test_without_runs_the_error_says_how_to_get_one(tmp_path, monkeypatch):
         find_run("anything")
 
 
-def test_list_runs_newest_first_and_only_runs(runs, capsys):
+def test_list_runs_newest_first_and_only_runs(runs, invoke):
     assert [run.id for run in stored_runs()] == ["a-new", "b-old"]
-    assert main(["list", "runs", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(invoke("list", "runs", "--json").out)
     assert [(run["id"], run["suite"], run["device"], run["rows"]) for run in found] == [
         ("a-new", "quick", "a CPU", 7),
         ("b-old", "quick", "a CPU", 2),
     ]
-    assert main(["list", "runs"]) == 0
-    same, header, *rows = capsys.readouterr().out.splitlines()
+    same, header, *rows = invoke("list", "runs").out.splitlines()
     assert (same, header.split()) == ("suite quick, device a CPU", ["run", "created", "rows"])
     assert [row.split() for row in rows] == [
         ["a-new", "2026-02-01", "00:00", "7"],
@@ -145,46 +142,41 @@ def test_list_runs_newest_first_and_only_runs(runs, capsys):
     ]
 
 
-def test_list_runs_without_any_says_so_on_stderr(tmp_path, monkeypatch, capsys):
+def test_list_runs_without_any_says_so_on_stderr(tmp_path, monkeypatch, invoke):
     monkeypatch.chdir(tmp_path)
-    assert main(["list", "runs"]) == 0
-    out, err = capsys.readouterr()
+    out, err = invoke("list", "runs")
     assert out == ""
     assert "no runs in" in err
-    assert main(["list", "runs", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == []
+    assert json.loads(invoke("list", "runs", "--json").out) == []
 
 
-def test_a_tuned_table_among_the_runs_is_none_of_them(runs, capsys):
+def test_a_tuned_table_among_the_runs_is_none_of_them(runs, invoke):
     store(runs, "tuned", "2026-03-01T00:00:00+00:00", tune={"suite": "quick"})
     assert [run.id for run in stored_runs()] == ["a-new", "b-old"]
     assert find_run("latest").name == "a-new"
     for command in ("validate", "report", "crossover", "roofline"):
-        assert main([command, "tuned"]) == 2
-        assert (
-            "runs/tuned is a tuned table: use it with rooflens run SUITE --tuned runs/tuned" in capsys.readouterr().err
-        )
-    assert main(["run", "-o", "runs/tuned", "--resume"]) == 2
-    assert "resume it with rooflens tune -o runs/tuned --resume" in capsys.readouterr().err
-    assert main(["run", "llm4bit-quick", "-o", "runs/tuned", "--resume"]) == 2
-    assert "resume it with rooflens tune -o runs/tuned --resume" in capsys.readouterr().err
+        err = invoke(command, "tuned", code=2).err
+        assert "runs/tuned is a tuned table: use it with rooflens run SUITE --tuned runs/tuned" in err
+    err = invoke("run", "-o", "runs/tuned", "--resume", code=2).err
+    assert "resume it with rooflens tune -o runs/tuned --resume" in err
+    err = invoke("run", "llm4bit-quick", "-o", "runs/tuned", "--resume", code=2).err
+    assert "resume it with rooflens tune -o runs/tuned --resume" in err
 
 
 @pytest.mark.parametrize("command", ["run", "tune", "compare", "fleet run"])
-def test_a_folder_of_another_user_is_not_resumed(runs, capsys, monkeypatch, command):
+def test_a_folder_of_another_user_is_not_resumed(runs, invoke, monkeypatch, command):
     """What it names would be executed: here a file that leaves a trace."""
     (runs / "file.py").write_text("from pathlib import Path\nPath('executed').touch()\n")
     request = {"suite": "llm4bit-quick", "files": ["runs/file.py"], "providers": []}
     store(runs, "theirs", "2026-01-01T00:00:00+00:00", request=request)
     monkeypatch.setattr(os, "getuid", lambda: 1 + (runs / "theirs").stat().st_uid)
-    assert main([*command.split(), "-o", "runs/theirs", "--resume"]) == 2
-    assert "belongs to user" in capsys.readouterr().err
+    assert "belongs to user" in invoke(*command.split(), "-o", "runs/theirs", "--resume", code=2).err
     assert not (runs.parent / "executed").exists()
 
 
 @pytest.mark.parametrize("name", ["run.json", "compare.json"])
 @pytest.mark.parametrize("command", ["run", "tune", "compare", "fleet run"])
-def test_a_manifest_of_another_user_is_not_resumed(runs, capsys, monkeypatch, command, name):
+def test_a_manifest_of_another_user_is_not_resumed(runs, invoke, monkeypatch, command, name):
     """The folder is one's own, and a group may write to it."""
     store(runs, "shared", "2026-01-01T00:00:00+00:00", request={"suite": "llm4bit-quick"})
     (runs / "shared" / name).touch()
@@ -195,5 +187,4 @@ def test_a_manifest_of_another_user_is_not_resumed(runs, capsys, monkeypatch, co
         return os.stat_result((*found[:4], found[4] + 1, *found[5:])) if path.name == name else found
 
     monkeypatch.setattr(Path, "stat", stat_of_theirs)
-    assert main([*command.split(), "-o", "runs/shared", "--resume"]) == 2
-    assert f"shared/{name} belongs to user" in capsys.readouterr().err
+    assert f"shared/{name} belongs to user" in invoke(*command.split(), "-o", "runs/shared", "--resume", code=2).err

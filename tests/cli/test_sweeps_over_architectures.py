@@ -42,15 +42,14 @@ def sweep(plant, tmp_path):
     return write
 
 
-def told(capsys, *arguments, code=0):
-    assert main(list(arguments)) == code
-    return capsys.readouterr()
+def told(invoke, *arguments, code=0):
+    return invoke(*list(arguments), code=code)
 
 
 @pytest.mark.slow
-def test_the_report_side_by_side_and_each_runs_own_are_written(sweep, capsys):
+def test_the_report_side_by_side_and_each_runs_own_are_written(sweep, invoke):
     folder = sweep()
-    paths = told(capsys, "report", "night").out.split()
+    paths = told(invoke, "report", "night").out.split()
     for name in ("report.html", "sm90/report.html", "gfx950/report.md"):
         assert f"runs/night/{name}" in paths
         assert (folder / name).is_file()
@@ -62,36 +61,36 @@ def test_the_report_side_by_side_and_each_runs_own_are_written(sweep, capsys):
     assert "AMD Instinct MI355X" in (folder / "gfx950" / "report.md").read_text("utf-8")
     assert "NVIDIA H200" not in (folder / "gfx950" / "report.md").read_text("utf-8")
     own = (folder / "sm90" / "report.html").read_bytes()
-    told(capsys, "report", "night/sm90")
+    told(invoke, "report", "night/sm90")
     assert (folder / "sm90" / "report.html").read_bytes() == own, "the same as of the run by itself"
 
 
 @pytest.mark.slow
-def test_forms_that_are_asked_for_are_all_that_is_written(sweep, tmp_path, capsys):
+def test_forms_that_are_asked_for_are_all_that_is_written(sweep, tmp_path, invoke):
     folder = sweep()
-    tree = json.loads(told(capsys, "report", "latest", "--json", "-").out)
+    tree = json.loads(told(invoke, "report", "latest", "--json", "-").out)
     assert tree["title"] == "llm4bit-quick on sm90 and gfx950"
     assert tree["facts"]["sweep"] == "night"
     assert not list(folder.glob("**/report*"))
     assert '"link"' not in json.dumps(tree), "there is no report of a run yet"
     write_reports(folder)
-    told(capsys, "report", "night", "--html", "elsewhere/a.html", "--markdown", "elsewhere/a.md", "--text", "a.txt")
+    told(invoke, "report", "night", "--html", "elsewhere/a.html", "--markdown", "elsewhere/a.md", "--text", "a.txt")
     for name in ("a.html", "a.md"):
         assert "../runs/night/gfx950/report.html" in (tmp_path / "elsewhere" / name).read_text("utf-8")
     assert (tmp_path / "elsewhere" / "../runs/night/gfx950/report.html").is_file()
-    digest = told(capsys, "report", "night", "--digest").out
+    digest = told(invoke, "report", "night", "--digest").out
     assert digest.isascii()
     assert max(map(len, digest.splitlines())) <= 72
     assert {"sm90 (NVIDIA H200)", "gfx950 (AMD Instinct MI355X)"} <= set(digest.splitlines())
-    text = told(capsys, "report", "night", "--text", "-", "--ascii").out
+    text = told(invoke, "report", "night", "--text", "-", "--ascii").out
     assert text.isascii()
     assert "dequant_blas / simt_4bit (time), > 1: simt_4bit is faster" in text
 
 
-def test_the_sweep_may_go_on_meanwhile(sweep, capsys):
+def test_the_sweep_may_go_on_meanwhile(sweep, invoke):
     folder = sweep("night", "sm90", "gfx950", "gfx942", begun=("sm90", "gfx942"))
     (folder / "gfx942" / "cells.csv").write_text("cell_id,round\n")
-    assert not told(capsys, "report", "night").err
+    assert not told(invoke, "report", "night").err
     page = (folder / "report.html").read_text("utf-8")
     assert "gfx950 is not in this report: its run has not begun (runs/night/gfx950 has no run.json)." in page
     assert "gfx942 is not in this report: no cell of its run is finished (runs/night/gfx942)." in page
@@ -99,9 +98,9 @@ def test_the_sweep_may_go_on_meanwhile(sweep, capsys):
     assert not (folder / "gfx942" / "report.html").exists()
 
 
-def test_a_sweep_without_any_cell_is_one_line(sweep, capsys):
+def test_a_sweep_without_any_cell_is_one_line(sweep, invoke):
     sweep(begun=())
-    error = told(capsys, "report", "night", code=2).err
+    error = told(invoke, "report", "night", code=2).err
     assert error == "rooflens: error: runs/night: no architecture of this sweep has a finished cell yet\n"
 
 
@@ -120,48 +119,48 @@ def test_a_sweep_without_any_cell_is_one_line(sweep, capsys):
         (["report", "nigth"], "unknown run 'nigth': did you mean night?"),
     ],
 )
-def test_what_needs_one_run_names_them(sweep, capsys, arguments, words):
+def test_what_needs_one_run_names_them(sweep, invoke, arguments, words):
     sweep()
-    out, err = told(capsys, *arguments, code=2)
+    out, err = told(invoke, *arguments, code=2)
     assert words in err
     assert err.count("\n") == 1
     assert out == ""
 
 
 @pytest.mark.slow
-def test_the_default_preset_by_name_is_the_default(sweep, capsys):
+def test_the_default_preset_by_name_is_the_default(sweep, invoke):
     folder = sweep()
-    told(capsys, "report", "night", "--preset", "full")
+    told(invoke, "report", "night", "--preset", "full")
     assert (folder / "report.html").is_file()
     assert (folder / "gfx950" / "report.html").is_file()
 
 
-def test_a_sweep_over_one_architecture(sweep, capsys):
+def test_a_sweep_over_one_architecture(sweep, invoke):
     sweep("night", "sm90", begun=("sm90",))
     with pytest.raises(UsageError, match=r"holds the run of one architecture: name it, runs/night/sm90$"):
         find_run("night")
-    assert "runs/night/report.html" in told(capsys, "report", "night").out
+    assert "runs/night/report.html" in told(invoke, "report", "night").out
 
 
-def test_runs_of_a_sweep_are_runs(sweep, tmp_path, capsys):
+def test_runs_of_a_sweep_are_runs(sweep, tmp_path, invoke):
     folder = sweep()
     assert find_run("night/gfx950").resolve() == folder / "gfx950"
-    assert "simt_4bit" in told(capsys, "roofline", "runs/night/sm90").out
+    assert "simt_4bit" in told(invoke, "roofline", "runs/night/sm90").out
 
 
-def test_sweeps_are_listed_with_their_architectures(sweep, plant, capsys):
+def test_sweeps_are_listed_with_their_architectures(sweep, plant, invoke):
     plant("older", **QUIET)
     sweep()
     sweep("begins", "sm90", "gfx950", begun=("sm90",), created_at="2026-04-01T00:00:00Z")
     assert [run.id for run in stored_runs()] == ["begins", "night", "older"]
-    begins, night, older = json.loads(told(capsys, "list", "runs", "--json").out)
+    begins, night, older = json.loads(told(invoke, "list", "runs", "--json").out)
     assert night["architectures"] == ["sm90", "gfx950"]
     assert night["device"] == "sm90: NVIDIA H200, gfx950: AMD Instinct MI355X"
     assert night["rows"] == 2 * 2 * 2 * 2, "two architectures, providers, M and rounds"
     assert begins["device"] == "sm90: NVIDIA H200, gfx950: not begun"
     assert begins["rows"] == night["rows"] // 2
     assert older["architectures"] == []
-    assert "gfx950: AMD Instinct MI355X" in told(capsys, "list", "runs").out
+    assert "gfx950: AMD Instinct MI355X" in told(invoke, "list", "runs").out
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,12 @@
 """Tables on stdout: what stays on its line at which width, what is said once, and that nothing is lost."""
 
-import fcntl
-import os
-import pty
 import re
-import struct
-import subprocess
-import sys
-import termios
 
 import pytest
 from rooflens.cli.shared.tables import print_table
 from rooflens.reports.render.layout import TextTable, lay_out
+
+from .pseudo_terminal import on_terminal
 
 NAMES = ("shape", "provider", "verified time", "remark")
 ROWS = [
@@ -181,34 +176,12 @@ def test_numbers_are_aligned_to_the_right(cells, right):
     assert all(line == line.rjust(8) for line in body if line.strip()) is right or not any(cells)
 
 
-def on_terminal(code: str, columns: int, **environment: str) -> str:
-    """Run `code` with stdout on a pseudo-terminal of the given width and return what arrived there."""
-    main_end, terminal = pty.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
-    kept |= {"TERM": "xterm-256color", **environment}
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=terminal, env=kept)
-    os.close(terminal)
-    shown = b""
-    while True:
-        try:
-            chunk = os.read(main_end, 4096)
-        except OSError:  # Linux reports the closed terminal as an error
-            break
-        if not chunk:
-            break
-        shown += chunk
-    os.close(main_end)
-    assert process.wait(timeout=60) == 0
-    return shown.decode()
-
-
 SHOW = "from rooflens.cli.shared.tables import print_table\n"
 TABLE = f"{SHOW}print_table(('name', 'text'), [('abc', 'word ' * 30)], long=('text',))"
 
 
 def test_on_a_terminal_the_header_is_bold_and_lines_keep_within_its_width():
-    shown = on_terminal(TABLE, columns=45)
+    shown = on_terminal("-c", TABLE, columns=45)
     assert "\x1b[1m" in shown
     lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
     assert max(map(len, lines)) <= 45
@@ -216,7 +189,7 @@ def test_on_a_terminal_the_header_is_bold_and_lines_keep_within_its_width():
 
 
 def test_no_color_leaves_no_escape_codes():
-    shown = on_terminal(TABLE, columns=45, NO_COLOR="1")
+    shown = on_terminal("-c", TABLE, columns=45, NO_COLOR="1")
     assert "\x1b" not in shown
     assert shown.count("word") == 30
 
@@ -226,7 +199,7 @@ SUITES = "from rooflens.cli.main import main\nmain(['list', 'suites'])"
 
 @pytest.mark.parametrize("columns", [80, 160])
 def test_suites_on_a_terminal_have_whole_words_in_whole_lines(columns):
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(SUITES, columns)).splitlines()
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal("-c", SUITES, columns=columns)).splitlines()
     assert max(map(len, lines)) <= columns
     assert lines[0].split()[:6] == ["suite", "shapes", "dtypes", "M", "caches", "providers"]
     assert next(line for line in lines if line.startswith("llm4bit ")).split()[1:8] == [

@@ -9,23 +9,14 @@ from rooflens.harness.storage.tables import fields
 from rooflens.shapes.files.csv_file import csv_text
 from rooflens.shapes.run_folder.columns import TUNING
 
+from ..analysis import planted_searches
+
 
 def searched(times, winner, search=0, cell="c0", near=(), **columns):
-    """Rows of one search; `times` maps the name of a configuration to its seconds."""
-    fixed = {
-        "cell_id": cell, "search": search, "arch": "sm90", "compute_units": 132, "op": "gemm", "pass": "fwd",
-        "B": 1, "E": 1, "top_k": 1, "M": 1, "N": 4096, "K": 4096, "dtype": "bf16", "scheme": "nf4-g64",
-        "provider": "tri",
-        "cache": "cold", "candidates": len(times), "search_s": 2.0, "source": "s", "error_ratio": 0.0,
-    }  # fmt: skip
-    return [
-        fixed
-        | {"candidate": at, "config": {"form": name}, "time_s": time_s, "winner": name == winner}
-        | {"near_tie": name in near, "verdict": "passed" if time_s else "incorrect"}
-        | ({} if time_s else {"reason": f"SNR {3.1 + search} dB is below the 40 dB of bf16", "error_ratio": None})
-        | columns
-        for at, (name, time_s) in enumerate(times.items())
-    ]
+    """Rows of one search, whose failures have a reason."""
+    failed = {"verdict": "incorrect", "reason": f"SNR {3.1 + search} dB is below the 40 dB of bf16"}
+    rows = planted_searches.searched(search, times, winner, near, cell, **columns)
+    return [row | {"error_ratio": 0.0} if row["time_s"] else row | failed for row in rows]
 
 
 @pytest.fixture
@@ -86,7 +77,7 @@ def test_a_failure_is_told_once_for_all_searches(show):
         *(searched({"good": 1e-6, "wrong": None}, "good", search, f"c{m}", M=m) for m in (1, 2) for search in (0, 1))
     )
     assert done.stderr.splitlines() == [
-        "note: tri form=wrong: incorrect in 4 of 4 searches (SNR 3.1 dB is below the 40 dB of bf16)"
+        "note: tri tile=wrong: incorrect in 4 of 4 searches (SNR 3.1 dB is below the 40 dB of bf16)"
     ]
 
 
@@ -120,7 +111,7 @@ def test_json_holds_the_same(show):
     assert found["complete"] is True
     assert found["disturbed"] == {"searches": 1, "of": 1, "worst": "clock from 1 to 2 MHz"}
     (failure,) = found["failures"]
-    assert (failure["config"], failure["verdict"], failure["failed"]) == ('{"form": "wrong"}', "incorrect", 1)
+    assert (failure["config"], failure["verdict"], failure["failed"]) == ('{"tile": "wrong"}', "incorrect", 1)
     assert done.stderr == ""
 
 

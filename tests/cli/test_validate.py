@@ -57,14 +57,13 @@ def test_rounds_that_a_failure_made_needless_are_not_missing(plant, validated):
     assert found["verdicts"] == {"passed": 12, "oom": 12}
 
 
-def test_the_units_that_are_planned_and_not_stored_are_accounted_for(plant, capsys):
+def test_the_units_that_are_planned_and_not_stored_are_accounted_for(plant, invoke):
     plant(
         **SMALL,
         failures=lambda cell: ("unsupported", "M is above 4") if cell.provider == "simt_4bit" and cell.M == 8 else None,
         skip=lambda cell, number: cell.M == 1 and number == 2,
     )
-    assert main(["validate", "runs/planted"]) == 0
-    rows = dict(line.rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line)
+    rows = dict(line.rsplit(maxsplit=1) for line in invoke("validate", "runs/planted").out.splitlines() if line)
     assert rows["units planned (cell, round)"] == str(24 * 3)
     assert rows["units stored"] == str(12 * 2 + 6 * 3 + 6)
     assert rows["units missing"] == "12"
@@ -80,26 +79,22 @@ def test_a_wrong_output_is_exit_code_5_under_strict(plant, validated):
     assert "2 of 24 cells gave a wrong output" in err
 
 
-def test_a_table_for_readers(plant, capsys):
+def test_a_table_for_readers(plant, invoke):
     plant(**SMALL, skip=lambda cell, number: cell.M == 8 and number == 1)
-    assert main(["validate", "runs/planted"]) == 0
-    out, err = capsys.readouterr()
+    out, err = invoke("validate", "runs/planted")
     rows = dict(line.rsplit(maxsplit=1) for line in out.splitlines() if line)
     assert rows["units missing"] == "12"
     assert rows["cells passed"] == "24"
     assert "12 units are missing: resume with: rooflens run -o" in err
 
 
-def test_a_damaged_table_is_named_by_file_line_and_column(plant, capsys):
+def test_a_damaged_table_is_named_by_file_line_and_column(plant, refused):
     folder = plant(**SMALL)
     path = folder / "samples.csv"
     lines = path.read_text("utf-8").splitlines(keepends=True)
     lines[3] = lines[3].replace(lines[3].split(",")[3], "fast")
     path.write_text("".join(lines), encoding="utf-8")
-    assert main(["validate", "planted"]) == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    assert "samples.csv line 4, column time_s: 'fast' is not a number" in err
+    assert "samples.csv line 4, column time_s: 'fast' is not a number" in refused("validate", "planted")
 
 
 @pytest.fixture
@@ -108,31 +103,28 @@ def shards(plant, tmp_path):
     return split(plant(**SMALL), tmp_path, lambda row: "M" + row["M"])
 
 
-def test_several_runs_are_shown_one_after_another_and_merge(shards, capsys):
-    assert main(["validate", "M1", "M8", "--strict"]) == 0
-    out, err = capsys.readouterr()
+def test_several_runs_are_shown_one_after_another_and_merge(shards, invoke):
+    out, err = invoke("validate", "M1", "M8", "--strict")
     assert [line.split()[-1] for line in out.splitlines() if line.startswith("run ")] == ["M1", "M8"]
     assert [line.split()[-1] for line in out.splitlines() if line.startswith("units stored")] == ["36", "36"]
     assert out.splitlines()[-1] == "these 2 runs merge: rooflens merge -o OUT RUN..."
     assert err == ""
 
 
-def test_everything_that_keeps_runs_from_merging_is_listed(shards, capsys):
+def test_everything_that_keeps_runs_from_merging_is_listed(shards, invoke):
     edit_manifest(shards[1], lambda manifest: manifest | {"seed": 1, "threads": 9})
-    assert main(["validate", "M1", "M8", "planted"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = invoke("validate", "M1", "M8", "planted").out.splitlines()
     told = lines[lines.index("these 3 runs do not merge:") + 1 :]
     assert [line.split(" in ")[0] for line in told[:2]] == ["- seed is 0", "- threads is unknown"]
     assert len([line for line in told if "duplicates" in line]) == 2
     assert len(told) == 4
-    assert main(["validate", "M1", "M8", "planted", "--strict"]) == 4
-    assert "these 3 runs do not merge: seed is 0 in " in capsys.readouterr().err
+    err = invoke("validate", "M1", "M8", "planted", "--strict", code=4).err
+    assert "these 3 runs do not merge: seed is 0 in " in err
 
 
-def test_several_runs_as_json_are_a_list_with_obstacles(shards, capsys):
+def test_several_runs_as_json_are_a_list_with_obstacles(shards, invoke):
     edit_manifest(shards[1], lambda manifest: manifest | {"seed": 1})
-    assert main(["validate", "M1", "M8", "--json"]) == 0
-    first, second = json.loads(capsys.readouterr().out)
+    first, second = json.loads(invoke("validate", "M1", "M8", "--json").out)
     assert (first["run"], first["complete"], first["obstacles"]) == ("M1", True, [])
     assert second["obstacles"] == [
         "seed is 0 in M1/run.json and 1 in M8/run.json: timings of the two do not mix"
@@ -148,8 +140,7 @@ def test_a_run_that_is_being_written_is_counted_and_named(shards, capsys):
     assert capsys.readouterr().out.splitlines()[-1].startswith("- M1 is being written by a rooflens run")
 
 
-def test_strict_finds_the_incomplete_one_of_several(plant, tmp_path, capsys):
+def test_strict_finds_the_incomplete_one_of_several(plant, tmp_path, invoke):
     whole = plant(**SMALL, skip=lambda cell, number: cell.M == 8 and number == 2)
     split(whole, tmp_path, lambda row: "M" + row["M"])
-    assert main(["validate", "M1", "M8", "--strict"]) == 4
-    assert "M8: 12 units are missing" in capsys.readouterr().err.splitlines()[-1]
+    assert "M8: 12 units are missing" in invoke("validate", "M1", "M8", "--strict", code=4).err.splitlines()[-1]

@@ -1,5 +1,7 @@
 """What the browser tests ask of a page, as functions that run inside of it."""
 
+from contextlib import contextmanager
+
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 OPEN_ALL = "document.querySelectorAll('details').forEach(element => { element.open = true })"
@@ -85,3 +87,18 @@ def as_hex(css: str) -> str:
     channels = css.removeprefix("rgb(").removesuffix(")").split(",")
     assert len(channels) == 3, css
     return "#" + "".join(f"{int(channel):02x}" for channel in channels)
+
+
+@contextmanager
+def quiet_page(browser, address, width=1400, scheme="light", own=None):
+    """Open a page at a width and in a colour scheme; fail on a console message, or a request beyond `own` addresses."""
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    said, fetched = [], []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: fetched.append(request.url))
+    page.goto(address)
+    yield page
+    page.close()
+    assert said == []
+    assert [url for url in fetched if not url.startswith((own or address, "data:"))] == []

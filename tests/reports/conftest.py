@@ -1,8 +1,10 @@
 """One browser for all tests of a module that look at pages."""
 
+from contextlib import ExitStack
+
 import pytest
 
-from .browsing import ARGUMENTS
+from .browsing import ARGUMENTS, quiet_page
 
 
 @pytest.fixture(scope="module")
@@ -12,3 +14,10 @@ def browser(chromium):
         instance = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
         yield instance
         instance.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """Return `open_page(address, width, scheme)`; nothing may be said on the console, nothing fetched."""
+    with ExitStack() as pages:
+        yield lambda *told, **more: pages.enter_context(quiet_page(browser, *told, **more))

@@ -65,18 +65,9 @@ KINDS = [pytest.param(name, marks=() if name == "full" else pytest.mark.slow) fo
 
 
 @pytest.fixture(params=KINDS)
-def page(request, browser, address):
-    """The page of a preset; nothing may be said on the console, nothing fetched."""
-    page = browser.new_page(viewport={"width": 1600, "height": 900})
-    said, fetched = [], []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda asked: fetched.append(asked.url))
-    page.goto(address(request.param))
-    yield page
-    page.close()
-    assert said == []
-    assert [url for url in fetched if url != address(request.param) and not url.startswith("data:")] == []
+def page(request, open_page, address):
+    """The page of a preset."""
+    return open_page(address(request.param), 1600)
 
 
 def test_nothing_stands_out_of_the_page(page):

@@ -24,9 +24,19 @@ def published(*names, device="", **more):
     return audit(documents, setting(device, **more))
 
 
+def table(header, *rows):
+    """Markdown, from lines of cells with | between them."""
+    lines = [header, "|".join(["---"] * (header.count("|") + 1)), *rows]
+    return "".join(f"| {line} |\n" for line in lines)
+
+
 def rules(result):
     return {finding.rule for finding in result.findings}
 
 
 def found(result, rule):
     return [finding for finding in result.findings if finding.rule == rule]
+
+
+def lines(result, rule):
+    return [finding.line for finding in found(result, rule)]

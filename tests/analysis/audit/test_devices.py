@@ -2,15 +2,10 @@
 
 import pytest
 
-from .helpers import audited, found, rules
+from .helpers import audited, found, rules, table
 
 FLOPS = 2 * 4096**3
 """FLOPs of a GEMM of 4096 x 4096 x 4096."""
-
-
-def table(header, *rows):
-    lines = [header, "|".join(["---"] * (header.count("|") + 1)), *rows]
-    return "\n".join(f"| {line} |" for line in lines) + "\n"
 
 
 def microseconds(tera):

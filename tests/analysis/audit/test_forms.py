@@ -9,12 +9,7 @@ from rooflens.analysis.audit.reading.words import summary_in, words_of
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Op
 
-from .helpers import audited, rules
-
-
-def table(header, *rows):
-    lines = [header, "|".join(["---"] * (header.count("|") + 1)), *rows]
-    return "".join(f"| {line} |\n" for line in lines)
+from .helpers import audited, rules, table
 
 
 @pytest.mark.parametrize(

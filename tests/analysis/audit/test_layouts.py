@@ -3,24 +3,15 @@
 import pytest
 from rooflens.analysis.audit.reading.annotated_table import ColumnRole
 
-from .helpers import audited, found
-
-
-def lines(result, rule):
-    return [finding.line for finding in found(result, rule)]
-
-
-def marked(*rows):
-    header, *body = rows
-    return "\n".join(f"| {row} |" for row in (header, "|".join(["---"] * (header.count("|") + 1)), *body)) + "\n"
+from .helpers import audited, found, lines, table
 
 
 def test_a_ratio_in_parentheses_is_of_its_cell_and_of_the_row_without_one():
     rows = ("a | 40.0 us", "b | 20.0 us (2.00x)", "c | {} us (4.00x)", "d | 80.0 us (0.50x)")
-    right = audited(marked("kernel | latency", *rows).format("10.0"))
+    right = audited(table("kernel | latency", *rows).format("10.0"))
     assert [column.role for column in right.sheets[0].columns] == [ColumnRole.LABEL, ColumnRole.TIME, ColumnRole.RATIO]
     assert not right.findings
-    assert lines(audited(marked("kernel | latency", *rows).format("11.0")), "does-not-follow") == [5]
+    assert lines(audited(table("kernel | latency", *rows).format("11.0")), "does-not-follow") == [5]
 
 
 def test_a_ratio_beside_the_name_of_the_winner():
@@ -31,19 +22,19 @@ def test_a_ratio_beside_the_name_of_the_winner():
         "8 | 12.0 | 15.0 | A (1.25x)",
         "16 | 9.0 | 9.0 | tie",
     )
-    table = marked("M | A (us) | B (us) | best", *rows)
-    assert not audited(table.format("2.50")).findings
-    assert lines(audited(table.format("2.05")), "does-not-follow") == [5]
+    text = table("M | A (us) | B (us) | best", *rows)
+    assert not audited(text.format("2.50")).findings
+    assert lines(audited(text.format("2.05")), "does-not-follow") == [5]
 
 
 def test_a_share_of_the_peak_beside_its_rate():
-    table = marked("M | TFLOPS", "1 | 494.5 (50%)", "2 | 692.3 (70%)", "4 | 791.2 ({}%)")
-    assert not audited(table.format(80), "H100 SXM", dtype="bf16").findings
-    assert lines(audited(table.format(60), "H100 SXM", dtype="bf16"), "percent-of-peak") == [5]
+    text = table("M | TFLOPS", "1 | 494.5 (50%)", "2 | 692.3 (70%)", "4 | 791.2 ({}%)")
+    assert not audited(text.format(80), "H100 SXM", dtype="bf16").findings
+    assert lines(audited(text.format(60), "H100 SXM", dtype="bf16"), "percent-of-peak") == [5]
 
 
 def test_numbers_between_slashes_have_the_names_between_slashes():
-    (sheet,) = audited(marked("M | time (p10/p50)", "1 | 4.5 / 5.5 us", "2 | 6.5 / 7.5 us")).sheets
+    (sheet,) = audited(table("M | time (p10/p50)", "1 | 4.5 / 5.5 us", "2 | 6.5 / 7.5 us")).sheets
     assert [(one.name, one.role, one.unit) for one in sheet.columns[1:]] == [
         ("time p10", ColumnRole.TIME, 1e-6),
         ("time p50", ColumnRole.TIME, 1e-6),
@@ -51,28 +42,28 @@ def test_numbers_between_slashes_have_the_names_between_slashes():
 
 
 def test_how_much_a_number_varies_is_no_second_quantity():
-    (sheet,) = audited(marked("M | us", "1 | 4.5 (±1.5%)", "2 | 6.5 (±2.5%)")).sheets
+    (sheet,) = audited(table("M | us", "1 | 4.5 (±1.5%)", "2 | 6.5 (±2.5%)")).sheets
     assert len(sheet.columns) == 2
 
 
 def test_a_second_row_of_headers():
-    table = marked(
+    text = table(
         " | H100 | | H200 | ", "M | a (us) | b (us) | a (us) | b (us)", "1 | 2.5 | 3.5 | 4.5 | 5.5", "2 | 3 | 4 | 5 | 6"
     )
-    (sheet,) = audited(table).sheets
+    (sheet,) = audited(text).sheets
     assert [one.name for one in sheet.columns] == ["M", "H100 a (us)", "H100 b (us)", "H200 a (us)", "H200 b (us)"]
     assert sheet.line(0) == 4
 
 
 @pytest.mark.parametrize("text", ["All times in microseconds.", "### Latency (us), bf16", "Results are in µs"])
 def test_a_unit_that_stands_above_the_table(text):
-    (sheet,) = audited(f"{text}\n\n" + marked("M | cublas | ours", "1 | 4.5 | 5.5", "2 | 6.5 | 7.5")).sheets
+    (sheet,) = audited(f"{text}\n\n" + table("M | cublas | ours", "1 | 4.5 | 5.5", "2 | 6.5 | 7.5")).sheets
     assert [(one.role, one.unit) for one in sheet.columns[1:]] == [(ColumnRole.TIME, 1e-6)] * 2
 
 
 def test_sizes_as_headers():
-    table = marked("kernel | 1 | 16 | 256", "a | 4.5 | 5.5 | 6.5", "b | 2.5 | 3.5 | 4.5")
-    (sheet,) = audited("### Latency (us), N=1024, K=2048\n\n" + table).sheets
+    text = table("kernel | 1 | 16 | 256", "a | 4.5 | 5.5 | 6.5", "b | 2.5 | 3.5 | 4.5")
+    (sheet,) = audited("### Latency (us), N=1024, K=2048\n\n" + text).sheets
     assert [sheet.sizes(0, one) for one in sheet.columns[1:]] == [{"M": M, "N": 1024, "K": 2048} for M in (1, 16, 256)]
 
 
@@ -82,9 +73,9 @@ def test_a_row_for_each_quantity():
         "new (us) | 5.0 | 8.0 | 10.0 | 20.0",
         "speedup | 2.00x | {}x | 2.00x | 1.50x",
     )
-    table = marked(" | M=1 | M=16 | M=64 | M=256", *rows)
-    assert not audited(table.format("1.50")).findings
-    assert lines(audited(table.format("1.90")), "does-not-follow") == [5]
+    text = table(" | M=1 | M=16 | M=64 | M=256", *rows)
+    assert not audited(text.format("1.50")).findings
+    assert lines(audited(text.format("1.90")), "does-not-follow") == [5]
 
 
 def test_lines_of_a_log():
@@ -110,15 +101,15 @@ def test_lines_of_a_log():
     ],
 )
 def test_sizes_in_labels(header, label, sizes):
-    (sheet,) = audited(marked(f"{header} | us", f"{label} | 4.5", f"{label} b | 5.5")).sheets
+    (sheet,) = audited(table(f"{header} | us", f"{label} | 4.5", f"{label} b | 5.5")).sheets
     assert sheet.sizes(0) == sizes
 
 
 def test_copies_of_other_work_are_told_by_their_rates():
     rows = ("1 | 4096 | 99 | 1264", "1 | 7168 | 53 | 1180", "4 | 4096 | 99 | 1264")
-    assert lines(audited(marked("M | N | us | TFLOPS", *rows)), "copied-numbers") == []
+    assert lines(audited(table("M | N | us | TFLOPS", *rows)), "copied-numbers") == []
     rows = ("1 | 4096 | 9.95 | 1264.5", "1 | 7168 | 53.1 | 1180.4", "4 | 4096 | 9.95 | 1264.5")
-    assert lines(audited(marked("M | N | us | TFLOPS", *rows)), "copied-numbers") == [5]
+    assert lines(audited(table("M | N | us | TFLOPS", *rows)), "copied-numbers") == [5]
 
 
 def test_a_peak_with_sparsity_that_a_sentence_calls_dense():
@@ -130,16 +121,16 @@ def test_a_peak_with_sparsity_that_a_sentence_calls_dense():
 
 
 def test_a_factor_in_a_sentence_beside_a_short_table():
-    table = marked("kernel | us", "ours | 20.0", "cublas | 30.0")
-    assert not audited(f"Ours is 1.50x faster.\n\n{table}").findings
-    assert lines(audited(f"Ours is 1.80x faster.\n\n{table}"), "stated-summary") == [1]
+    text = table("kernel | us", "ours | 20.0", "cublas | 30.0")
+    assert not audited(f"Ours is 1.50x faster.\n\n{text}").findings
+    assert lines(audited(f"Ours is 1.80x faster.\n\n{text}"), "stated-summary") == [1]
 
 
 def test_numbers_around_an_arrow():
     rows = ("a | 10.0 → 5.0 | 2.00x", "b | 12.0 → 8.0 | {}x", "c | 20.0 → 10.0 | 2.00x", "d | 30.0 → 20.0 | 1.50x")
-    table = marked("kernel | us | speedup", *rows)
-    assert not audited(table.format("1.50")).findings
-    assert lines(audited(table.format("1.90")), "does-not-follow") == [4]
+    text = table("kernel | us | speedup", *rows)
+    assert not audited(text.format("1.50")).findings
+    assert lines(audited(text.format("1.90")), "does-not-follow") == [4]
 
 
 @pytest.mark.parametrize(
@@ -194,20 +185,18 @@ def test_bandwidths_of_operands():
     times = ((1, 19.5), (64, 10.0), (128, 11.5), (256, 13.2), (512, 20.0))
     rates = [(2112 * 7168 + M * 7168 + 2 * M * 2112) / us / 1e3 for M, us in times]
     rows = [f"{M} | 2112 | 7168 | {us} | {rate:.1f}" for (M, us), rate in zip(times, rates, strict=True)]
-    assert not audited(marked("m | n | k | us | GB/s", *rows)).findings
+    assert not audited(table("m | n | k | us | GB/s", *rows)).findings
     rows[2] = f"128 | 2112 | 7168 | 11.5 | {1.2 * rates[2]:.1f}"
-    assert lines(audited(marked("m | n | k | us | GB/s", *rows)), "does-not-follow") == [5]
+    assert lines(audited(table("m | n | k | us | GB/s", *rows)), "does-not-follow") == [5]
 
 
 def test_bandwidths_in_another_unit():
-    table = marked("n | k | latency_ms | bandwidth_gbs", "7168 | 16384 | 0.77 | 0.31", "18432 | 7168 | 0.83 | 0.32")
-    assert len(found(audited(table), "does-not-follow")) == 1
+    text = table("n | k | latency_ms | bandwidth_gbs", "7168 | 16384 | 0.77 | 0.31", "18432 | 7168 | 0.83 | 0.32")
+    assert len(found(audited(text), "does-not-follow")) == 1
 
 
 def test_a_percentage_that_is_a_fraction():
-    table = marked(
-        "S | new_mean | base_mean | speedup_percent", "1 | 0.031 | 0.044 | 0.302", "4 | 0.030 | 0.042 | 0.283"
-    )
-    assert not found(audited(table), "ratio-label")
-    more = table + "| 8 | 0.030 | 0.045 | 0.333 |\n"
+    text = table("S | new_mean | base_mean | speedup_percent", "1 | 0.031 | 0.044 | 0.302", "4 | 0.030 | 0.042 | 0.283")
+    assert not found(audited(text), "ratio-label")
+    more = text + "| 8 | 0.030 | 0.045 | 0.333 |\n"
     assert len(found(audited(more), "ratio-label")) == 1

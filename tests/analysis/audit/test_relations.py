@@ -5,16 +5,11 @@ from rooflens.analysis.audit.audit import audit
 from rooflens.analysis.audit.reading.column import Override
 from rooflens.analysis.audit.reading.document import read_document
 
-from .helpers import audited, found, setting
-
-
-def table(header, *rows):
-    lines = [header, "|".join(["---"] * (header.count("|") + 1)), *rows]
-    return "\n".join(f"| {line} |" for line in lines) + "\n"
+from .helpers import audited, found, lines, setting, table
 
 
 def lines_of(text, rule, *device):
-    return [finding.line for finding in found(audited(text, *device), rule)]
+    return lines(audited(text, *device), rule)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from rooflens.analysis.audit.audit import audit
+from rooflens.analysis.audit.reading.document import read_document
 from rooflens.analysis.imports.consistency import gain_of_reduction, span
 from rooflens.shapes.problem import Op
 
-from .helpers import audited, found, rules
+from .helpers import audited, found, rules, setting, table
 
 
 def csv(header, *rows):
@@ -157,11 +159,6 @@ def test_a_step_lies_between_its_passes():
     assert rules(check(csv(header, "512,512,512,-5.0%,+10.0%,+11.0%"))) == {"contradictory-changes"}
 
 
-def table(*lines):
-    header, *rows = lines
-    return "\n".join([f"| {header} |", f"|{'---|' * (header.count('|') + 1)}", *(f"| {row} |" for row in rows)]) + "\n"
-
-
 def test_last_rows():
     good = ("M | N | K | Speedup", "64 | 64 | 64 | 1.00x", "32 | 64 | 64 | 4.00x")
     assert not audited(table(*good, "geomean | | | 2.00x")).findings
@@ -226,11 +223,6 @@ def test_a_kernel_is_part_of_its_call_in_one_table():
 
 
 def test_passes_are_parts_of_a_step_across_files():
-    from rooflens.analysis.audit.audit import audit
-    from rooflens.analysis.audit.reading.document import read_document
-
-    from .helpers import setting
-
     texts = ("M,N,K,fwd_new_ms\n512,512,512,2.00\n", "M,N,K,step_new_ms\n512,512,512,1.50\n")
     documents = [read_document(text.encode(), f"{name}.csv") for name, text in zip("ab", texts, strict=True)]
     (finding,) = audit(documents, setting("H200")).findings

@@ -5,29 +5,7 @@ from rooflens.analysis.frames.tables import parse_table
 from rooflens.analysis.tuning.searches import disturbed, failures, hits, whole_searches, why_no_drift
 from rooflens.shapes.run_folder.columns import TUNING
 
-from ..synthetic import write_table
-
-
-def one(config, search=0, cell="c0", **columns):
-    """One row of a search of as many candidates as `candidates` says."""
-    fixed = {
-        "cell_id": cell, "search": search, "candidate": 0, "arch": "sm90", "compute_units": 132, "op": "gemm",
-        "pass": "fwd", "B": 1, "E": 1, "top_k": 1, "M": 1, "N": 4096, "K": 4096, "dtype": "bf16",
-        "scheme": "nf4-g64", "provider": "tri",
-        "cache": "cold", "config": config, "verdict": "passed", "winner": False, "near_tie": False, "candidates": 1,
-        "source": "s",
-    }  # fmt: skip
-    return fixed | columns
-
-
-@pytest.fixture
-def frame(tmp_path):
-    def call(*rows):
-        write_table(tmp_path, TUNING, rows)
-        path = tmp_path / TUNING.file
-        return parse_table(path.read_bytes(), TUNING, str(path))
-
-    return call
+from ..planted_searches import candidate as one
 
 
 def test_hits_count_what_searches_chose_of_what_varies(frame):

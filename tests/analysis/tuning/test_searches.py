@@ -6,46 +6,9 @@ import random
 
 import pandas as pd
 import pytest
-from rooflens.analysis.frames.tables import parse_table
 from rooflens.analysis.tuning.searches import CELL, drift, gain, summarize_drift
-from rooflens.shapes.run_folder.columns import TUNING
 
-from ..synthetic import write_table
-
-
-def searched(number, times, winner, near=(), cell="c0", **columns):
-    """Rows of one search; `times` maps the name of a configuration, the default first, to seconds (None: failed)."""
-    fixed = {
-        "cell_id": cell, "search": number, "arch": "sm90", "compute_units": 132, "op": "gemm", "pass": "fwd",
-        "B": 1, "E": 1, "top_k": 1, "M": 1, "N": 4096, "K": 4096, "dtype": "bf16", "scheme": "nf4-g64",
-        "provider": "simt_4bit",
-        "cache": "cold", "candidates": len(times), "search_s": 2.0, "source": "s",
-    }  # fmt: skip
-    return [
-        fixed
-        | {
-            "candidate": at,
-            "config": {"tile": name},
-            "time_s": time_s,
-            "winner": name == winner,
-            "near_tie": name in near,
-        }
-        | {"verdict": "passed" if time_s else "runtime_error"}
-        | columns
-        for at, (name, time_s) in enumerate(times.items())
-    ]
-
-
-@pytest.fixture
-def frame(tmp_path):
-    """Return `frame(*searches)`: the table, written and read back as the command does."""
-
-    def call(*searches):
-        write_table(tmp_path, TUNING, [row for rows in searches for row in rows])
-        path = tmp_path / TUNING.file
-        return parse_table(path.read_bytes(), TUNING, str(path))
-
-    return call
+from ..planted_searches import searched
 
 
 def test_two_searches_that_agree_do_not_drift(frame):
@@ -165,12 +128,12 @@ def test_gain_is_the_geometric_mean_over_cells(frame):
         searched(0, {"a": 8e-6, "b": 1e-6}, "b", cell="c1", M=2),
         searched(0, {"a": 3e-6, "b": 4e-6}, "a", cell="c2", M=4, provider="mma_4bit"),
     )
-    simt, mma = gain(table).to_dict("records")
-    assert simt["provider"] == "simt_4bit"
-    assert simt["gain"] == pytest.approx(4.0)
-    assert math.isnan(simt["gain_checked"])
-    assert (simt["cells"], simt["searches"], simt["tried"], simt["changed"]) == (2, 2, 4, 2)
-    assert simt["seconds"] == 4.0
+    tri, mma = gain(table).to_dict("records")
+    assert tri["provider"] == "tri"
+    assert tri["gain"] == pytest.approx(4.0)
+    assert math.isnan(tri["gain_checked"])
+    assert (tri["cells"], tri["searches"], tri["tried"], tri["changed"]) == (2, 2, 4, 2)
+    assert tri["seconds"] == 4.0
     assert (mma["gain"], mma["changed"]) == (1.0, 0)
 
 
