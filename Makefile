@@ -63,6 +63,7 @@ ruff:
 mypy:
 	@echo "==> $@"
 	@$(BIN)/python -m mypy -p rooflens
+	@$(BIN)/python -m mypy --config-file benchmarks/mypy.ini benchmarks
 
 tests:
 	@echo "==> $@"

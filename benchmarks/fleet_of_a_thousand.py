@@ -22,7 +22,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from options import options
@@ -35,7 +35,7 @@ from rooflens.harness.fleet.protocol import ResultArchive
 from rooflens.harness.fleet.result_store import ResultStore, StoredShard
 from rooflens.harness.plan.plan import MODEL_FIELDS, Cell, plan
 from rooflens.harness.worker.messages import Setup
-from simulated_fleet import ARCH, ROUNDS, SAMPLES_EACH, SimulatedCluster, planted_suite, said_of
+from simulated_fleet import ARCH, ROUNDS, SAMPLES_EACH, SimulatedCluster, manifest_of, planted_suite
 
 LIMIT_S, MOST_GROWTH = 60.0, 1.2
 
@@ -124,18 +124,17 @@ def swept(cells_wanted: int, devices: int, folder: Path) -> Sweep:
             planted = planted_suite(cells_wanted)
             cells = plan(planted)
             jobs = jobs_of(cells, ROUNDS)
-            shapes = [asdict(shape) for shape in planted.shapes]
-            store = TimedResultStore(clock, folder, {**said_of(planted), "shapes": shapes}, jobs)
+            store = TimedResultStore(clock, folder, manifest_of(planted), jobs)
         setup = Setup("cuda", None, None, planted.protocol, planted.providers, ())
         cluster = SimulatedCluster(devices, lambda: clock.timed(DEVICES))
-        queue = ArchQueue(ARCH, store, SweepWorkerSpec(setup, said_of(planted), None, cells))
+        queue = ArchQueue(ARCH, store, SweepWorkerSpec(setup, manifest_of(planted), None, cells))
         with FleetProgress(io.StringIO()) as progress, clock.timed(DEAL):
             fleet = Fleet([queue], cluster, progress, clock=cluster.clock)
             fleet.run()
         store.close()
     wrong = "; ".join(fleet.unmeasured()) or mistake(folder, cells)
     with clock.timed(AGAIN):
-        again = ResultStore(folder, {**said_of(planted), "shapes": shapes}, jobs)
+        again = ResultStore(folder, manifest_of(planted), jobs)
     again.close()
     if again.open_jobs():
         wrong = wrong or f"{len(again.open_jobs())} jobs are to do when the folder is opened again"

@@ -18,6 +18,7 @@ from rooflens.shapes import suite
 from rooflens.shapes.files.csv_file import csv_text
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY
+from rooflens.shapes.run_folder.manifest import Manifest, StoredProtocol, StoredShape
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.shapeset import Shape
 from rooflens.shapes.suite import Cache, Suite
@@ -54,14 +55,22 @@ def planted_suite(cells: int) -> Suite:
     )  # fmt: skip
 
 
-def said_of(planted: Suite) -> dict[str, object]:
-    """What run.json says of a sweep before its devices are known."""
-    return {
-        "id": "planted", "folder": "planted", "created_at": _NOW, "command": ["rooflens", "fleet", "run"],
-        "suite": planted.name, "seed": planted.protocol.seed, "rounds": ROUNDS, "shapes": [],
-        "description": planted.description, "baseline": planted.baseline, "challengers": list(planted.challengers),
-        "protocol": asdict(planted.protocol) | {"caches": ["cold"]},
-    }  # fmt: skip
+def manifest_of(planted: Suite) -> Manifest:
+    """run.json of a sweep before its devices are known."""
+    return Manifest(
+        id="planted",
+        folder="planted",
+        created_at=_NOW,
+        command=["rooflens", "fleet", "run"],
+        suite=planted.name,
+        seed=planted.protocol.seed,
+        rounds=ROUNDS,
+        shapes=[StoredShape(**asdict(shape)) for shape in planted.shapes],
+        description=planted.description,
+        baseline=planted.baseline,
+        challengers=list(planted.challengers),
+        protocol=StoredProtocol(**asdict(planted.protocol), caches=["cold"]),
+    )
 
 
 class SimulatedCluster:

@@ -11,11 +11,11 @@ from ...shapes.schemes.mxfp8 import MxFp8
 from ..blas_forms import prepare_gemm
 from ..cublaslt import BestAlgorithm
 from ..dense import Decoded, DenseBlas
-from ..inputs import Tensors, chunks, placeholders
+from ..inputs import Tensors, placeholders
 from ..provider import Config, Role
 from ..rocm_blas import through_libraries
 from .inputs import MxFp8Inputs
-from .quantize import BLOCK, scale_values
+from .quantize import BLOCK
 
 if TYPE_CHECKING:
     from ..aot import Request
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 BLOCKS = 128
 """Blocks of 32 per program of the decoding kernel."""
-
-_CPU_CHUNK = 1 << 18
-"""Elements decoded at once on the CPU: its bf16 stays in the caches between the two passes over it."""
 
 
 def default_form(problem: Problem, device: Device) -> str:
@@ -124,7 +121,7 @@ def _turned_bytes(problem: Problem, config: Config) -> int:
 def prepare_decode(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> Callable[[], object]:
     """Return the call that overwrites bf16 `out` with payload `q` times `scales`; on a GPU it allocates nothing."""
     if q.device.type == "cpu":
-        return lambda: _decode_on_cpu(q, scales, out)
+        return prepare_decode_on_cpu(q, scales, out)
     from ..jit.call import compile_calls
 
     return compile_calls([decode_call(q, scales, out)]).run
@@ -141,10 +138,23 @@ def decode_call(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> "Ke
     return KernelCall(dequantize_mx_kernel, (-(-blocks // BLOCKS), 1, 1), arguments, constants, {"num_warps": 4})
 
 
-def _decode_on_cpu(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> None:
-    for part in chunks(q.shape[0], q.shape[1], _CPU_CHUNK):
-        # exact: four significant bits, and a power of two that bf16 has (2^-127 as a subnormal)
-        out[part].copy_(q[part]).unflatten(-1, (-1, BLOCK)).mul_(scale_values(scales[part], torch.bfloat16)[..., None])
+def prepare_decode_on_cpu(q: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> Callable[[], object]:
+    """Return the call that overwrites bf16 `out` [..., K] with payload `q` times `scales` [..., K/32], by torch.
+
+    Exact: a payload has four significant bits, and a scale is a power of two that bf16 has.
+    """
+    blocks, source = out.view(*scales.shape, BLOCK), q.view(*scales.shape, BLOCK)
+    factor = torch.empty((*scales.shape, 1), dtype=torch.bfloat16)
+    wide = torch.empty(scales.shape, dtype=torch.int16)
+
+    def run() -> None:
+        # An e8m0 byte is the exponent field of bf16; only byte 0 is a subnormal there.
+        wide.copy_(scales).mul_(1 << 7).clamp_(min=1 << 6)
+        factor.view(torch.int16).copy_(wide[..., None])
+        blocks.copy_(source)
+        blocks.mul_(factor)
+
+    return run
 
 
 class BlasBestMx(BestAlgorithm[MxFp8, MxFp8Inputs], BlasBf16Mx):

@@ -16,6 +16,7 @@ from ...shapes.schemes.mxfp8 import BLOCK
 from ...shapes.schemes.mxfp8_moe import MxFp8Moe
 from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
+from ..mxfp8.blas import prepare_decode_on_cpu
 from ..mxfp8.quantize import dequantize_mx, empty_mx
 from ..provider import Config, Role
 from ..rocm_blas import through_libraries
@@ -169,19 +170,7 @@ def dequantizer(inputs: MoeInputs, payload: torch.Tensor, scales: torch.Tensor, 
         from .triton.dequantize import dequantize_call
 
         return compile_calls([dequantize_call(payload, scales, out, inputs.device.arch)]).run
-    blocks = out.view(*scales.shape, BLOCK)
-    source = payload.view(*scales.shape, BLOCK)
-    factor = torch.empty((*scales.shape, 1), dtype=torch.bfloat16, device=out.device)
-    wide = torch.empty(scales.shape, dtype=torch.int16, device=out.device)
-
-    def run() -> None:
-        # An e8m0 byte is the exponent field of bf16; only byte 0 is a subnormal there.
-        wide.copy_(scales).mul_(1 << 7).clamp_(min=1 << 6)
-        factor.view(torch.int16).copy_(wide[..., None])
-        blocks.copy_(source)
-        blocks.mul_(factor)
-
-    return run
+    return prepare_decode_on_cpu(payload, scales, out)
 
 
 def _loop_bytes(problem: Problem, scheme: MxFp8Moe) -> int:
