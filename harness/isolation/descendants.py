@@ -70,7 +70,8 @@ def unattended(processes: list[int]) -> list[int]:
     if not processes:
         return []
     kinds = (subprocess.Popen, multiprocessing.process.BaseProcess)
-    handled = {found.pid for found in gc.get_objects() if isinstance(found, kinds)}
+    # by type, not isinstance: that asks each object for its `__class__`, which some compute with a warning
+    handled = {found.pid for found in gc.get_objects() if issubclass(type(found), kinds)}
     return [pid for pid in processes if pid not in handled]
 
 

@@ -9,13 +9,12 @@ import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.headline import headline
 from rooflens.analysis.run.pipeline import analyze
-from rooflens.shapes.errors import UsageError
 
 from ..synthetic import H200, PlantedCell, write_run
 
 
-def analyzed(tmp_path, challenger="", **options):
-    return analyze(load_run(write_run(tmp_path / "run", **options)), challenger)
+def analyzed(tmp_path, **options):
+    return analyze(load_run(write_run(tmp_path / "run", **options)))
 
 
 def test_a_best_speedup_says_what_qualifies_it(tmp_path):
@@ -174,9 +173,7 @@ def test_the_first_challenger_that_passed_is_taken(tmp_path):
     analysis = analyzed(tmp_path, **options, challengers=challengers, failures=fails)
     assert analysis.challenger == "simt_4bit"
     assert not any("mma_4bit" in warning for warning in analysis.warnings)  # unsupported is no fault
-    assert analyzed(tmp_path, "mma_4bit", **options, challengers=challengers).challenger == "mma_4bit"
-    with pytest.raises(UsageError, match="unknown provider of this run 'nosuch'"):
-        analyzed(tmp_path, "nosuch", **options)
+    assert analyzed(tmp_path, **options, challengers=challengers).challenger == "mma_4bit"
 
 
 def test_an_unfinished_run_says_so_and_counts_failures_as_finished(tmp_path):
