@@ -61,7 +61,7 @@ class _Algorithm(ctypes.Structure):
 class LtGemm:
     """out[M,N] = x[M,K] weight[N,K]^T + bias[N] in 16 bits, contiguous, or batches [B,M,N] without a bias.
 
-    `calls` launch it on torch's current stream, each by one algorithm. Raises DeclinedError without cuBLASLt.
+    `algorithms` is the list of the heuristics. Raises DeclinedError without cuBLASLt.
     """
 
     def __init__(self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, out: torch.Tensor) -> None:
@@ -81,10 +81,13 @@ class LtGemm:
             *(ctypes.byref(self._zero), out_at, result, out_at, result),
         )
         self._room = ctypes.c_void_p(_workspace(x.device).data_ptr()), ctypes.c_size_t(_WORKSPACE_BYTES)
-        self.calls = [partial(self._launch, algorithm) for algorithm in self._listed()]
+        pointers = [tensor.data_ptr() for tensor in self._tensors]
+        self.alignments = tuple(min(pointer & -pointer, _MOST_ALIGNMENT) for pointer in pointers)
+        self.algorithms = self._listed()
         self.version = _version(self._library)
 
-    def _launch(self, algorithm: _Algorithm) -> None:
+    def launch(self, algorithm: _Algorithm) -> None:
+        """Launch on torch's current stream."""
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         self._check(self._library.cublasLtMatmul(*self._operands, ctypes.byref(algorithm.algo), *self._room, stream))
 
@@ -102,9 +105,8 @@ class LtGemm:
         found, count = (_Algorithm * MOST_ALGORITHMS)(), ctypes.c_int()
         weights, activations, result = self._layouts
         limits: list[tuple[int, Any]] = [(_MOST_WORKSPACE, ctypes.c_uint64(_WORKSPACE_BYTES))]
-        for attribute, tensor in enumerate((*self._tensors, self._tensors[-1]), _FIRST_ALIGNMENT):
-            pointer = tensor.data_ptr()
-            limits.append((attribute, ctypes.c_uint32(min(pointer & -pointer, _MOST_ALIGNMENT))))
+        for attribute, alignment in enumerate((*self.alignments, self.alignments[-1]), _FIRST_ALIGNMENT):
+            limits.append((attribute, ctypes.c_uint32(alignment)))
         preference = self._new("cublasLtMatmulPreferenceCreate")
         try:
             for attribute, value in limits:
@@ -140,7 +142,7 @@ class LtGemm:
 
 
 class BestAlgorithm(DenseBlas[SchemeT, InputsT]):
-    """Mixin before a reference: the same by the fastest algorithm of cuBLASLt's list, or torch's choice if that is.
+    """Mixin before a reference: the same by the fastest of torch's choice and the algorithms that cuBLASLt lists.
 
     By default `prepare` searches, by cold launches. `rooflens tune` times every algorithm as its cells are timed.
     """
@@ -156,8 +158,8 @@ class BestAlgorithm(DenseBlas[SchemeT, InputsT]):
         return super().supports(problem, scheme, device)
 
     def candidates(self, problem: Problem, scheme: SchemeT, device: Device) -> Sequence[Config]:
-        """A search of its own first, then each algorithm."""
-        return [{"gemm": LT}, *({"gemm": f"{LT}{rank}"} for rank in range(MOST_ALGORITHMS))]
+        """A search of its own first, then torch's choice and each algorithm."""
+        return [{"gemm": LT}, {"gemm": "mm"}, *({"gemm": f"{LT}{rank}"} for rank in range(MOST_ALGORITHMS))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,17 +191,17 @@ def chosen_gemm(
     shorter.
     """
     gemm = LtGemm(x, weight, bias, out)
-    calls: dict[str, Callable[[], object]] = {
-        "mm": default,
-        **{f"{LT}{rank}": call for rank, call in enumerate(gemm.calls)},
-    }
+    found = [partial(gemm.launch, algorithm) for algorithm in gemm.algorithms]
+    calls: dict[str, Callable[[], object]] = {"mm": default, **{f"{LT}{rank}": call for rank, call in enumerate(found)}}
     if form not in {LT, *calls}:
-        raise DeclinedError(f"cuBLASLt lists {len(gemm.calls)} algorithms for {tuple(x.shape)} x {tuple(weight.shape)}")
+        raise DeclinedError(
+            f"cuBLASLt lists {len(gemm.algorithms)} algorithms for {tuple(x.shape)} x {tuple(weight.shape)}"
+        )
     name = form
     if form == LT:
-        key = (tuple(x.shape), tuple(weight.shape), x.dtype, bias is None, x.device)
+        key = (tuple(x.shape), tuple(weight.shape), x.dtype, bias is None, x.device, gemm.alignments)
         name = _found[key] = _found.get(key) or fastest(calls, x.device)
-    return Chosen(calls[name], {"gemm": name, "algorithms": len(gemm.calls), "cublaslt": gemm.version})
+    return Chosen(calls[name], {"gemm": name, "algorithms": len(gemm.algorithms), "cublaslt": gemm.version})
 
 
 def fastest(calls: Mapping[str, Callable[[], object]], device: torch.device) -> str:

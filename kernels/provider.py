@@ -199,6 +199,6 @@ def support(provider: AnyProvider, problem: Problem, scheme: Scheme, device: Dev
     """Ask `provider`, unless it is of another family or operation."""
     if provider.family and provider.family != scheme.family:
         return Support.no(f"computes {provider.family} problems; this one is {scheme.family}")
-    if provider.op not in (None, problem.op):
+    if isinstance(provider.op, Op) and provider.op != problem.op:  # a provider may have an `op` of its own
         return Support.no(f"computes a {provider.op}; this is a {problem.op}")
     return provider.supports(problem, scheme, device)

@@ -28,6 +28,8 @@ def library_gemms(kernels: str, contracted: int) -> tuple[int, float]:
     octets = 0
     for name, match in found:
         rows, columns, step = map(int, match.groups()[1:])
+        if rows % _INSTRUCTION_ROWS:  # then the other side is that of an instruction's rows
+            rows, columns = columns, rows
         read = rows + -(-rows // _INSTRUCTION_ROWS) * columns
         octets += 0 if "splitK" in name else (1 if match[1] else 2) * read * -(-contracted // step) * step
     return len(found), octets / SHARED_BYTES_PER_CLOCK

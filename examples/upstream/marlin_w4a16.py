@@ -3,6 +3,9 @@
     TORCH_CUDA_ARCH_LIST=9.0 pip install --no-build-isolation git+https://github.com/IST-DASLab/marlin
     rooflens run w4a16-quick --providers examples/upstream/marlin_w4a16.py
 
+Compiled by CUDA 13.0, launches with up to 16 rows end with an illegal instruction on an H200 (docs/measured-facts.md):
+take another version of CUDA, or plain `cp.async` in its `cp_async4_stream`.
+
 Its `Layer.pack` takes dense weights through the CPU. Here the codes are put in its order on the device, by its tables.
 """
 

@@ -1,5 +1,6 @@
 """What telemetry says, whoever it comes from: one reading, the board's fixed figures, and who else is on the device."""
 
+import multiprocessing
 import os
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -109,7 +110,7 @@ class Query:
 
 
 class OtherProcesses:
-    """Count the processes on a device that are not this one or its parent, asking at most every PROCESS_INTERVAL_S.
+    """Count the processes on a device that are not this one or its worker's parent, at most every PROCESS_INTERVAL_S.
 
     The parent of a worker imports the files of providers too, and a library that asks CUDA for the device as it is
     imported leaves a context there, which runs nothing.
@@ -138,8 +139,14 @@ class OtherProcesses:
             self._due = now + PROCESS_INTERVAL_S
             found = self._running()
             pids = None if found is None else [self._pid_of(one) for one in found]
-            self._count = None if pids is None else others(pids, {os.getpid(), os.getppid()}, self._holds_context())
+            self._count = None if pids is None else others(pids, _ours(), self._holds_context())
         return self._count
+
+
+def _ours() -> set[int]:
+    """This process and, of a worker, the one that started it."""
+    parent = multiprocessing.parent_process()
+    return {os.getpid(), *([parent.pid] if parent and parent.pid else [])}
 
 
 def others(pids: Collection[int], ours: Collection[int], holds_context: bool) -> int | None:

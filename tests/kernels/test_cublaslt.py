@@ -1,6 +1,8 @@
 """cuBLASLt's algorithms: what is asked of the library, by one that computes on the CPU what the header says."""
 
 import ctypes
+import gc
+import weakref
 from types import SimpleNamespace as Properties
 from typing import Any
 
@@ -33,6 +35,7 @@ class FakeCublasLt:
         self.made: list[dict[Any, Any]] = [{}]
         self.durations, self.warm, self.broken, self.clock = durations, durations, broken, 0
         self.is_cold = True
+        self.operands = [torch.ones(shape, dtype=torch.bfloat16) for shape in ((1, 16), (8, 16), (1, 8))]
         self.ran: list[int] = []
         self.preferences: dict[int, int] = {}
         self.cublasLtGetStatusName = lambda status: b"CUBLAS_STATUS_INVALID_VALUE"
@@ -148,14 +151,15 @@ def test_the_product_is_that_of_row_major_matrices(library, dtype, batch, bias):
     x, weight = (torch.randn(*batch, *shape, generator=generator).to(dtype) for shape in ((5, 16), (8, 16)))
     added = torch.randn(8, generator=generator).to(dtype) if bias else None
     out = torch.full((*batch, 5, 8), torch.nan, dtype=dtype)
-    LtGemm(x, weight, added, out).calls[0]()
+    gemm = LtGemm(x, weight, added, out)
+    gemm.launch(gemm.algorithms[0])
     expected = x.float() @ weight.float().mT + (0 if added is None else added.float())
     torch.testing.assert_close(out, expected.to(dtype))
 
 
 def product(library: FakeCublasLt, form: str, default: int = 9) -> Chosen:
-    """What `form` names, beside a product of torch that takes `default`."""
-    x, weight, out = (torch.ones(shape, dtype=torch.bfloat16) for shape in ((1, 16), (8, 16), (1, 8)))
+    """What `form` names, of the same operands, beside a product of torch that takes `default`."""
+    x, weight, out = library.operands
 
     def mm() -> None:
         library.clock += default
@@ -197,6 +201,21 @@ def test_what_the_library_does_not_offer_is_declined(library):
     assert product(library, "lt").config["algorithms"] == 1
 
 
+@pytest.mark.parametrize("winner", ["mm", "lt1"])
+def test_operands_are_freed_with_the_launch(library, winner):
+    """Without the garbage collector, which is off while launches are timed."""
+    x, weight, out = (torch.ones(shape, dtype=torch.bfloat16) for shape in ((1, 16), (8, 16), (1, 8)))
+    gc.disable()
+    try:
+        best = chosen_gemm(winner, lambda: None, x, weight, None, out)
+        best()
+        kept = weakref.ref(weight)
+        del best, weight
+        assert kept() is None
+    finally:
+        gc.enable()
+
+
 def test_a_missing_library_is_declined(monkeypatch):
     monkeypatch.setattr("rooflens.kernels.shared_libraries.importlib.util.find_spec", lambda name: None)
     cublaslt._library.cache_clear()
@@ -216,7 +235,7 @@ def test_it_searches_on_nvidia_gpus_only(name, scheme, unsupported):
     (provider,) = registry.load([name]).values()
     problem, known = Problem(16, 256, 512), parse_scheme(scheme, DType.BF16)
     assert provider.supports(problem, known, H200).ok
-    assert [one["gemm"] for one in provider.candidates(problem, known, H200)][:3] == ["lt", "lt0", "lt1"]
+    assert [one["gemm"] for one in provider.candidates(problem, known, H200)][:3] == ["lt", "mm", "lt0"]
     assert not provider.supports(problem, known, Device("cpu", 0, "", "", "", 1, 1, 1, 1)).ok
     if unsupported:
         assert "16 bits" in provider.supports(problem, parse_scheme(scheme, unsupported), H200).reason
@@ -228,7 +247,8 @@ def test_every_algorithm_computes_the_product(shape):
     m, n, k = shape
     x, weight = (torch.randn(rows, k, dtype=torch.bfloat16, device="cuda") for rows in (m, n))
     out = torch.empty(m, n, dtype=torch.bfloat16, device="cuda")
-    for call in LtGemm(x, weight, None, out).calls:
+    gemm = LtGemm(x, weight, None, out)
+    for algorithm in gemm.algorithms:
         out.fill_(torch.nan)
-        call()
+        gemm.launch(algorithm)
         torch.testing.assert_close(out, x @ weight.T, rtol=2e-2, atol=0.5)

@@ -286,6 +286,7 @@ READ_S = (64 + 8) * 2048 * 2 / 128 / 1.5e9
         (["dequantize", NVJET, NVJET], 2048, 2, 2 * READ_S),
         ([NVJET.replace("bz", "bz_splitK"), "splitKreduce"], 2048, 1, 0),
         ([NVJET.replace("64x8_", "256x64_")], 2048, 1, READ_S * (256 + 4 * 64) / (64 + 8)),  # 64 rows at a time
+        ([NVJET.replace("64x8_", "96x64_")], 2048, 1, READ_S * (64 + 96) / (64 + 8)),  # those of the other side
         ([FP8_NVJET], 2048, 1, READ_S * (128 + 2 * 128) / (64 + 8) / 2),
     ],
 )

@@ -1,7 +1,9 @@
 """NVML by a stand-in: what a GPU of NVIDIA says of itself, and who else is counted on it."""
 
+import multiprocessing
 import os
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from rooflens.harness.telemetry.nvml import REASONS, Nvml
@@ -145,9 +147,14 @@ def test_nvml_lists_processes_with_names_and_memory():
         ((os.getpid(), os.getpid(), 4711), True, 1),
     ],
 )
-def test_neither_this_process_nor_its_parent_counts_as_a_foreign_one(pids, holds_context, expected):
+def test_neither_this_process_nor_its_parent_counts_as_a_foreign_one(pids, holds_context, expected, monkeypatch):
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: SimpleNamespace(pid=os.getppid()))  # of a worker
     assert others(pids, {os.getpid(), os.getppid()}, holds_context) == expected
     assert nvml(FakeNvml(pids=(pids, ())), holds_context=holds_context).read().other_processes == expected
+
+
+def test_whoever_started_rooflens_is_a_foreign_one():
+    assert nvml(FakeNvml(pids=((os.getppid(),), ()))).read().other_processes == 1
 
 
 def test_processes_of_the_other_gpu_do_not_count():
