@@ -41,10 +41,8 @@ QUICK_SUITES = (
 )
 """Suites whose quick form is stored with schedules of the machine code."""
 
-SCHEDULED = {
-    **{f"{suite}-quick": f"h200-{suite}-quick" for suite in QUICK_SUITES},
-    "fp8-train-quick": "h200-fp8-train-whole",
-    "fp8-train": "h200-fp8-train-scheduled",
+SCHEDULED = {f"{suite}-quick": f"h200-{suite}-quick" for suite in QUICK_SUITES} | {
+    "fp8-train": "h200-fp8-train-scheduled"
 }
 """All suites that are, and their runs."""
 

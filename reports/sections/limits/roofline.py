@@ -23,8 +23,9 @@ from ...view import Row, ShapeKey, Slice, View, anchors, shape_of, sliced
 FIGURE_HOW = (
     "Up is faster; left of a ridge memory limits, right of it compute. A slanted roof is the bandwidth of a level of "
     "memory, a level one a peak rate: solid ones were measured here, dashed ones are published, a dotted one is the "
-    "published peak at the observed clock. The lines join the M of one shape{added}, faint dots are all others. "
-    "Intensity counts useful FLOPs and compulsory bytes, alike for all providers of a problem. Small problems stay "
+    "published peak at the observed clock; the chapter Ceilings has their sources. The lines join the M of one "
+    "shape{added}, faint dots are all others. Intensity counts useful FLOPs and compulsory bytes, alike for all "
+    "providers of a problem. Small problems stay "
     "below all roofs because of the launch floor ({launch})."
 )
 
@@ -161,7 +162,6 @@ def _figure(view: View, part: Slice) -> Figure | None:
         alt=_alt(view, part, rows),
     )
     launch = limits.launch()
-    sources = "; ".join(f"{_roof_label(ceiling)}: {ceiling.source}" for ceiling in (*slopes, *dashed, *peaks))
     return Figure(
         f"roofline-figure-{part.id}",
         f"Roofline ({part.title})",
@@ -171,7 +171,7 @@ def _figure(view: View, part: Slice) -> Figure | None:
             launch=fmt.time(launch.value) if launch else "not measured",
         ),
         alt=chart.alt,
-        caption=f"Lines: {shape.label} ({shape.size}). Roofs and their sources: {sources}.",
+        caption=f"Lines: {shape.label} ({shape.size}).",
         legend=provider_legend(providers, view.styles),
         detail=part.is_later,
         data=_data(drawn, (*slopes, *dashed, *peaks)),

@@ -77,14 +77,19 @@ def _peaks(rows: list[Row], part: Slice) -> Table:
             fast = max(mine, key=lambda row: float(row["flops_per_s"]))
             line += [rate_cell(fast, unit), TableCell(_where(fast))]
         lines.append((*line, traffic_cell(wide), TableCell(_where(wide))))
-    rates_of = f"{'Useful FLOPs (2MNK) over time; compulsory' if flops else 'Compulsory'} bytes over time."
-    reading = f"{rates_of}{_left_out(every, rows)}"
-    return Table(f"peaks-{part.id}", "Highest rates reached", columns, tuple(lines), reading=reading)
+    return Table(
+        f"peaks-{part.id}",
+        "Highest rates reached",
+        columns,
+        tuple(lines),
+        reading=_left_out(every, rows),
+        how_to_read=f"{'Useful FLOPs (2MNK) over time; compulsory' if flops else 'Compulsory'} bytes over time.",
+    )
 
 
 def _left_out(every: int, rows: list[Row]) -> str:
     left = every - len(rows)
-    return f" {fmt.count(left, every)} cells are excluded, faster than the device allows." if left else ""
+    return f"{fmt.count(left, every)} cells are excluded, faster than the device allows." if left else ""
 
 
 def _where(row: Row) -> str:
@@ -127,8 +132,9 @@ def _whole_set(view: View, rows: list[Row], part: Slice) -> Table | None:
         f"Rate over the whole shape set, {unit}",
         columns,
         (*lines, counts),
-        reading=f"Sum of {'FLOPs' if flops else 'compulsory bytes'} over sum of times, over the shapes that every "
-        f"provider listed has a time for at that M; large shapes weigh most.{_left_out(every, rows)}",
+        reading=_left_out(every, rows),
+        how_to_read=f"Sum of {'FLOPs' if flops else 'compulsory bytes'} over sum of times, over the shapes that every "
+        "provider listed has a time for at that M; large shapes weigh most.",
         detail=part.is_later,
         footer=1,
     )
