@@ -72,7 +72,7 @@ class Imported:
         devices: Iterable[str] = (),
         notes: Iterable[str] = (),
     ) -> "Imported":
-        """Join the entries of a table, whose times are in the columns `timed`; `devices` as they stand in its rows."""
+        """Join the entries of a table, whose times are in the columns `timed`; `devices` as its rows print them."""
         rounding = {name: str(table.rounding(name)) for name in timed}
         device = ", ".join(dict.fromkeys(filter(None, devices)))
         return cls(source, frame_of(entries, table.where), rounding, device, tuple(notes))

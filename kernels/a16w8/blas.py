@@ -8,12 +8,12 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.a16w8 import A16W8
 from ..aot import Request
-from ..blas_forms import onednn_has, prepare_gemm
-from ..cublaslt import BestAlgorithm
-from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
+from ..libraries.blas_forms import onednn_has, prepare_gemm
+from ..libraries.cublaslt import BestAlgorithm
+from ..libraries.dense import Decoded, DenseBlas
+from ..libraries.rocm_blas import through_libraries
 from ..provider import Config, Role
-from ..rocm_blas import through_libraries
 from . import dequantize
 from .inputs import A16W8Inputs, placeholders
 

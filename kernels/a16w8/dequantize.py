@@ -5,8 +5,8 @@ import torch
 from ...shapes.device import Device
 from ...shapes.gpu_architectures import architecture
 from ...shapes.schemes.a16w8 import SCALE_BLOCK
-from ..dense import Decoded
 from ..inputs import chunks
+from ..libraries.dense import Decoded
 from .inputs import A16W8Inputs
 
 FORMS = {

@@ -9,12 +9,12 @@ from ...shapes.errors import RooflensError
 from ...shapes.problem import Problem
 from ...shapes.schemes.fourbit import FourBit
 from ...shapes.schemes.w4a16 import W4A16
-from ..blas_forms import default_form, forms, moved_bytes, prepare_gemm, require_full_fp32, weight_dtype
-from ..cublaslt import BestAlgorithm
-from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
+from ..libraries.blas_forms import default_form, forms, moved_bytes, prepare_gemm, require_full_fp32, weight_dtype
+from ..libraries.cublaslt import BestAlgorithm
+from ..libraries.dense import Decoded, DenseBlas
+from ..libraries.rocm_blas import through_libraries
 from ..provider import Config, Role
-from ..rocm_blas import through_libraries
 from .inputs import FourBitInputs
 from .quantize import prepare_dequantize
 

@@ -16,8 +16,8 @@ from ...shapes.scheme import DType
 from ...shapes.schemes.fourbit import FourBit
 from ...shapes.schemes.w4a16 import W4A16
 from ..geometry import Geometry
+from ..libraries.nvrtc import Argument, Boxes, CudaKernel, compile_cubin
 from ..needs import WRITTEN_FOR_SM90
-from ..nvrtc import Argument, Boxes, CudaKernel, compile_cubin
 from ..provider import Config, Launch, Provider, Support
 from .inputs import FourBitInputs
 

@@ -16,7 +16,7 @@ from ...shapes.problem import Problem
 from ...shapes.scheme import DType
 from ...shapes.schemes.fourbit import FourBit
 from ...shapes.schemes.w4a16 import W4A16
-from ..dense import cpu_threads
+from ..libraries.dense import cpu_threads
 from ..provider import Config, DeclinedError, Launch, Provider, Role, Support
 from .groups import unpack
 from .inputs import FourBitInputs

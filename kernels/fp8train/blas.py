@@ -8,12 +8,12 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Op, Pass, Problem
 from ...shapes.schemes.fp8train import COMPUTES, SCALE_BYTES, Fp8Train, operand_scales, operands
-from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
+from ..libraries.dense import Decoded, DenseBlas
+from ..libraries.rocm_blas import through_libraries
 from ..needs import fp8_missing
 from ..provider import Config, Role
 from ..quantized import Quantized
-from ..rocm_blas import through_libraries
 from ..saved import Saved
 from .inputs import ORIGINS, TrainInputs
 from .products import output_shapes

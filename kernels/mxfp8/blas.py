@@ -8,12 +8,12 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8
-from ..blas_forms import prepare_gemm
-from ..cublaslt import BestAlgorithm
-from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors, placeholders
+from ..libraries.blas_forms import prepare_gemm
+from ..libraries.cublaslt import BestAlgorithm
+from ..libraries.dense import Decoded, DenseBlas
+from ..libraries.rocm_blas import through_libraries
 from ..provider import Config, Role
-from ..rocm_blas import through_libraries
 from .inputs import MxFp8Inputs
 from .quantize import BLOCK
 

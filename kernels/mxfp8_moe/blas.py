@@ -14,12 +14,12 @@ from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.mxfp8 import BLOCK
 from ...shapes.schemes.mxfp8_moe import MxFp8Moe
-from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
+from ..libraries.dense import Decoded, DenseBlas
+from ..libraries.rocm_blas import through_libraries
 from ..mxfp8.blas import prepare_decode_on_cpu
 from ..mxfp8.quantize import dequantize_mx, empty_mx
 from ..provider import Config, Role
-from ..rocm_blas import through_libraries
 from .inputs import MoeInputs
 from .traffic import hit_elements
 

@@ -8,11 +8,11 @@ import torch
 
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.torchao import Torchao
-from ..dense import Decoded, DenseBlas
 from ..inputs import Tensors
+from ..libraries.dense import Decoded, DenseBlas
+from ..libraries.rocm_blas import through_libraries
 from ..needs import fp8_missing
 from ..provider import Config, Role
-from ..rocm_blas import through_libraries
 from .groups import group_rows
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs

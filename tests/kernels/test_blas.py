@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from rooflens.kernels import blas_forms, registry
+from rooflens.kernels import registry
 from rooflens.kernels.fourbit import blas
 from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.libraries import blas_forms
 from rooflens.kernels.provider import Role
 from rooflens.kernels.reference import measure
 from rooflens.shapes.errors import RooflensError

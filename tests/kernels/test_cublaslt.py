@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from rooflens.kernels import cublaslt, registry
-from rooflens.kernels.cublaslt import Chosen, LtGemm, chosen_gemm
+from rooflens.kernels import registry
+from rooflens.kernels.libraries import cublaslt
+from rooflens.kernels.libraries.cublaslt import Chosen, LtGemm, chosen_gemm
 from rooflens.kernels.provider import DeclinedError
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
@@ -217,7 +218,7 @@ def test_operands_are_freed_with_the_launch(library, winner):
 
 
 def test_a_missing_library_is_declined(monkeypatch):
-    monkeypatch.setattr("rooflens.kernels.shared_libraries.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("rooflens.kernels.libraries.shared_libraries.importlib.util.find_spec", lambda name: None)
     cublaslt._library.cache_clear()
     with pytest.raises(DeclinedError, match="cuBLASLt is not installed"):
         cublaslt._library()

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from rooflens.kernels import nvrtc
 from rooflens.kernels.fourbit import cpu_build, cuda_provider
 from rooflens.kernels.fourbit.cuda_provider import (
     CUDA_4BIT,
@@ -22,7 +21,8 @@ from rooflens.kernels.fourbit.cuda_provider import (
 )
 from rooflens.kernels.fourbit.quantize import code_table
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.nvrtc import Argument, Boxes
+from rooflens.kernels.libraries import nvrtc
+from rooflens.kernels.libraries.nvrtc import Argument, Boxes
 from rooflens.kernels.provider import DeclinedError
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Problem

@@ -240,7 +240,11 @@ def test_roofs_are_the_measured_ceilings_with_their_sources(quick):
         "llc read 140.0 GB/s, measured",
         "bf16 GEMM 430.0 GFLOPS, measured",
     ]
-    assert "copy of 8 x LLC, best of 20" in roofline.caption
+    assert "the chapter Ceilings has their sources" in roofline.how_to_read
+    (ceilings,) = [section for section in quick.walk() if section.title == "Ceilings"]
+    for source in ("copy of 8 x LLC, best of 20", "torch.mm 2048 x 2048 x 2048, best of 20"):
+        assert source in roofline.data.csv()
+        assert any(source in cell.text for block in ceilings.blocks for row in block.rows for cell in row)
     slope = roofline.charts[0].roofs[0]
     assert slope.y0 / slope.x0 == pytest.approx(55e9)
     assert slope.y1 == pytest.approx(430e9)

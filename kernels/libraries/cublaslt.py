@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
-from ..shapes.device import Device
-from ..shapes.errors import RooflensError
-from ..shapes.problem import Problem
-from ..shapes.scheme import DType
+from ...shapes.device import Device
+from ...shapes.errors import RooflensError
+from ...shapes.problem import Problem
+from ...shapes.scheme import DType
+from ..needs import ONLY_CUDA
+from ..provider import Config, DeclinedError, InputsT, SchemeT, Support
 from .dense import DenseBlas
-from .needs import ONLY_CUDA
-from .provider import Config, DeclinedError, InputsT, SchemeT, Support
 from .shared_libraries import load_library
 
 LT = "lt"

@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 
 import torch
 
-from ..shapes.device import Device
-from ..shapes.errors import RooflensError
-from ..shapes.problem import Problem
+from ...shapes.device import Device
+from ...shapes.errors import RooflensError
+from ...shapes.problem import Problem
+from ..needs import only_rocm
+from ..provider import Config, InputsT, Launch, SchemeT, Support
 from .dense import DenseBlas, library_that_ran
-from .needs import only_rocm
-from .provider import Config, InputsT, Launch, SchemeT, Support
 
 
 class ThroughLibrary(DenseBlas[SchemeT, InputsT]):

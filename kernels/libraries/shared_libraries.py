@@ -5,7 +5,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from .provider import DeclinedError
+from ..provider import DeclinedError
 
 
 def load_library(name: str, major: str, missing: str) -> Any:

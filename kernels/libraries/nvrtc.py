@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import torch
 
-from ..shapes.errors import RooflensError
-from .provider import DeclinedError
+from ...shapes.errors import RooflensError
+from ..provider import DeclinedError
 from .shared_libraries import load_library
 
 _MAX_DYNAMIC_SHARED = 8

@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from ..shapes.device import Device
-from ..shapes.problem import Problem
-from .geometry import Geometry, combined
-from .inputs import Tensors
-from .provider import Config, InputsT, Launch, Provider, Role, SchemeT
-from .saved import Saved
+from ...shapes.device import Device
+from ...shapes.problem import Problem
+from ..geometry import Geometry, combined
+from ..inputs import Tensors
+from ..provider import Config, InputsT, Launch, Provider, Role, SchemeT
+from ..saved import Saved
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from functools import partial
 
 import torch
 
-from ..shapes.problem import Problem
-from ..shapes.scheme import DType, Scheme
+from ...shapes.problem import Problem
+from ...shapes.scheme import DType, Scheme
 from .cublaslt import LT, chosen_gemm
 
 FORMS = {
