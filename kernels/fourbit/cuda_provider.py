@@ -13,12 +13,13 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.scheme import DType
-from ...shapes.schemes.fourbit import FourBit
+from ...shapes.schemes.fourbit import NESTED_BLOCK_SIZE, FourBit
 from ...shapes.schemes.w4a16 import W4A16
 from ..geometry import Geometry
 from ..libraries.nvrtc import Argument, Boxes, CudaKernel, compile_cubin
 from ..needs import WRITTEN_FOR_SM90
 from ..provider import Config, Launch, Provider, Support
+from .groups import unpack
 from .inputs import FourBitInputs
 
 SOURCES = ("cuda/sm90.cuh", "cuda/matmul.cu")
@@ -49,7 +50,8 @@ _STAGE_US: dict[tuple[int, int], dict[int, float]] = {
 }
 """Microseconds of a stage on an H200, by rows of W in a tile and of a warp, and columns of the sums (M, rounded up).
 
-Fitted to measured launches on five shapes (docs/measured-facts.md). No other tile was within 5 % of the fastest.
+Fitted to measured launches of NF4 with blocks of 64, on five shapes (docs/measured-facts.md). No other tile was within
+5 % of the fastest.
 """
 
 _LAUNCH_US = 4.2
@@ -57,6 +59,14 @@ _LAUNCH_US = 4.2
 
 _WORTH_TRYING = 1.3
 """Times the least estimate: beyond, a configuration is no candidate."""
+
+
+_SCALES = ("fp32", "16 bits", "e8m0", "e4m3", "nested")
+"""How scales are stored: SCALE of the source is an index of these."""
+
+_E4M3_SHIFT = {torch.bfloat16: 120, torch.float16: 8}
+"""Difference of the exponents' biases of a type and e4m3: the bits of a scale, in the place of those of the type, are a
+value that is smaller by 2 to the power of this, for which the elements in the table make up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +81,23 @@ class LaunchPlan:
 
 
 class Cuda4Bit(Provider[FourBit, FourBitInputs]):
-    """NF4 and FP4 for up to 64 rows. Scales are put in the order of reading in `prepare`; W stays as it is."""
+    """All formats of 4-bit weights, up to 64 rows. `prepare` puts scales in the order of reading; W stays as it is."""
 
     name = "cuda_4bit"
     family = "fourbit"
     sources = SOURCES
 
     def supports(self, problem: Problem, scheme: FourBit, device: Device) -> Support:
-        """Whole blocks of 64 and more in each row, activations of 16 bits, sm90."""
+        """Whole blocks in each row, activations of 16 bits, sm90."""
         if device.arch != "sm90":
             return Support.no(WRITTEN_FOR_SM90)
-        if isinstance(scheme, W4A16) or scheme.nested or scheme.group < 64:
-            return Support.no(f"decodes NF4 and FP4 with fp32 absmax and blocks of 64 and more, not {scheme.name}")
         if scheme.dtype is DType.FP32:
             return Support.no("multiplies in 16 bits: activations must be bf16 or fp16")
         if problem.B != 1 or problem.M > MOST_ROWS:
             return Support.no(f"takes up to {MOST_ROWS} rows of X, unbatched")
-        if problem.K % scheme.group:
-            return Support.no(f"K={problem.K} must be a multiple of the block size {scheme.group}")
+        unit = math.lcm(scheme.group, _STEP if scheme.nested else 64)
+        if problem.K % unit:
+            return Support.no(f"K={problem.K} must be a multiple of {unit}")
         return Support.yes()
 
     def candidates(self, problem: Problem, scheme: FourBit, device: Device) -> Sequence[Config]:
@@ -101,7 +110,7 @@ class Cuda4Bit(Provider[FourBit, FourBitInputs]):
             for blocks in _grids(*_tiles_and_steps(problem, tile[0]), device.compute_units)
         )
         return [
-            {"ROWS": rows, "WARP_ROWS": warp_rows, "STAGES": _stages(rows, widest, scheme.group), "BLOCKS": blocks}
+            {"ROWS": rows, "WARP_ROWS": warp_rows, "STAGES": _stages(rows, widest, scheme), "BLOCKS": blocks}
             for us, rows, warp_rows, blocks in found
             if us <= _WORTH_TRYING * found[0][0]
         ]
@@ -138,13 +147,15 @@ class Cuda4Bit(Provider[FourBit, FourBitInputs]):
 
     def moved_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
         """W and scales once per launch, X, bias and output once; parts of shared tiles written and read."""
-        again = len(_slices(problem.M)) - 1
-        weights = scheme.weight_bytes(problem) + scheme.scale_bytes(problem)
-        return scheme.compulsory_bytes(problem) + again * weights + 2 * _part_bytes(problem, config)
+        launches, scales = len(_slices(problem.M)), _scale_bytes(problem, scheme)
+        once = scheme.compulsory_bytes(problem) - scheme.scale_bytes(problem) - scheme.weight_bytes(problem)
+        weights = scheme.weight_bytes(problem) + scales
+        return once + launches * weights + 2 * _part_bytes(problem, config)
 
     def working_set_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
         """Operands, output, and the parts of tiles that blocks share."""
-        return scheme.compulsory_bytes(problem) + _part_bytes(problem, config)
+        scales = _scale_bytes(problem, scheme) - scheme.scale_bytes(problem)
+        return scheme.compulsory_bytes(problem) + scales + _part_bytes(problem, config)
 
 
 CUDA_4BIT = Cuda4Bit()
@@ -172,7 +183,13 @@ def estimated_us(problem: Problem, tile: tuple[int, int], blocks: int) -> float:
 def constants_of(m: int, scheme: FourBit, config: Config) -> dict[str, int]:
     """Return what the source is compiled with, for m rows of X."""
     tile = {name: config[name] for name in ("ROWS", "WARP_ROWS", "STAGES")}
-    return tile | {"TILES": _column_tiles(m), "GROUP": scheme.group, "FP16": int(scheme.dtype is DType.FP16)}
+    return tile | {
+        "TILES": _column_tiles(m),
+        "GROUP": scheme.group,
+        "FP16": int(scheme.dtype is DType.FP16),
+        "SCALE": _SCALES.index(_stored_as(scheme)),
+        "ZERO": int(_has_zero_points(scheme)),
+    }
 
 
 def make_plans(inputs: FourBitInputs, output: torch.Tensor, config: Config) -> list[LaunchPlan]:
@@ -181,11 +198,13 @@ def make_plans(inputs: FourBitInputs, output: torch.Tensor, config: Config) -> l
     rows, element = config["ROWS"], x.element_size()
     row_tiles, steps = _tiles_and_steps(problem, rows)
     grid = min(config["BLOCKS"], row_tiles * steps)
-    pairs, factor = pair_table(inputs.code, inputs.dtype)
+    pairs, factor = pair_table(_exact_code(inputs), inputs.dtype)
+    if inputs.groups and inputs.groups.total is not None:
+        factor *= float(inputs.groups.total)
     weight = Boxes(
         inputs.packed.view(problem.N, -1), (problem.K // 2, problem.N), (problem.K // 2,), (_STEP // 2, rows)
     )
-    scales = ordered_scales(inputs.absmax.view(problem.N, -1), rows, scheme.group)
+    scales, nested = ordered_scales(inputs, rows), inputs.nested
     plans = []
     for first, m in _slices(problem.M):
         columns = 8 * _column_tiles(m)
@@ -203,8 +222,10 @@ def make_plans(inputs: FourBitInputs, output: torch.Tensor, config: Config) -> l
             problem.N,
             steps,
             factor,
+            nested and nested.code,
+            float(nested.offset) if nested else 0.0,
         ]
-        shared = _TABLE + config["STAGES"] * (_stage_bytes(rows, m, scheme.group) + 16) + 16
+        shared = _TABLE + config["STAGES"] * (_stage_bytes(rows, m, scheme) + 16) + 16
         threads = rows // config["WARP_ROWS"] * 128 + 32
         plans.append(LaunchPlan(constants_of(m, scheme, config), grid, threads, shared, arguments))
     return plans
@@ -237,16 +258,53 @@ def pair_table(code: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, fl
     return bits[byte >> 4] | (bits[byte & 15] << 16), 1 / best
 
 
-def ordered_scales(absmax: torch.Tensor, rows: int, group: int) -> torch.Tensor:
-    """Scales [N, K/group] as the kernel reads them: [tiles of `rows`, steps, rows, scales of a step], padded with 0.
+def ordered_scales(inputs: FourBitInputs, rows: int) -> torch.Tensor:
+    """Scales as the kernel reads them: bytes [tiles of `rows`, steps, bytes of a step], padded with 0.
 
-    A step is 256 columns, or a whole block where that is larger.
+    A step is 256 columns, or a whole group where that is larger. It has scales [rows, groups] as they are stored;
+    before them those of nested scales, one fp32 per row; after them zero points, uint8 [rows, groups], twice in a byte.
     """
-    each = max(1, _STEP // group)
-    tiles, steps = math.ceil(absmax.shape[0] / rows), math.ceil(absmax.shape[1] / each)
-    padded = absmax.new_zeros(tiles * rows, steps * each)
-    padded[: absmax.shape[0], : absmax.shape[1]] = absmax
-    return padded.view(tiles, rows, steps, each).transpose(1, 2).contiguous()
+    scheme, groups, nested = inputs.scheme, inputs.groups, inputs.nested
+    each, matrix = max(1, _STEP // scheme.group), (inputs.problem.N, -1)
+    if nested:
+        # Groups of a step are neighbours within one block of absmax values, as `supports` made sure.
+        first = torch.arange(0, nested.q.numel(), each, device=nested.q.device)
+        outer = nested.scale[first // NESTED_BLOCK_SIZE].view(matrix)
+        parts = [in_steps(outer, rows, 1), in_steps(nested.q.view(matrix), rows, each)]
+    elif groups:
+        parts = [in_steps(groups.scale.view(matrix), rows, each)]
+        if groups.zero is not None:
+            zero = unpack(groups.zero, groups.scale.numel())
+            parts.append(in_steps((zero << 4 | zero).view(matrix), rows, each))
+    else:
+        parts = [in_steps(inputs.absmax.view(matrix), rows, each)]
+    return torch.cat(parts, dim=2)
+
+
+def in_steps(values: torch.Tensor, rows: int, each: int) -> torch.Tensor:
+    """Values [N, n] in the order of stages: bytes [tiles of `rows`, steps, rows * each], padded with 0."""
+    tiles, steps = math.ceil(values.shape[0] / rows), math.ceil(values.shape[1] / each)
+    size = values.element_size()
+    padded = torch.zeros(tiles * rows, steps * each * size, dtype=torch.uint8, device=values.device)
+    padded[: values.shape[0], : values.shape[1] * size] = values.contiguous().view(torch.uint8)
+    return padded.view(tiles, rows, steps, each * size).transpose(1, 2).reshape(tiles, steps, -1)
+
+
+def _exact_code(inputs: FourBitInputs) -> torch.Tensor:
+    """Values of the codes, fp64, as the kernel multiplies them."""
+    code = inputs.code.double()
+    return code * 2.0 ** _E4M3_SHIFT[inputs.dtype] if _stored_as(inputs.scheme) == "e4m3" else code
+
+
+def _stored_as(scheme: FourBit) -> str:
+    """How scales are stored, one of `_SCALES`."""
+    if scheme.nested:
+        return "nested"
+    return {"int4": "16 bits", "mxfp4": "e8m0", "nvfp4": "e4m3"}.get(scheme.weight, "fp32")
+
+
+def _has_zero_points(scheme: FourBit) -> bool:
+    return isinstance(scheme, W4A16) and scheme.zero_point
 
 
 def _slices(m: int) -> list[tuple[int, int]]:
@@ -283,10 +341,22 @@ def _column_tiles(m: int) -> int:
     return 1 << (math.ceil(m / 8) - 1).bit_length()
 
 
-def _stages(rows: int, m: int, group: int) -> int:
-    return min(16, (_SHARED - _TABLE - 16) // (_stage_bytes(rows, m, group) + 16))
+def _stages(rows: int, m: int, scheme: FourBit) -> int:
+    return min(16, (_SHARED - _TABLE - 16) // (_stage_bytes(rows, m, scheme) + 16))
 
 
-def _stage_bytes(rows: int, m: int, group: int) -> int:
-    used = rows * _STEP // 2 + 8 * _column_tiles(m) * _STEP * 2 + 4 * rows * max(1, _STEP // group)
+def _stage_bytes(rows: int, m: int, scheme: FourBit) -> int:
+    used = rows * _STEP // 2 + 8 * _column_tiles(m) * _STEP * 2 + rows * _row_scale_bytes(scheme)
     return math.ceil(used / 1024) * 1024
+
+
+def _row_scale_bytes(scheme: FourBit) -> int:
+    """Bytes of the scales and zero points of a row in a step."""
+    stored = _stored_as(scheme)
+    each = {"fp32": 4, "16 bits": 2}.get(stored, 1) + _has_zero_points(scheme)
+    return each * max(1, _STEP // scheme.group) + (4 if stored == "nested" else 0)
+
+
+def _scale_bytes(problem: Problem, scheme: FourBit) -> int:
+    """Bytes of all scales in the order of stages, without the padding of the last tile."""
+    return problem.N * math.ceil(problem.K / max(_STEP, scheme.group)) * _row_scale_bytes(scheme)

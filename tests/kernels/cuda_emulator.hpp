@@ -12,6 +12,7 @@
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef unsigned short u16;
+typedef unsigned char u8;
 
 #define __device__
 #define __global__
@@ -24,6 +25,7 @@ typedef unsigned short u16;
 struct uint2 { u32 x, y; };
 struct uint4 { u32 x, y, z, w; };
 struct float2 { float x, y; };
+inline uint2 make_uint2(u32 x, u32 y) { return {x, y}; }
 inline uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return {x, y, z, w}; }
 inline float2 make_float2(float x, float y) { return {x, y}; }
 
@@ -65,6 +67,8 @@ inline void __trap() { abort(); }
 inline u32 atomicAdd(u32* at, u32 value) { const u32 old = *at; *at += value; return old; }
 inline void __stcg(float* at, float value) { *at = value; }
 inline float __ldcg(const float* at) { return *at; }
+inline float __ldg(const float* at) { return *at; }
+inline float __uint_as_float(u32 bits) { float value; memcpy(&value, &bits, 4); return value; }
 
 inline u32 shared_address(const void* at) { return (u32)((const char*)at - memory) + MEMORY; }
 inline u32 look_up(u32 offset) { return *(const u32*)(memory + offset); }
@@ -118,6 +122,16 @@ inline u16 rounded(float value) { const _Float16 half = value; u16 bits; memcpy(
 inline float widened(u16 bits) { const u32 word = (u32)bits << 16; float value; memcpy(&value, &word, 4); return value; }
 inline u16 rounded(float value) { u32 word; memcpy(&word, &value, 4); return (word + 0x7fff + (word >> 16 & 1)) >> 16; }
 #endif
+
+template <class Operation>
+static u32 each_half(u32 a, u32 b, Operation operation) {
+  u32 result = 0;
+  for (int shift = 0; shift < 32; shift += 16)
+    result |= (u32)rounded(operation(widened((u16)(a >> shift)), widened((u16)(b >> shift)))) << shift;
+  return result;
+}
+inline u32 multiply_pairs(u32 a, u32 b) { return each_half(a, b, [](float x, float y) { return x * y; }); }
+inline u32 subtract_pairs(u32 a, u32 b) { return each_half(a, b, [](float x, float y) { return x - y; }); }
 
 static u32 fragments[64][32][6];
 inline void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, const float (&c)[4]) {

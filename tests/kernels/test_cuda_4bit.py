@@ -15,8 +15,8 @@ from rooflens.kernels.fourbit.cuda_provider import (
     CUDA_4BIT,
     LaunchPlan,
     constants_of,
+    in_steps,
     make_plans,
-    ordered_scales,
     pair_table,
 )
 from rooflens.kernels.fourbit.quantize import code_table
@@ -36,6 +36,19 @@ CASES = (  # rows, rows of a warp, stages, M, N, K, blocks of threads
     ("nf4-g128-bias", DType.FP16, (64, 32, 2), (13, 128, 384), 1),
     ("fp4-g512", DType.BF16, (32, 16, 2), (9, 64, 1536), 7),
     ("nf4-g64", DType.BF16, (32, 16, 2), (37, 32, 256), 1),  # two launches
+    ("nf4-g32", DType.BF16, (32, 16, 2), (13, 40, 832), 3),
+    ("fp4-g64-nested", DType.FP16, (32, 16, 2), (9, 75, 768), 5),
+    ("nf4-g32-nested", DType.BF16, (32, 32, 2), (3, 64, 512), 2),
+    ("nf4-g1024-nested-bias", DType.BF16, (32, 16, 2), (2, 75, 2048), 3),
+    ("int4-g128", DType.BF16, (32, 16, 2), (1, 75, 640), 5),
+    ("int4-g128-zp", DType.FP16, (64, 32, 2), (16, 128, 384), 2),
+    ("int4-g64-zp", DType.BF16, (32, 16, 2), (5, 32, 576), 2),
+    ("int4-g32", DType.FP16, (32, 16, 2), (37, 40, 288 + 32), 2),
+    ("int4-g32-zp", DType.BF16, (32, 32, 2), (8, 40, 832), 2),
+    ("mxfp4", DType.BF16, (32, 16, 2), (11, 75, 832), 5),
+    ("mxfp4", DType.FP16, (64, 64, 2), (2, 64, 512), 1),
+    ("nvfp4", DType.BF16, (32, 16, 2), (11, 75, 832), 5),
+    ("nvfp4", DType.FP16, (64, 32, 2), (20, 64, 512), 2),
 )
 
 
@@ -125,13 +138,19 @@ def test_emulated(
 
 @pytest.mark.compile
 @pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC")
-@pytest.mark.parametrize("m", [1, 16, 32])
-def test_machine_code(m: int) -> None:
+@pytest.mark.parametrize(
+    ("scheme", "m"),
+    [
+        *(("nf4-g64", m) for m in (1, 16, 32)),
+        *((name, 1) for name in ("nf4-g32", "nf4-g64-nested", "int4-g128", "int4-g64-zp", "mxfp4", "nvfp4")),
+    ],
+)
+def test_machine_code(scheme: str, m: int) -> None:
     """Every tile compiles, and no register is spilled."""
-    scheme = parse_scheme("nf4-g64", DType.BF16)
+    kind = parse_scheme(scheme, DType.BF16)
     problem = Problem(m, 4096, 4096)
-    for config in CUDA_4BIT.candidates(problem, scheme, H200):
-        constants = constants_of(m, scheme, config)
+    for config in CUDA_4BIT.candidates(problem, kind, H200):
+        constants = constants_of(m, kind, config)
         options = [f"-D{name}={number}" for name, number in constants.items()]
         options += ["--gpu-architecture=sm_90", "--std=c++17", "--ptxas-options=-v"]
         cubin, log = nvrtc.compile_cubin(cuda_provider.source(), options)
@@ -142,11 +161,10 @@ def test_machine_code(m: int) -> None:
 def test_operands() -> None:
     """Scales of a tile and step are next to each other; codes lose less than without a factor; both in their places."""
     absmax = torch.arange(1.0, 31.0).view(5, 6)
-    ordered = ordered_scales(absmax, 4, 64)
-    assert ordered.shape == (2, 2, 4, 4)
+    ordered = in_steps(absmax, 4, 4).view(torch.float32).view(2, 2, 4, 4)
     assert ordered[0, 1, 3].tolist() == [23, 24, 0, 0]
     assert ordered[1, 0, :2].tolist() == [[25, 26, 27, 28], [0, 0, 0, 0]]
-    assert ordered_scales(absmax, 4, 1024).shape == (2, 6, 4, 1)
+    assert in_steps(absmax.half(), 4, 1).shape == (2, 6, 8)
 
     code = code_table("nf4", torch.device("cpu"))
     pairs, factor = pair_table(code, torch.bfloat16)
@@ -165,8 +183,8 @@ def test_operands() -> None:
         ("nf4-g64", DType.FP32, (1, 64, 256), "sm90", "16 bits"),
         ("nf4-g64", DType.BF16, (65, 64, 256), "sm90", "64 rows"),
         ("nf4-g64", DType.BF16, (1, 64, 96), "sm90", "multiple"),
-        ("nf4-g64-nested", DType.BF16, (1, 64, 256), "sm90", "fp32 absmax"),
-        ("int4-g128", DType.BF16, (1, 64, 256), "sm90", "not int4-g128"),
+        ("nf4-g64-nested", DType.BF16, (1, 64, 320), "sm90", "multiple of 256"),
+        ("nvfp4", DType.BF16, (1, 64, 48), "sm90", "multiple of 64"),
     ],
 )
 def test_refusals(scheme: str, dtype: DType, sizes: tuple[int, int, int], arch: str, why: str) -> None:
@@ -210,6 +228,29 @@ def test_bytes_of_shared_tiles(sizes: tuple[int, int, int], rows: int, blocks: i
     compulsory, stored = scheme.compulsory_bytes(problem), 4 * problem.M * parts
     assert CUDA_4BIT.moved_bytes(problem, scheme, config) == compulsory + 2 * stored
     assert CUDA_4BIT.working_set_bytes(problem, scheme, config) == compulsory + stored
+
+
+@pytest.mark.parametrize(
+    ("scheme", "per_row"),
+    [
+        ("nf4-g64", 16 * 4),
+        ("nf4-g32", 32 * 4),
+        ("nf4-g64-nested", 16 + 4 * 4),
+        ("int4-g128", 8 * 2),
+        ("int4-g128-zp", 8 * (2 + 1)),
+        ("mxfp4", 32),
+        ("nvfp4", 64),
+    ],
+)
+def test_bytes_of_scales(scheme: str, per_row: int) -> None:
+    """As they are stored, but for zero points of 8 bits, and nested scales once for each 256 columns."""
+    kind, problem = parse_scheme(scheme, DType.BF16), Problem(1, 256, 1024)
+    config = {"ROWS": 64, "WARP_ROWS": 32, "STAGES": 4, "BLOCKS": 4}
+    expected = 256 * 1024 // 2 + 256 * per_row + 2 * (1024 + 256)
+    assert CUDA_4BIT.moved_bytes(problem, kind, config) == expected
+    assert CUDA_4BIT.working_set_bytes(problem, kind, config) == expected
+    inputs = make_inputs(problem, kind, CPU, seed=1)
+    assert cuda_provider.ordered_scales(inputs, 64).numel() == 256 * per_row
 
 
 def test_a_second_launch_reads_the_weights_again() -> None:

@@ -1,4 +1,4 @@
-// Y[M,N] = X[M,K] W[N,K]^T (+ bias) on sm90: W in 4 bits, an fp32 scale per GROUP columns, X and Y in 16 bits.
+// Y[M,N] = X[M,K] W[N,K]^T (+ bias) on sm90: W in 4 bits, a scale per GROUP columns, X and Y in 16 bits.
 //
 // A stage is ROWS rows of W times 256 columns, that is 128 bytes of each row, their scales, and the same columns of X.
 // The last warp copies stages ahead of the others through TMA. Each of the others multiplies WARP_ROWS rows by a quarter
@@ -10,14 +10,23 @@
 // All stages of all tiles of ROWS columns of Y are divided evenly among the blocks. Where several blocks share a tile,
 // the last one to finish adds their parts, always in the same order.
 //
-// Compiled with ROWS (32, 64, 128, 256), WARP_ROWS (multiple of 16), STAGES, TILES (M <= 8 TILES), GROUP (from 64) and
-// FP16 (1: fp16, 0: bf16). `s_tiles` are scales in the order of stages, [tiles][steps][ROWS][SCALES], a step per GROUP
-// columns where GROUP exceeds 256. `parts` has 2 TILES * 8 * ROWS elements per block; `counters`, one per tile, are zero.
+// Compiled with ROWS (32, 64, 128, 256), WARP_ROWS (multiple of 16), STAGES, TILES (M <= 8 TILES), GROUP (16 with E4M3, or
+// from 32), FP16 (1: fp16, 0: bf16), SCALE and ZERO (1: a zero point per group). `s_tiles` are scales in the order of
+// stages, [tiles][steps], a step per GROUP columns where GROUP exceeds 256; each has the blocks' second-level scales (NESTED,
+// fp32 [ROWS]), scales [ROWS][SCALES], and zero points (u8 [ROWS][SCALES], in both nibbles). `second` are the 256 values of
+// nested scales, to whose products `offset` is added. `parts` has 2 TILES * 8 * ROWS elements per block; `counters`, one
+// per tile, are zero.
+
+enum { FP32, IN_16_BITS, E8M0, E4M3, NESTED };  // of SCALE
 
 constexpr int WARPS = ROWS / WARP_ROWS * 4, WORKERS = WARPS * 32;
 constexpr int BLOCKS = WARP_ROWS / 16, COLUMNS = TILES * 8;
 constexpr int SCALES = GROUP < 256 ? 256 / GROUP : 1, STEPS_PER_SCALE = GROUP > 256 ? GROUP / 256 : 1;
-constexpr int W_BYTES = ROWS * 128, X_BYTES = COLUMNS * 512, S_BYTES = ROWS * SCALES * 4;
+constexpr int SCALE_BYTES = SCALE == FP32 ? 4 : SCALE == IN_16_BITS ? 2 : 1, OUTER_BYTES = SCALE == NESTED ? 4 * ROWS : 0;
+constexpr int W_BYTES = ROWS * 128, X_BYTES = COLUMNS * 512;
+constexpr int S_BYTES = OUTER_BYTES + ROWS * SCALES * (SCALE_BYTES + ZERO);
+// Groups of one quarter of a stage that are multiplied one after the other. Those of 16 columns are scaled before.
+constexpr int HALVES = GROUP == 32 ? 2 : 1;
 constexpr int USED = W_BYTES + X_BYTES + S_BYTES, STAGE = (USED + 1023) / 1024 * 1024;  // what TMA permutes in
 constexpr int TABLE = 256 * 256, BARRIERS = TABLE + STAGES * STAGE, FLAG = BARRIERS + 16 * STAGES;
 
@@ -27,10 +36,22 @@ __device__ __forceinline__ float* sum_at(int i) { return (float*)(memory + (i / 
 
 __device__ __forceinline__ u32 pair(u32 word, int byte, u32 bank) { return look_up(permute(word, bank, 0x5504 | byte << 4)); }
 
+// A scale as it is stored; `outer` is that of its row where scales are nested, whose 256 values are `values`.
+__device__ __forceinline__ float scale_at(const char* at, const float* outer, const float* values, float offset) {
+  if (SCALE == FP32) return *(const float*)at;
+  if (SCALE == IN_16_BITS) return widened(*(const u16*)at);
+  const u32 byte = *(const u8*)at;
+  return SCALE == E8M0 ? __uint_as_float(byte ? byte << 23 : 1u << 22) : __ldg(values + byte) * *outer + offset;
+}
+
+// Twice an e4m3, whose sign is 0, times 2^-120 (bf16) or 2^-8 (fp16), which the table makes up for. Times an e2m1, that is
+// exact.
+__device__ __forceinline__ u32 e4m3_pair(const char* at) { return *(const u8*)at * (FP16 ? 0x00800080u : 0x00100010u); }
+
 extern "C" __global__ void __launch_bounds__(WORKERS + 32, 1)
     matmul_4bit(const __grid_constant__ TensorMap w_map, const __grid_constant__ TensorMap x_map, const char* s_tiles,
                 const u32* pairs, const u16* bias, u16* y, float* parts, u32* counters, int M, int N, int steps,
-                float factor) {
+                float factor, const float* scale_values, float offset) {
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
   const int tiles = (N + ROWS - 1) / ROWS, blocks = gridDim.x;
   const long long total = (long long)tiles * steps;
@@ -79,13 +100,19 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32, 1)
   __syncthreads();
 
   // Lane 4 g + t holds rows g and g + 8 of A, here `row` and `row` + 8: four neighbours of g read 32 bytes each of rows
-  // that TMA has permuted differently (16-byte pieces of each row, by an exclusive or with the row's number modulo 8).
+  // that TMA has permuted differently (16-byte pieces of each row, by an exclusive or with the row's number modulo 8). So
+  // do two neighbours of X, whose row `x_row` is column g of B. A lane has 16 columns next to each other, or 8 of each half.
   const int g = lane / 4, t = lane % 4, quarter = warp % 4, swizzle = (g % 4) * 2 + g / 4;
   const int row = warp / 4 * WARP_ROWS + swizzle;
-  const char* at_w = memory + TABLE + row * 128 + (((2 * quarter + t / 2) ^ swizzle) * 16) + 8 * (t % 2);
-  const char* at_x = memory + TABLE + W_BYTES + (quarter * COLUMNS + g) * 128;
-  const char* at_s = memory + TABLE + W_BYTES + X_BYTES + (row * SCALES + quarter * SCALES / 4) * 4;
-  const int x_low = ((2 * t) ^ g) * 16, x_high = ((2 * t + 1) ^ g) * 16;
+  const int w_piece = HALVES == 1 ? ((2 * quarter + t / 2) ^ swizzle) * 16 + 8 * (t % 2) : ((2 * quarter) ^ swizzle) * 16 + 4 * t;
+  const int w_apart = swizzle % 2 ? -16 : 16, x_row = HALVES == 1 ? g : g / 2 + g % 2 * 4;
+  const char* at_w = memory + TABLE + row * 128 + w_piece;
+  const char* at_x = memory + TABLE + W_BYTES + (quarter * COLUMNS + x_row) * 128;
+  const int x_low = ((HALVES == 1 ? 2 * t : t) ^ x_row) * 16, x_high = ((HALVES == 1 ? 2 * t + 1 : t + 4) ^ x_row) * 16;
+  const int group = row * SCALES + quarter * SCALES / 4 + (GROUP == 16 ? t : 0);
+  const char* at_outer = memory + TABLE + W_BYTES + X_BYTES + row * 4;
+  const char* at_s = memory + TABLE + W_BYTES + X_BYTES + OUTER_BYTES + group * SCALE_BYTES;
+  const char* at_zero = memory + TABLE + W_BYTES + X_BYTES + OUTER_BYTES + ROWS * SCALES * SCALE_BYTES + group;
   const u32 bank = lane * 4;
 
   float sums[BLOCKS][TILES][4] = {};
@@ -102,25 +129,47 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32, 1)
     }
 #pragma unroll
     for (int i = 0; i < BLOCKS; ++i) {
-      const uint2 upper = *(const uint2*)(at_w + stage + i * 2048), lower = *(const uint2*)(at_w + stage + i * 2048 + 1024);
-      const float upper_scale = *(const float*)(at_s + stage + i * 64 * SCALES);
-      const float lower_scale = *(const float*)(at_s + stage + i * 64 * SCALES + 32 * SCALES);
-      float product[TILES][4] = {};
+      auto words = [&](int from) {
+        const char* at = at_w + stage + from;
+        return HALVES == 1 ? *(const uint2*)at : make_uint2(*(const u32*)at, *(const u32*)(at + w_apart));
+      };
+      const uint2 upper = words(i * 2048), lower = words(i * 2048 + 1024);
 #pragma unroll
-      for (int p = 0; p < 4; ++p) {  // a lane has 16 columns of a row; which ones mma takes for which is free
-        const u32 above = p < 2 ? upper.x : upper.y, below = p < 2 ? lower.x : lower.y;
-        const int byte = p % 2 * 2;
-        const u32 a[4] = {pair(above, byte, bank), pair(below, byte, bank), pair(above, byte + 1, bank),
-                          pair(below, byte + 1, bank)};
+      for (int half = 0; half < HALVES; ++half) {
+        const int above_group = i * 16 * SCALES + half, below_group = above_group + 8 * SCALES;
+        auto other_pair = [&](int further) {
+          if (ZERO) return pair(*(const u8*)(at_zero + stage + further), 0, bank);
+          return SCALE == E4M3 ? e4m3_pair(at_s + stage + further) : 0;
+        };
+        const u32 above_pair = other_pair(above_group), below_pair = other_pair(below_group);
+        auto decoded = [&](u32 word, int byte, u32 other) {
+          const u32 value = pair(word, byte, bank);
+          return ZERO ? subtract_pairs(value, other) : SCALE == E4M3 ? multiply_pairs(value, other) : value;
+        };
+        float product[TILES][4] = {};
+        auto& into = SCALE == E4M3 ? sums[i] : product;
 #pragma unroll
-        for (int n = 0; n < TILES; ++n) multiply(product[n], a, x[n][2 * p], x[n][2 * p + 1], product[n]);
-      }
+        for (int p = half * 2; p < (HALVES == 1 ? 4 : half * 2 + 2); ++p) {  // which columns mma takes for which is free
+          const u32 above = p < 2 ? upper.x : upper.y, below = p < 2 ? lower.x : lower.y;
+          const int byte = p % 2 * 2;
+          const u32 a[4] = {decoded(above, byte, above_pair), decoded(below, byte, below_pair),
+                            decoded(above, byte + 1, above_pair), decoded(below, byte + 1, below_pair)};
 #pragma unroll
-      for (int n = 0; n < TILES; ++n) {
-        sums[i][n][0] += product[n][0] * upper_scale;
-        sums[i][n][1] += product[n][1] * upper_scale;
-        sums[i][n][2] += product[n][2] * lower_scale;
-        sums[i][n][3] += product[n][3] * lower_scale;
+          for (int n = 0; n < TILES; ++n) multiply(into[n], a, x[n][2 * p], x[n][2 * p + 1], into[n]);
+        }
+        if (SCALE == E4M3) continue;
+        auto scale = [&](int further, int rows) {
+          const float* outer = (const float*)(at_outer + stage + rows * 4);
+          return scale_at(at_s + stage + further * SCALE_BYTES, outer, scale_values, offset);
+        };
+        const float upper_scale = scale(above_group, i * 16), lower_scale = scale(below_group, i * 16 + 8);
+#pragma unroll
+        for (int n = 0; n < TILES; ++n) {
+          sums[i][n][0] += product[n][0] * upper_scale;
+          sums[i][n][1] += product[n][1] * upper_scale;
+          sums[i][n][2] += product[n][2] * lower_scale;
+          sums[i][n][3] += product[n][3] * lower_scale;
+        }
       }
     }
     __syncwarp();
@@ -145,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32, 1)
       }
       workers_meet<WORKERS>();
       for (int i = thread; i < ROWS * 8; i += WORKERS) {
-        const int r = i % ROWS, c = i / ROWS, m = n * 8 + c, out = tile * ROWS + r;
+        const int r = i % ROWS, c = i / ROWS, m = n * 8 + (HALVES == 1 ? c : c / 2 + c % 2 * 4), out = tile * ROWS + r;
         if (m >= M || out >= N) continue;
         float value = 0.f;
 #pragma unroll

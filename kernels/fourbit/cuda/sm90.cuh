@@ -84,6 +84,19 @@ __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
 }
 
+// Two elements at a time.
+__device__ __forceinline__ u32 multiply_pairs(u32 a, u32 b) {
+  u32 product;
+  asm("mul.rn." ELEMENT "x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
+  return product;
+}
+
+__device__ __forceinline__ u32 subtract_pairs(u32 a, u32 b) {
+  u32 difference;
+  asm("sub.rn." ELEMENT "x2 %0, %1, %2;" : "=r"(difference) : "r"(a), "r"(b));
+  return difference;
+}
+
 __device__ __forceinline__ u16 rounded(float value) {
   u16 bits;
   asm("cvt.rn." ELEMENT ".f32 %0, %1;" : "=h"(bits) : "f"(value));
