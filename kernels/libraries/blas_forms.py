@@ -17,6 +17,7 @@ import torch
 from ...shapes.problem import Problem
 from ...shapes.scheme import DType, Scheme
 from .cublaslt import LT, chosen_gemm
+from .library_names import onednn_has
 
 FORMS = {
     "mm": "torch.mm or addmm of X and W.t()",
@@ -137,9 +138,3 @@ def _without_onednn(gemm: Callable[[], object]) -> Callable[[], object]:
             onednn.enabled = before
 
     return run
-
-
-def onednn_has(dtype: DType) -> bool:
-    """Whether oneDNN serves this 16-bit type on this CPU; without it torch multiplies in a plain loop."""
-    query = getattr(torch.ops.mkldnn, f"_is_mkldnn_{dtype}_supported", None)
-    return bool(torch.backends.mkldnn.is_available() and query is not None and query())

@@ -20,7 +20,8 @@ from ...shapes.scheme import DType
 from ..needs import ONLY_CUDA
 from ..provider import Config, DeclinedError, InputsT, SchemeT, Support
 from .dense import DenseBlas
-from .shared_libraries import load_library
+from .library_names import cublas_name
+from .shared_libraries import cublaslt
 
 LT = "lt"
 """Form of a product by the fastest algorithm; followed by a number, by that one of the list."""
@@ -65,7 +66,7 @@ class LtGemm:
     """
 
     def __init__(self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, out: torch.Tensor) -> None:
-        self._library, self._handle, self._tensors = _library(), _handle(x.device), (weight, x, out)
+        self._library, self._handle, self._tensors = cublaslt(), _handle(x.device), (weight, x, out)
         self._operation = self._new("cublasLtMatmulDescCreate", _COMPUTE_FP32, _FP32)
         self._set(self._library.cublasLtMatmulDescSetAttribute, self._operation, _FIRST_TRANSPOSED, ctypes.c_int32(1))
         if bias is not None:
@@ -84,7 +85,6 @@ class LtGemm:
         pointers = [tensor.data_ptr() for tensor in self._tensors]
         self.alignments = tuple(min(pointer & -pointer, _MOST_ALIGNMENT) for pointer in pointers)
         self.algorithms = self._listed()
-        self.version = _version(self._library)
 
     def launch(self, algorithm: _Algorithm) -> None:
         """Launch on torch's current stream."""
@@ -158,8 +158,10 @@ class BestAlgorithm(DenseBlas[SchemeT, InputsT]):
         return super().supports(problem, scheme, device)
 
     def candidates(self, problem: Problem, scheme: SchemeT, device: Device) -> Sequence[Config]:
-        """A search of its own first, then torch's choice and each algorithm."""
-        return [{"gemm": LT}, {"gemm": "mm"}, *({"gemm": f"{LT}{rank}"} for rank in range(MOST_ALGORITHMS))]
+        """A search of its own first, then torch's choice and each algorithm, whose number holds for one version."""
+        library = cublas_name("cuBLASLt")
+        numbered = [{"gemm": f"{LT}{rank}", "library": library} for rank in range(MOST_ALGORITHMS)]
+        return [{"gemm": LT}, {"gemm": "mm"}, *numbered]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +203,8 @@ def chosen_gemm(
     if form == LT:
         key = (tuple(x.shape), tuple(weight.shape), x.dtype, bias is None, x.device, gemm.alignments)
         name = _found[key] = _found.get(key) or fastest(calls, x.device)
-    return Chosen(calls[name], {"gemm": name, "algorithms": len(gemm.algorithms), "cublaslt": gemm.version})
+    library = cublas_name("cuBLAS" if name == "mm" else "cuBLASLt")
+    return Chosen(calls[name], {"gemm": name, "algorithms": len(gemm.algorithms), "library": library})
 
 
 def fastest(calls: Mapping[str, Callable[[], object]], device: torch.device) -> str:
@@ -229,12 +232,6 @@ def fastest(calls: Mapping[str, Callable[[], object]], device: torch.device) -> 
 
 
 @cache
-def _library() -> Any:
-    major = (torch.version.cuda or "12").split(".")[0]
-    return load_library("libcublasLt.so", major, "cuBLASLt is not installed: it comes with torch for CUDA")
-
-
-@cache
 def _workspace(device: torch.device) -> torch.Tensor:
     """One for all launches: they follow each other on a stream."""
     return torch.empty(_WORKSPACE_BYTES, dtype=torch.uint8, device=device)
@@ -244,12 +241,6 @@ def _workspace(device: torch.device) -> torch.Tensor:
 def _handle(device: torch.device) -> ctypes.c_void_p:
     handle = ctypes.c_void_p()
     with torch.cuda.device(device):
-        if status := _library().cublasLtCreate(ctypes.byref(handle)):
+        if status := cublaslt().cublasLtCreate(ctypes.byref(handle)):
             raise CublasLtError(f"cublasLtCreate fails with status {status}")
     return handle
-
-
-def _version(library: Any) -> str:
-    library.cublasLtGetVersion.restype = ctypes.c_size_t
-    number = library.cublasLtGetVersion()
-    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"

@@ -1,6 +1,5 @@
 """The base of the baselines that multiply decoded operands with the vendor's GEMM."""
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from ..geometry import Geometry, combined
 from ..inputs import Tensors
 from ..provider import Config, InputsT, Launch, Provider, Role, SchemeT
 from ..saved import Saved
+from .library_names import library_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,8 @@ class DenseBlas(Provider[SchemeT, InputsT]):
 
         launched = run if fill else multiply
         chosen = getattr(multiply, "config", {})  # of a product that searches
-        ran = {**config, **decoded.config, **chosen, **cpu_threads(inputs.device)}
-        if inputs.device.is_rocm:
-            ran["library"] = library_that_ran(launched)
+        library = library_of(inputs.device, launched, inputs.scheme.dtype, str(config.get("gemm")))
+        ran = {**config, **decoded.config, "library": library, **chosen, **cpu_threads(inputs.device)}
         output = outputs if len(outputs) > 1 else outputs[0]
         geometry = combined((), () if refresh else decoded.described)
         return Launch(
@@ -85,26 +84,3 @@ class DenseBlas(Provider[SchemeT, InputsT]):
 def cpu_threads(device: Device) -> dict[str, int]:
     """Threads of a product on the CPU, as they are recorded."""
     return {} if device.is_gpu else {"threads": torch.get_num_threads()}
-
-
-_LIBRARIES = {"cublas": "rocBLAS", "cublaslt": "hipBLASLt", "ck": "Composable Kernel"}
-"""torch's names of ROCm's BLAS libraries -> theirs."""
-
-_FELL_BACK = "recover by calling"
-"""In torch's warning when hipBLASLt (cuBLASLt) takes no part of a call, and rocBLAS (cuBLAS) runs in its place."""
-
-
-def library_that_ran(call: Callable[[], object]) -> str:
-    """Run `call` once on an AMD GPU; return the BLAS library that multiplied: torch's preference, or its fallback."""
-    preferred = str(torch.backends.cuda.preferred_blas_library()).rpartition(".")[2].lower()
-    always = torch.is_warn_always_enabled()
-    torch.set_warn_always(True)
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            call()
-    finally:
-        torch.set_warn_always(always)
-    if any(_FELL_BACK in str(warning.message) for warning in caught):
-        return _LIBRARIES["cublas"]
-    return _LIBRARIES.get(preferred, preferred)

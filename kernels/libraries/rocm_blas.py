@@ -16,7 +16,8 @@ from ...shapes.errors import RooflensError
 from ...shapes.problem import Problem
 from ..needs import only_rocm
 from ..provider import Config, InputsT, Launch, SchemeT, Support
-from .dense import DenseBlas, library_that_ran
+from .dense import DenseBlas
+from .library_names import library_that_ran
 
 
 class ThroughLibrary(DenseBlas[SchemeT, InputsT]):

@@ -2,10 +2,22 @@
 
 import ctypes
 import importlib.util
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ..provider import DeclinedError
+
+
+@cache
+def cublaslt() -> Any:
+    """cuBLASLt. Raises DeclinedError where there is none."""
+    major = (torch.version.cuda or "12").split(".")[0]
+    library = load_library("libcublasLt.so", major, "cuBLASLt is not installed: it comes with torch for CUDA")
+    library.cublasLtGetVersion.restype = ctypes.c_size_t
+    return library
 
 
 def load_library(name: str, major: str, missing: str) -> Any:

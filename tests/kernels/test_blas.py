@@ -11,7 +11,7 @@ from rooflens.kernels import registry
 from rooflens.kernels.fourbit import blas
 from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.libraries import blas_forms
+from rooflens.kernels.libraries import blas_forms, library_names
 from rooflens.kernels.provider import Role
 from rooflens.kernels.reference import measure
 from rooflens.shapes.errors import RooflensError
@@ -101,6 +101,20 @@ def test_default_forms_follow_the_measurements(monkeypatch: pytest.MonkeyPatch) 
     assert [form(rows, DType.FP32) for rows in (1, 2, 4, 8, 256)] == ["mm", "mm_t", "mm_t", "mm", "mm_t"]
     assert [form(rows, DType.FP16) for rows in (1, 7, 8, 64)] == ["mm", "mm", "fp32_mm", "fp32_mm_t"]
     assert {form(rows, dtype, "cuda") for rows in (1, 2, 64) for dtype in DType} == {"mm"}
+
+
+def test_the_library_of_a_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """oneDNN serves 16 bits where the CPU has what it needs, MKL or another BLAS fp32."""
+    monkeypatch.setattr(library_names, "onednn_has", lambda dtype: dtype is DType.BF16)
+
+    def library(form: str, dtype: DType) -> str:
+        inputs = inputs_of(Problem(2, 16, 64), dtype=dtype)
+        return str(blas.BLAS.prepare(inputs, {"gemm": form}).config["library"]).split(" ")[0]
+
+    blas_of_torch = "MKL" if torch.backends.mkl.is_available() else "BLAS"
+    assert [library(form, DType.BF16) for form in ("mm", "native", "fp32_mm")] == ["oneDNN", "torch", blas_of_torch]
+    assert library("mm", DType.FP16) == "torch"
+    assert library("mm_t", DType.FP32) == blas_of_torch
 
 
 def test_native_form_switches_onednn_off_during_the_call_only(monkeypatch: pytest.MonkeyPatch) -> None:

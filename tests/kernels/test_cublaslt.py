@@ -3,13 +3,14 @@
 import ctypes
 import gc
 import weakref
+from collections.abc import Iterator
 from types import SimpleNamespace as Properties
 from typing import Any
 
 import pytest
 import torch
 from rooflens.kernels import registry
-from rooflens.kernels.libraries import cublaslt
+from rooflens.kernels.libraries import cublaslt, library_names, shared_libraries
 from rooflens.kernels.libraries.cublaslt import Chosen, LtGemm, chosen_gemm
 from rooflens.kernels.provider import DeclinedError
 from rooflens.shapes.device import Device
@@ -126,11 +127,13 @@ class FakeEvent:
 
 
 @pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch) -> FakeCublasLt:
+def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCublasLt]:
     fake = FakeCublasLt()
     monkeypatch.setattr(cublaslt, "_found", {})
     monkeypatch.setattr(cublaslt, "_workspace", lambda device: torch.empty(0))
-    monkeypatch.setattr(cublaslt, "_library", lambda: fake)
+    for module in (cublaslt, library_names):
+        monkeypatch.setattr(module, "cublaslt", lambda: fake)
+    library_names.cublas_name.cache_clear()
     monkeypatch.setattr(cublaslt, "_handle", lambda device: ctypes.c_void_p(1))
     monkeypatch.setattr(torch.cuda, "Event", lambda **_: FakeEvent(fake))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties(L2_cache_size=1 << 10))
@@ -142,7 +145,8 @@ def library(monkeypatch: pytest.MonkeyPatch) -> FakeCublasLt:
 
     monkeypatch.setattr(torch.Tensor, "max", read_all)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: type("Stream", (), {"cuda_stream": 0}))
-    return fake
+    yield fake
+    library_names.cublas_name.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -170,14 +174,15 @@ def product(library: FakeCublasLt, form: str, default: int = 9) -> Chosen:
 
 def test_the_fastest_of_the_list_runs(library):
     best = product(library, "lt")
-    assert best.config == {"gemm": "lt1", "algorithms": 3, "cublaslt": "13.1.2"}
+    assert best.config == {"gemm": "lt1", "algorithms": 3, "library": "cuBLASLt 13.1.2"}
     library.ran.clear()
     best()
     assert library.ran == [1]
     assert product(library, "lt2").config["gemm"] == "lt2"
     assert product(library, "lt", default=0).config["gemm"] == "lt1"  # the same for all copies of the operands
     cublaslt._found.clear()
-    assert product(library, "lt", default=0).config["gemm"] == "mm"
+    chosen = product(library, "lt", default=0).config
+    assert (chosen["gemm"], chosen["library"]) == ("mm", "cuBLAS 13.1.2")
 
 
 def test_each_launch_of_the_search_finds_the_cache_cold(library):
@@ -219,9 +224,11 @@ def test_operands_are_freed_with_the_launch(library, winner):
 
 def test_a_missing_library_is_declined(monkeypatch):
     monkeypatch.setattr("rooflens.kernels.libraries.shared_libraries.importlib.util.find_spec", lambda name: None)
-    cublaslt._library.cache_clear()
+    shared_libraries.cublaslt.cache_clear()
+    library_names.cublas_name.cache_clear()
     with pytest.raises(DeclinedError, match="cuBLASLt is not installed"):
-        cublaslt._library()
+        shared_libraries.cublaslt()
+    assert library_names.cublas_name() == "cuBLAS"
 
 
 @pytest.mark.parametrize(
@@ -240,6 +247,17 @@ def test_it_searches_on_nvidia_gpus_only(name, scheme, unsupported):
     assert not provider.supports(problem, known, Device("cpu", 0, "", "", "", 1, 1, 1, 1)).ok
     if unsupported:
         assert "16 bits" in provider.supports(problem, parse_scheme(scheme, unsupported), H200).reason
+
+
+def test_a_numbered_algorithm_holds_for_one_version(library):
+    """A tuned table of another version names no candidate, so that its numbers choose nothing here."""
+    (provider,) = registry.load(["blas_best"]).values()
+    sizes = Problem(1, 8, 16), parse_scheme("nf4-g64", DType.BF16)
+    before = provider.candidates(*sizes, H200)
+    library_names.cublas_name.cache_clear()
+    library.cublasLtGetVersion = lambda: 130103
+    after = provider.candidates(*sizes, H200)
+    assert [one for one in before if one in after] == [{"gemm": "lt"}, {"gemm": "mm"}]
 
 
 @pytest.mark.gpu
