@@ -74,7 +74,7 @@ def only_rocm(library: str) -> str:
     return f"{library} is a library of ROCm: needs an AMD GPU and a torch built for it"
 
 
-ONLY_CUDA = "cuBLASLt is a library of CUDA: needs an NVIDIA GPU"
+LT_NEEDS_GPU = "cuBLASLt and hipBLASLt need a GPU"
 
 
 def _always(reason: str, device: Device) -> str:
@@ -85,7 +85,7 @@ NOTHING = partial(_always, "")
 GPU = partial(_always, NOT_ON_CPU)
 ROCBLAS = partial(_always, only_rocm("rocBLAS"))
 HIPBLASLT = partial(_always, only_rocm("hipBLASLt"))
-CUDA = partial(_always, ONLY_CUDA)
+BLAS_LT = partial(_always, LT_NEEDS_GPU)
 SM90 = partial(_always, ONLY_SM90)
 CUDA_SM90 = partial(_always, WRITTEN_FOR_SM90)
 

@@ -10,7 +10,7 @@ from ...shapes.schemes.a16w8 import A16W8
 from ..aot import Request
 from ..inputs import Tensors
 from ..libraries.blas_forms import prepare_gemm
-from ..libraries.cublaslt import BestAlgorithm
+from ..libraries.blas_lt import BestAlgorithm
 from ..libraries.dense import Decoded, DenseBlas
 from ..libraries.library_names import onednn_has
 from ..libraries.rocm_blas import through_libraries

@@ -11,7 +11,7 @@ from ...shapes.schemes.fourbit import FourBit
 from ...shapes.schemes.w4a16 import W4A16
 from ..inputs import Tensors
 from ..libraries.blas_forms import default_form, forms, moved_bytes, prepare_gemm, require_full_fp32, weight_dtype
-from ..libraries.cublaslt import BestAlgorithm
+from ..libraries.blas_lt import BestAlgorithm
 from ..libraries.dense import Decoded, DenseBlas
 from ..libraries.rocm_blas import through_libraries
 from ..provider import Config, Role

@@ -16,7 +16,7 @@ import torch
 
 from ...shapes.problem import Problem
 from ...shapes.scheme import DType, Scheme
-from .cublaslt import LT, chosen_gemm
+from .blas_lt import LT, chosen_gemm
 from .library_names import onednn_has
 
 FORMS = {
@@ -26,7 +26,7 @@ FORMS = {
     "fp32_mm": "X converted to fp32, mm with an fp32 W, Y rounded",
     "fp32_mm_t": "X converted to fp32, mm_t with an fp32 W, Y rounded",
 }
-"""Name -> what it does; `config["gemm"]` holds the name. Those of `cublaslt` are further ones."""
+"""Name -> what it does; `config["gemm"]` holds the name. Those of `blas_lt` are further ones."""
 
 
 def default_form(problem: Problem, scheme: Scheme, kind: str) -> str:

@@ -9,8 +9,7 @@ import torch
 
 from ...shapes.device import Device
 from ...shapes.scheme import DType
-from ..provider import DeclinedError
-from .shared_libraries import cublaslt
+from .lt_library import lt_version
 
 _LIBRARIES = {"cublas": "rocBLAS", "cublaslt": "hipBLASLt", "ck": "Composable Kernel"}
 """torch's names of ROCm's BLAS libraries -> theirs."""
@@ -38,13 +37,13 @@ def library_that_ran(call: Callable[[], object]) -> str:
 def library_of(device: Device, call: Callable[[], object], dtype: DType, form: str) -> str:
     """Name the library behind `call`, a product of matrices of `dtype` in a form of `blas_forms`.
 
-    On AMD GPUs it is seen by running `call`; on NVIDIA GPUs torch has only cuBLAS, which cuBLASLt is a part of; on CPUs
-    it follows from the form and the type.
+    On AMD GPUs it is seen by running `call`; on NVIDIA GPUs torch has only cuBLAS, which cuBLASLt is a part of, with
+    its version; on CPUs it follows from the form and the type.
     """
     if device.is_rocm:
         return library_that_ran(call)
     if device.is_gpu:
-        return cublas_name()
+        return f"cuBLAS {lt_version()}".strip()
     if form == "native":
         return "torch"
     if dtype is DType.FP32 or form.startswith("fp32"):
@@ -56,16 +55,6 @@ def onednn_has(dtype: DType) -> bool:
     """Whether oneDNN serves this 16-bit type on this CPU; without it torch multiplies in a plain loop."""
     query = getattr(torch.ops.mkldnn, f"_is_mkldnn_{dtype}_supported", None)
     return bool(torch.backends.mkldnn.is_available() and query is not None and query())
-
-
-@cache
-def cublas_name(name: str = "cuBLAS") -> str:
-    """Return `name` with the version of cuBLASLt, which cuBLAS has too; without where there is none."""
-    try:
-        number = cublaslt().cublasLtGetVersion()
-    except DeclinedError:
-        return name
-    return f"{name} {number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
 @cache

@@ -53,7 +53,7 @@ def _library() -> Any:
     """NVRTC: torch's, or that of an installed wheel. Raises DeclinedError where there is none."""
     major = (torch.version.cuda or "12").split(".")[0]
     missing = "NVRTC is not installed: it comes with torch for CUDA, or pip install nvidia-cuda-nvrtc-cu12"
-    return load_library("libnvrtc.so", major, missing)
+    return load_library("libnvrtc.so", [major], missing)
 
 
 def available() -> bool:

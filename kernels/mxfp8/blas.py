@@ -10,7 +10,7 @@ from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8
 from ..inputs import Tensors, placeholders
 from ..libraries.blas_forms import prepare_gemm
-from ..libraries.cublaslt import BestAlgorithm
+from ..libraries.blas_lt import BestAlgorithm
 from ..libraries.dense import Decoded, DenseBlas
 from ..libraries.rocm_blas import through_libraries
 from ..provider import Config, Role

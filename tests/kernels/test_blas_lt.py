@@ -1,17 +1,18 @@
-"""cuBLASLt's algorithms: what is asked of the library, by one that computes on the CPU what the header says."""
+"""Algorithms of cuBLASLt and hipBLASLt: what is asked of them, by one that computes what their headers say."""
 
 import ctypes
 import gc
 import weakref
 from collections.abc import Iterator
+from contextlib import nullcontext
 from types import SimpleNamespace as Properties
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from rooflens.kernels import registry
-from rooflens.kernels.libraries import cublaslt, library_names, shared_libraries
-from rooflens.kernels.libraries.cublaslt import Chosen, LtGemm, chosen_gemm
+from rooflens.kernels.libraries import blas_lt, lt_library
+from rooflens.kernels.libraries.blas_lt import Chosen, LtGemm, chosen_gemm
 from rooflens.kernels.provider import DeclinedError
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
@@ -30,65 +31,105 @@ def read(reference: Any, kind: Any) -> int:
     return int(ctypes.cast(reference, ctypes.POINTER(kind)).contents.value)
 
 
-class FakeCublasLt:
+class Header(NamedTuple):
+    """Values of enumerations, as cublasLt.h and hipblaslt.h have them."""
+
+    prefix: str
+    compute: int
+    transposed: int
+    first_transposed: int
+    epilogue: int
+    bias: int
+    batch: int
+    step: int
+    algorithm_bytes: int
+    workspace: int
+
+
+CUDA = Header("cublasLt", 68, 1, 3, 7, 8, 5, 6, 64, 32 << 20)
+ROCM = Header("hipblasLt", 2, 112, 0, 2, 3, 0, 1, 24, 76 << 20)
+
+
+class FakeLt:
     """Column-major products of what descriptors and layouts say; algorithm i takes `durations[i]` of its clock."""
 
-    def __init__(self, durations: tuple[int, ...] = (3, 1, 2), broken: tuple[int, ...] = ()) -> None:
+    def __init__(self, header: Header, durations: tuple[int, ...] = (3, 1, 2), broken: tuple[int, ...] = ()) -> None:
+        self.header = header
         self.made: list[dict[Any, Any]] = [{}]
         self.durations, self.warm, self.broken, self.clock = durations, durations, broken, 0
         self.is_cold = True
         self.operands = [torch.ones(shape, dtype=torch.bfloat16) for shape in ((1, 16), (8, 16), (1, 8))]
         self.ran: list[int] = []
         self.preferences: dict[int, int] = {}
-        self.cublasLtGetStatusName = lambda status: b"CUBLAS_STATUS_INVALID_VALUE"
-        self.cublasLtGetVersion = lambda: 130102
+        self.version = 2
+
+    def __getattr__(self, name: str) -> Any:
+        assert name.startswith(self.header.prefix), name
+        return getattr(self, name.removeprefix(self.header.prefix))
+
+    @property
+    def GetVersion(self) -> Any:
+        def of_cuda() -> int:
+            return 130100 + self.version
+
+        def of_rocm(handle: Any, version: Any) -> int:
+            ctypes.cast(version, ctypes.POINTER(ctypes.c_int)).contents.value = 100200 + self.version
+            return 0
+
+        return of_cuda if self.header is CUDA else of_rocm
+
+    def Create(self, out: Any) -> int:
+        return self._make(out, {})
 
     def _make(self, out: Any, what: dict[Any, Any]) -> int:
         self.made.append(what)
         ctypes.cast(out, ctypes.POINTER(ctypes.c_void_p)).contents.value = len(self.made) - 1
         return 0
 
-    def cublasLtMatmulDescCreate(self, out: Any, compute: int, scale: int) -> int:
-        assert (compute, scale) == (68, 0)  # CUBLAS_COMPUTE_32F, CUDA_R_32F
+    def MatmulDescCreate(self, out: Any, compute: int, scale: int) -> int:
+        assert (compute, scale) == (self.header.compute, 0)  # products in fp32, scaled in fp32
         return self._make(out, {})
 
-    def cublasLtMatmulDescSetAttribute(self, which: Any, attribute: int, value: Any, size: Any) -> int:
+    def MatmulDescSetAttribute(self, which: Any, attribute: int, value: Any, size: Any) -> int:
         self.made[which.value][attribute] = read(value, ctypes.c_uint64 if size.value == 8 else ctypes.c_int32)
         return 0
 
-    def cublasLtMatrixLayoutCreate(self, out: Any, kind: int, rows: Any, columns: Any, leading: Any) -> int:
-        return self._make(out, {"kind": kind, "shape": (rows.value, columns.value, leading.value), 5: 1, 6: 0})
+    def MatrixLayoutCreate(self, out: Any, kind: int, rows: Any, columns: Any, leading: Any) -> int:
+        return self._make(out, {"kind": kind, "shape": (rows.value, columns.value, leading.value)})
 
-    cublasLtMatrixLayoutSetAttribute = cublasLtMatmulDescSetAttribute
+    MatrixLayoutSetAttribute = MatmulDescSetAttribute
 
-    def cublasLtMatmulPreferenceCreate(self, out: Any) -> int:
+    def MatmulPreferenceCreate(self, out: Any) -> int:
         return self._make(out, self.preferences)
 
-    cublasLtMatmulPreferenceSetAttribute = cublasLtMatmulDescSetAttribute
+    MatmulPreferenceSetAttribute = MatmulDescSetAttribute
 
     def _destroy(self, which: Any) -> int:
         return 0
 
-    cublasLtMatmulDescDestroy = cublasLtMatrixLayoutDestroy = cublasLtMatmulPreferenceDestroy = _destroy
+    MatmulDescDestroy = MatrixLayoutDestroy = MatmulPreferenceDestroy = _destroy
 
-    def cublasLtMatmulAlgoGetHeuristic(self, *arguments: Any) -> int:
+    def MatmulAlgoGetHeuristic(self, *arguments: Any) -> int:
         found, count = arguments[-2:]
         for number in range(len(self.durations)):
+            assert ctypes.sizeof(found[number].algo) == self.header.algorithm_bytes
             found[number].algo[0] = number
             found[number].state = 7 if number in self.broken else 0
         ctypes.cast(count, ctypes.POINTER(ctypes.c_int)).contents.value = len(self.durations)
         return 0
 
-    def cublasLtMatmul(self, handle: Any, operation: Any, one: Any, a: Any, a_layout: Any, b: Any, *rest: Any) -> int:
+    def Matmul(self, handle: Any, operation: Any, one: Any, a: Any, a_layout: Any, b: Any, *rest: Any) -> int:
         b_layout, zero, c, c_layout, d, d_layout, algorithm, *_ = rest
         assert (read(one, ctypes.c_int32), read(zero, ctypes.c_int32)) == (0x3F800000, 0)
         assert (address(c), c_layout.value) == (address(d), d_layout.value)
         settings = self.made[operation.value]
         first, second, result = (self._matrix(*pair) for pair in ((a, a_layout), (b, b_layout), (d, d_layout)))
-        first = first.mT if settings.get(3) else first
+        first = first.mT if settings.get(self.header.first_transposed) == self.header.transposed else first
         product = first.float() @ second.float()
-        if settings.get(7) == 4:  # a bias for each row of the column-major result
-            product += self._vector(settings[8], result).float()[:, None]
+        if settings.get(self.header.epilogue) == 4:  # a bias for each row of the column-major result
+            product += self._vector(settings[self.header.bias], result).float()[:, None]
+            if self.header is ROCM:
+                assert TYPES[settings[4]] == result.dtype
         result.copy_(product)
         number = ctypes.cast(algorithm, ctypes.POINTER(ctypes.c_uint64))[0]
         self.clock += (self.durations if self.is_cold else self.warm)[number]
@@ -99,7 +140,8 @@ class FakeCublasLt:
     def _matrix(self, pointer: Any, layout: Any) -> torch.Tensor:
         """[B, rows, columns], a view of the memory."""
         made = self.made[layout.value]
-        (rows, columns, leading), batch, step = made["shape"], made[5], made[6]
+        rows, columns, leading = made["shape"]
+        batch, step = made.get(self.header.batch, 1), made.get(self.header.step, 0)
         size = (batch - 1) * step + leading * columns
         raw = (ctypes.c_char * (2 * size)).from_address(address(pointer))
         flat = torch.frombuffer(raw, dtype=TYPES[made["kind"]])
@@ -113,7 +155,7 @@ class FakeCublasLt:
 class FakeEvent:
     """Reads the clock of the library."""
 
-    def __init__(self, library: FakeCublasLt) -> None:
+    def __init__(self, library: FakeLt) -> None:
         self._library, self.at = library, 0
 
     def record(self) -> None:
@@ -126,15 +168,21 @@ class FakeEvent:
         return float(end.at - self.at)
 
 
-@pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCublasLt]:
-    fake = FakeCublasLt()
-    monkeypatch.setattr(cublaslt, "_found", {})
-    monkeypatch.setattr(cublaslt, "_workspace", lambda device: torch.empty(0))
-    for module in (cublaslt, library_names):
-        monkeypatch.setattr(module, "cublaslt", lambda: fake)
-    library_names.cublas_name.cache_clear()
-    monkeypatch.setattr(cublaslt, "_handle", lambda device: ctypes.c_void_p(1))
+CACHED = (lt_library.lt_library, lt_library.handle, lt_library.lt_version)
+
+
+@pytest.fixture(params=[CUDA, ROCM], ids=["cuda", "rocm"])
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeLt]:
+    fake = FakeLt(request.param)
+    for cached in CACHED:
+        cached.cache_clear()
+    monkeypatch.setattr(lt_library, "load_library", lambda *_: fake)
+    monkeypatch.setattr(torch.version, "hip", "7.0" if fake.header is ROCM else None)
+    monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(blas_lt, "_found", {})
+    monkeypatch.setattr(blas_lt, "_workspace", lambda device, size: torch.empty(0))
     monkeypatch.setattr(torch.cuda, "Event", lambda **_: FakeEvent(fake))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties(L2_cache_size=1 << 10))
     read = torch.Tensor.max
@@ -146,7 +194,8 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCublasLt]:
     monkeypatch.setattr(torch.Tensor, "max", read_all)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: type("Stream", (), {"cuda_stream": 0}))
     yield fake
-    library_names.cublas_name.cache_clear()
+    for cached in CACHED:
+        cached.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -162,7 +211,7 @@ def test_the_product_is_that_of_row_major_matrices(library, dtype, batch, bias):
     torch.testing.assert_close(out, expected.to(dtype))
 
 
-def product(library: FakeCublasLt, form: str, default: int = 9) -> Chosen:
+def product(library: FakeLt, form: str, default: int = 9) -> Chosen:
     """What `form` names, of the same operands, beside a product of torch that takes `default`."""
     x, weight, out = library.operands
 
@@ -174,15 +223,15 @@ def product(library: FakeCublasLt, form: str, default: int = 9) -> Chosen:
 
 def test_the_fastest_of_the_list_runs(library):
     best = product(library, "lt")
-    assert best.config == {"gemm": "lt1", "algorithms": 3, "library": "cuBLASLt 13.1.2"}
+    named = "cuBLASLt 13.1.2" if library.header is CUDA else "hipBLASLt 1.2.2"
+    assert best.config == {"gemm": "lt1", "algorithms": 3, "library": named}
     library.ran.clear()
     best()
     assert library.ran == [1]
     assert product(library, "lt2").config["gemm"] == "lt2"
     assert product(library, "lt", default=0).config["gemm"] == "lt1"  # the same for all copies of the operands
-    cublaslt._found.clear()
-    chosen = product(library, "lt", default=0).config
-    assert (chosen["gemm"], chosen["library"]) == ("mm", "cuBLAS 13.1.2")
+    blas_lt._found.clear()
+    assert product(library, "lt", default=0).config == {"gemm": "mm", "algorithms": 3}  # torch's, whichever that is
 
 
 def test_each_launch_of_the_search_finds_the_cache_cold(library):
@@ -194,10 +243,9 @@ def test_each_launch_of_the_search_finds_the_cache_cold(library):
 def test_the_library_learns_of_alignments_and_of_room(library):
     x, weight, out = (torch.ones(shape, dtype=torch.bfloat16) for shape in ((1, 16), (8, 16), (1, 8)))
     LtGemm(x, weight, None, out)
-    assert library.preferences[1] == 32 << 20
-    assert [library.preferences[number] for number in (5, 6, 7, 8)] == [
-        min(tensor.data_ptr() & -tensor.data_ptr(), 256) for tensor in (weight, x, out, out)
-    ]
+    assert library.preferences.pop(1) == library.header.workspace
+    alignments = [min(tensor.data_ptr() & -tensor.data_ptr(), 256) for tensor in (weight, x, out, out)]
+    assert library.preferences == (dict(enumerate(alignments, 5)) if library.header is CUDA else {})
 
 
 def test_what_the_library_does_not_offer_is_declined(library):
@@ -222,13 +270,16 @@ def test_operands_are_freed_with_the_launch(library, winner):
         gc.enable()
 
 
-def test_a_missing_library_is_declined(monkeypatch):
+@pytest.mark.parametrize(("hip", "name"), [(None, "cuBLASLt"), ("7.0", "hipBLASLt")])
+def test_a_missing_library_is_declined(monkeypatch, hip, name):
     monkeypatch.setattr("rooflens.kernels.libraries.shared_libraries.importlib.util.find_spec", lambda name: None)
-    shared_libraries.cublaslt.cache_clear()
-    library_names.cublas_name.cache_clear()
-    with pytest.raises(DeclinedError, match="cuBLASLt is not installed"):
-        shared_libraries.cublaslt()
-    assert library_names.cublas_name() == "cuBLAS"
+    monkeypatch.setattr(torch.version, "hip", hip)
+    for cached in CACHED:
+        cached.cache_clear()
+    with pytest.raises(DeclinedError, match=f"{name} is not installed"):
+        lt_library.lt_library()
+    assert lt_library.lt_version() == ""
+    lt_library.lt_version.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -239,7 +290,7 @@ def test_a_missing_library_is_declined(monkeypatch):
         ("bmm_best_a16w8", "a16w8-128x128", None),
     ],
 )
-def test_it_searches_on_nvidia_gpus_only(name, scheme, unsupported):
+def test_it_searches_on_gpus_only(name, scheme, unsupported):
     (provider,) = registry.load([name]).values()
     problem, known = Problem(16, 256, 512), parse_scheme(scheme, DType.BF16)
     assert provider.supports(problem, known, H200).ok
@@ -254,8 +305,8 @@ def test_a_numbered_algorithm_holds_for_one_version(library):
     (provider,) = registry.load(["blas_best"]).values()
     sizes = Problem(1, 8, 16), parse_scheme("nf4-g64", DType.BF16)
     before = provider.candidates(*sizes, H200)
-    library_names.cublas_name.cache_clear()
-    library.cublasLtGetVersion = lambda: 130103
+    lt_library.lt_version.cache_clear()
+    library.version = 3
     after = provider.candidates(*sizes, H200)
     assert [one for one in before if one in after] == [{"gemm": "lt"}, {"gemm": "mm"}]
 
