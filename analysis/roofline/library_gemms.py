@@ -3,10 +3,11 @@
 import json
 import re
 
-_NAME = re.compile(r"nvjet_sm90_(qq)?tst_(\d+)x(\d+)_(\d+)x\d+_\w+")
-"""FP8 or not, tile, step along K x steps in flight: nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT multiplies 16-bit operands
-in tiles of 64 x 8, 64 of K at a time. That the second pair are steps and their number shows in the shared memory: in
-all names of the stored runs, (rows + columns) x step x bytes x number is at most the 227 KiB that a workgroup has."""
+_NAME = re.compile(r"nvjet_sm90_(?:(qq)?tst|hsh)_(\d+)x(\d+)_(\d+)x\d+_\w+")
+"""FP8 or not, tile, step along K x steps in flight: nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT multiplies bf16 operands
+(hsh: fp16) in tiles of 64 x 8, 64 of K at a time. That the second pair are steps and their number shows in the shared
+memory: in all names of the stored runs, (rows + columns) x step x bytes x number is at most the 227 KiB that a
+workgroup has."""
 
 _INSTRUCTION_ROWS = 64
 

@@ -14,6 +14,7 @@ NVFP4  scale of all of W: amax / (6 * 448), fp32; of a group: its amax / 6 over 
        TensorRT-Model-Optimizer and torchao, nvfp4 recipes). Their product, in fp32, divides the elements.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -23,7 +24,7 @@ from ..mxfp8.quantize import scale_values
 _E4M3_MAX, _E2M1_MAX, _E2M1_EMAX = 448.0, 6.0, 2
 _AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 _CHUNK = 1 << 24
-"""Elements rounded to e2m1 at once: scratch is bounded."""
+"""Elements quantized at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,47 +68,63 @@ def quantize_int4(
     flat: torch.Tensor, group: int, zero_point: bool, dtype: torch.dtype
 ) -> tuple[torch.Tensor, GroupScales]:
     """Quantize fp32 [n], n a multiple of `group`; scales of `dtype`. Returns packed codes and scales."""
-    x = flat.view(-1, group)
-    if zero_point:
-        low, high = x.amin(1).clamp_(max=0), x.amax(1).clamp_(min=0)
-    else:
-        high = x.abs().amax(1)
-        low = -high
-    scale = ((high - low) / 15).to(dtype)
-    divisor = torch.where(scale > 0, scale, 1).float()  # a group of zeros
-    zero = (-low / divisor).round_().clamp_(0, 15) if zero_point else torch.full_like(divisor, 8)
-    codes = (x / divisor[:, None]).round_().add_(zero[:, None]).clamp_(0, 15).to(torch.uint8)
-    return pack(codes.view(-1)), GroupScales(scale, pack(zero.to(torch.uint8)) if zero_point else None)
+
+    def quantized(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if zero_point:
+            low, high = x.amin(1).clamp_(max=0), x.amax(1).clamp_(min=0)
+        else:
+            high = x.abs().amax(1)
+            low = -high
+        scale = ((high - low) / 15).to(dtype)
+        divisor = torch.where(scale > 0, scale, 1).float()  # a group of zeros
+        zero = (-low / divisor).round_().clamp_(0, 15) if zero_point else torch.full_like(divisor, 8)
+        codes = (x / divisor[:, None]).round_().add_(zero[:, None]).clamp_(0, 15).to(torch.uint8)
+        return pack(codes.view(-1)), scale, zero.to(torch.uint8)
+
+    packed, scale, zero = _in_parts(quantized, flat.view(-1, group))
+    return packed, GroupScales(scale, pack(zero) if zero_point else None)
 
 
 def quantize_mxfp4(flat: torch.Tensor) -> tuple[torch.Tensor, GroupScales]:
     """Quantize finite fp32 [n], n a multiple of 32. Returns packed e2m1 codes and e8m0 scales."""
-    x = flat.view(-1, 32)
-    byte = ((x.abs().amax(1).view(torch.int32) >> 23) - _E2M1_EMAX).clamp_(min=0).to(torch.uint8)
-    codes = e2m1(x / scale_values(byte, torch.float32)[:, None])
-    return pack(codes.view(-1)), GroupScales(byte.view(torch.float8_e8m0fnu))
+
+    def quantized(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        byte = ((x.abs().amax(1).view(torch.int32) >> 23) - _E2M1_EMAX).clamp_(min=0).to(torch.uint8)
+        return pack(e2m1(x / scale_values(byte, torch.float32)[:, None]).view(-1)), byte
+
+    packed, byte = _in_parts(quantized, flat.view(-1, 32))
+    return packed, GroupScales(byte.view(torch.float8_e8m0fnu))
 
 
 def quantize_nvfp4(flat: torch.Tensor) -> tuple[torch.Tensor, GroupScales]:
     """Quantize fp32 [n], n a multiple of 16, not all zero. Returns packed e2m1 codes and scales."""
-    x = flat.view(-1, 16)
-    amax = x.abs().amax(1)
-    total = amax.amax().view(1) / (_E2M1_MAX * _E4M3_MAX)
-    scale = (amax / _E2M1_MAX / total).clamp_(max=_E4M3_MAX).to(torch.float8_e4m3fn)
-    divisor = scale.float() * total
-    codes = e2m1(x / torch.where(divisor > 0, divisor, 1)[:, None])
-    return pack(codes.view(-1)), GroupScales(scale, total=total)
+    low, high = flat.aminmax()
+    total = torch.maximum(-low, high).view(1) / (_E2M1_MAX * _E4M3_MAX)
+
+    def quantized(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        scale = (x.abs().amax(1) / _E2M1_MAX / total).clamp_(max=_E4M3_MAX).to(torch.float8_e4m3fn)
+        divisor = scale.float() * total
+        codes = e2m1(x / torch.where(divisor > 0, divisor, 1)[:, None])
+        return pack(codes.view(-1)), scale.view(torch.uint8)
+
+    packed, scale = _in_parts(quantized, flat.view(-1, 16))
+    return packed, GroupScales(scale.view(torch.float8_e4m3fn), total=total)
+
+
+def _in_parts(
+    quantized: Callable[[torch.Tensor], tuple[torch.Tensor, ...]], groups: torch.Tensor
+) -> list[torch.Tensor]:
+    """Return what `quantized` gives for all rows, some at a time: scratch is bounded."""
+    parts = [quantized(part) for part in groups.split(_CHUNK // groups.shape[1])]
+    return [torch.cat(part) for part in zip(*parts, strict=True)]
 
 
 def e2m1(x: torch.Tensor) -> torch.Tensor:
     """Codes of fp32 values in e2m1, uint8: to nearest, ties to even, saturating at 6. Bit 3 is the sign."""
-    codes = torch.empty(x.numel(), dtype=torch.uint8, device=x.device)
-    for part, code in zip(x.reshape(-1).split(_CHUNK), codes.split(_CHUNK), strict=True):
-        size = part.abs().clamp_(max=_E2M1_MAX)
-        # 0, .5, 1, 1.5, 2 in steps of a half; then 3 and 4 in steps of 1; then 6 in a step of 2
-        upper = torch.where(size < 4, size.round() + 2, (size / 2).round() + 4)
-        code.copy_(torch.where(size < 2, (2 * size).round(), upper)).add_(part.signbit(), alpha=8)
-    return codes.view(x.shape)
+    size = x.abs().clamp_(max=_E2M1_MAX)
+    # 0, .5, 1, 1.5, 2 in steps of a half; then 3 and 4 in steps of 1; then 6 in a step of 2
+    upper = torch.where(size < 4, size.round() + 2, (size / 2).round() + 4)
+    return torch.where(size < 2, (2 * size).round(), upper).add_(x.signbit(), alpha=8).to(torch.uint8)
 
 
 def to_gptq(

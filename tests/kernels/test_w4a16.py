@@ -72,6 +72,14 @@ def test_bytes_are_those_of_weights_scales_and_zero_points(name, bits_per_weight
 # formats
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_parts_do_not_show(monkeypatch, name):
+    whole = made(name)
+    monkeypatch.setattr(groups, "_CHUNK", 384)
+    for one, other in zip(whole.weights, made(name).weights, strict=True):
+        assert torch.equal(one.view(torch.uint8), other.view(torch.uint8))
+
+
 def test_e2m1_rounds_to_the_nearest_published_value_and_ties_to_the_even_code():
     x = torch.cat((torch.arange(-8, 8, 1 / 64), torch.tensor([-0.0, 1e-30, 100.0])))
     found = groups.e2m1(x)

@@ -283,6 +283,7 @@ READ_S = (64 + 8) * 2048 * 2 / 128 / 1.5e9
     [
         ([NVJET], 2048, 1, READ_S),
         ([NVJET], 2048 - 63, 1, READ_S),  # whole steps of 64
+        ([NVJET.replace("tst", "hsh")], 2048, 1, READ_S),  # fp16
         (["dequantize", NVJET, NVJET], 2048, 2, 2 * READ_S),
         ([NVJET.replace("bz", "bz_splitK"), "splitKreduce"], 2048, 1, 0),
         ([NVJET.replace("64x8_", "256x64_")], 2048, 1, READ_S * (256 + 4 * 64) / (64 + 8)),  # 64 rows at a time
