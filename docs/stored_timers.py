@@ -1,4 +1,4 @@
-"""The tables of docs/measured-facts.md on timers, from what the benchmarks printed: python benchmarks/stored_timers.py.
+"""The tables of docs/measured-facts.md on timers, from what the benchmarks printed: python docs/stored_timers.py.
 
 Each line is a row that stands there word for word; the output is kept under docs/results/h200-timers.
 """
@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-STORED = Path(__file__).resolve().parents[1] / "docs" / "results" / "h200-timers"
+STORED = Path(__file__).resolve().parent / "results" / "h200-timers"
 KERNEL = re.compile(r"(?:blas|\w+_\w+) M=")
 
 

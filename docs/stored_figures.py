@@ -1,4 +1,4 @@
-"""The figures of docs/measured-facts.md that follow from stored runs: python benchmarks/stored_figures.py.
+"""The figures of docs/measured-facts.md that follow from stored runs: python docs/stored_figures.py.
 
 Each line is a piece of text that stands there word for word. A ratio is the geometric mean, over the cells that both
 providers have, of the time of the other provider over that of the named one; a rate is the median over the cells, of
@@ -22,7 +22,7 @@ from rooflens.kernels.fourbit.cuda_provider import estimated_us
 from rooflens.shapes.device import spec
 from rooflens.shapes.problem import Problem
 
-RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+RESULTS = Path(__file__).resolve().parent / "results"
 
 PROBLEM = ["op", "B", "E", "top_k", "model", "layer", "N", "K", "M", "pass", "dtype", "scheme", "cache"]
 
