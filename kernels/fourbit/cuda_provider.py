@@ -358,5 +358,6 @@ def _row_scale_bytes(scheme: FourBit) -> int:
 
 
 def _scale_bytes(problem: Problem, scheme: FourBit) -> int:
-    """Bytes of all scales in the order of stages, without the padding of the last tile."""
-    return problem.N * math.ceil(problem.K / max(_STEP, scheme.group)) * _row_scale_bytes(scheme)
+    """Bytes of all scales in the order of stages, without the padding of the last tile, and what all have in common."""
+    common = 4 * 256 + 4 if scheme.nested else 4 if scheme.weight == "nvfp4" else 0
+    return problem.N * math.ceil(problem.K / max(_STEP, scheme.group)) * _row_scale_bytes(scheme) + common

@@ -93,6 +93,7 @@ inline void barrier_wait(u32 at, u32 parity) { while (barrier(at).phase == parit
 static void copied(u32 at, long long bytes) { barrier(at).bytes -= bytes, advance(barrier(at)); }
 
 static void copy(u32 to, const TensorMap& map, const long long (&from)[3], u32 ready) {
+  if ((to - MEMORY) % 1024) abort();  // the permutation of rows repeats
   long long bytes = 0;
   for (long long z = 0; z < map.box[2]; ++z)
     for (long long y = 0; y < map.box[1]; ++y)
@@ -111,6 +112,7 @@ inline u64 read_once() { return 0; }
 inline void copy_box(u32 to, const TensorMap* map, int c0, int c1, u32 ready, u64) { copy(to, *map, {c0, c1, 0}, ready); }
 inline void copy_box(u32 to, const TensorMap* map, int c0, int c1, int c2, u32 ready) { copy(to, *map, {c0, c1, c2}, ready); }
 inline void copy_bytes(u32 to, const void* from, u32 bytes, u32 ready, u64) {
+  if (to % 16 || (u64)from % 16 || bytes % 16) abort();  // PTX ISA, "cp.async.bulk"
   memcpy(memory + (to - MEMORY), from, bytes);
   copied(ready, bytes);
 }
@@ -160,7 +162,7 @@ static void run_thread() {
   swapcontext(&threads[threadIdx.x], &scheduler);
 }
 
-static void launch(int grid, int count, const std::function<void()>& function) {
+static void launch(int grid, int count, u32 shared_bytes, const std::function<void()>& function) {
   std::vector<std::vector<char>> stacks(count, std::vector<char>(1 << 16));
   kernel = function, gridDim.x = grid, threads.resize(count);
   for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {
@@ -178,5 +180,7 @@ static void launch(int grid, int count, const std::function<void()>& function) {
       for (int i = 0; i < count; ++i)
         if (!finished[i]) ++left, threadIdx.x = i, swapcontext(&scheduler, &threads[i]);
     }
+    for (u32 i = shared_bytes; i < MEMORY_BYTES; ++i)
+      if (memory[i] != (char)0xee) abort();  // more than the launch asks for
   }
 }

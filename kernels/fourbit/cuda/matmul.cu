@@ -12,10 +12,10 @@
 //
 // Compiled with ROWS (32, 64, 128, 256), WARP_ROWS (multiple of 16), STAGES, TILES (M <= 8 TILES), GROUP (16 with E4M3, or
 // from 32), FP16 (1: fp16, 0: bf16), SCALE and ZERO (1: a zero point per group). `s_tiles` are scales in the order of
-// stages, [tiles][steps], a step per GROUP columns where GROUP exceeds 256; each has the blocks' second-level scales (NESTED,
-// fp32 [ROWS]), scales [ROWS][SCALES], and zero points (u8 [ROWS][SCALES], in both nibbles). `second` are the 256 values of
-// nested scales, to whose products `offset` is added. `parts` has 2 TILES * 8 * ROWS elements per block; `counters`, one
-// per tile, are zero.
+// stages, [tiles][steps], a step per GROUP columns where GROUP exceeds 256. Each has the second-level scale of every row
+// (NESTED only, fp32 [ROWS]), scales [ROWS][SCALES], and zero points (u8 [ROWS][SCALES], in both nibbles). Nested scales
+// are one of 256 `scale_values`, times that of their row, plus `offset`. `parts` has 2 TILES * 8 * ROWS elements per block;
+// `counters`, one per tile, are zero.
 
 enum { FP32, IN_16_BITS, E8M0, E4M3, NESTED };  // of SCALE
 
@@ -44,8 +44,8 @@ __device__ __forceinline__ float scale_at(const char* at, const float* outer, co
   return SCALE == E8M0 ? __uint_as_float(byte ? byte << 23 : 1u << 22) : __ldg(values + byte) * *outer + offset;
 }
 
-// Twice an e4m3, whose sign is 0, times 2^-120 (bf16) or 2^-8 (fp16), which the table makes up for. Times an e2m1, that is
-// exact.
+// An e4m3 whose sign is 0, in both halves, times 2^-120 (bf16) or 2^-8 (fp16), for which the table makes up. Products with
+// an e2m1 are exact.
 __device__ __forceinline__ u32 e4m3_pair(const char* at) { return *(const u8*)at * (FP16 ? 0x00800080u : 0x00100010u); }
 
 extern "C" __global__ void __launch_bounds__(WORKERS + 32, 1)
@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32, 1)
     const u64 policy = read_once();
     auto copy = [&](int slot) {
       const u32 to = stages + slot * STAGE, ready = full + 8 * slot;
-      const long long scale_steps = (steps + STEPS_PER_SCALE - 1) / STEPS_PER_SCALE;
+      const long long scale_steps = steps / STEPS_PER_SCALE;  // K is a multiple of GROUP
       const char* scales = s_tiles + (tile * scale_steps + step / STEPS_PER_SCALE) * S_BYTES;
       barrier_expect(ready, USED);
       copy_box(to, &w_map, step * 128, tile * ROWS, ready, policy);
@@ -99,9 +99,9 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32, 1)
   }
   __syncthreads();
 
-  // Lane 4 g + t holds rows g and g + 8 of A, here `row` and `row` + 8: four neighbours of g read 32 bytes each of rows
-  // that TMA has permuted differently (16-byte pieces of each row, by an exclusive or with the row's number modulo 8). So
-  // do two neighbours of X, whose row `x_row` is column g of B. A lane has 16 columns next to each other, or 8 of each half.
+  // Lane 4 g + t holds rows g and g + 8 of A, here `row` and `row` + 8, and column g of B, here row `x_row` of X: 16 of the
+  // quarter's columns, next to each other, or 8 in each half. Lanes that read together read rows that TMA has permuted
+  // differently: 16-byte pieces of each row, by an exclusive or with the row's number modulo 8.
   const int g = lane / 4, t = lane % 4, quarter = warp % 4, swizzle = (g % 4) * 2 + g / 4;
   const int row = warp / 4 * WARP_ROWS + swizzle;
   const int w_piece = HALVES == 1 ? ((2 * quarter + t / 2) ^ swizzle) * 16 + 8 * (t % 2) : ((2 * quarter) ^ swizzle) * 16 + 4 * t;
@@ -137,14 +137,15 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32, 1)
 #pragma unroll
       for (int half = 0; half < HALVES; ++half) {
         const int above_group = i * 16 * SCALES + half, below_group = above_group + 8 * SCALES;
-        auto other_pair = [&](int further) {
+        auto zero_or_scale = [&](int further) {
           if (ZERO) return pair(*(const u8*)(at_zero + stage + further), 0, bank);
           return SCALE == E4M3 ? e4m3_pair(at_s + stage + further) : 0;
         };
-        const u32 above_pair = other_pair(above_group), below_pair = other_pair(below_group);
-        auto decoded = [&](u32 word, int byte, u32 other) {
+        const u32 above_pair = zero_or_scale(above_group), below_pair = zero_or_scale(below_group);
+        auto decoded = [&](u32 word, int byte, u32 zero_or_scale) {
           const u32 value = pair(word, byte, bank);
-          return ZERO ? subtract_pairs(value, other) : SCALE == E4M3 ? multiply_pairs(value, other) : value;
+          if (ZERO) return subtract_pairs(value, zero_or_scale);
+          return SCALE == E4M3 ? multiply_pairs(value, zero_or_scale) : value;
         };
         float product[TILES][4] = {};
         auto& into = SCALE == E4M3 ? sums[i] : product;
