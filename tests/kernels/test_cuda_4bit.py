@@ -6,11 +6,13 @@ On a GPU, the tests of all providers run it.
 import ctypes
 import re
 import subprocess
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from rooflens.harness.machine.device import find_device
 from rooflens.kernels.fourbit import cpu_build, cuda_provider
 from rooflens.kernels.fourbit.cuda_provider import (
     CUDA_4BIT,
@@ -21,6 +23,7 @@ from rooflens.kernels.fourbit.cuda_provider import (
     pair_table,
 )
 from rooflens.kernels.fourbit.groups import GroupScales
+from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.fourbit.quantize import code_table, dequantize
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.libraries import nvrtc
@@ -142,7 +145,7 @@ def test_emulated(
     assert not any(plan.arguments[7].any() for plan in plans), "counters are for the next launch"
 
 
-def extreme(scales: GroupScales, group: int) -> GroupScales:
+def extreme(scales: GroupScales) -> GroupScales:
     """Scales that no drawn weight has: the ends of their formats, one for each row, zero points too."""
     count, octets = scales.scale.numel(), torch.uint8
     if scales.total is not None:  # subnormals, 1.0 and 448 in e4m3
@@ -156,9 +159,7 @@ def extreme(scales: GroupScales, group: int) -> GroupScales:
     return replace(scales, scale=scales.scale * signs, zero=zero)
 
 
-@pytest.mark.compile
-@pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
-@pytest.mark.parametrize(
+EXTREMES = pytest.mark.parametrize(
     ("scheme", "dtype"),
     [
         ("nvfp4", DType.BF16),
@@ -168,23 +169,57 @@ def extreme(scales: GroupScales, group: int) -> GroupScales:
         ("int4-g64", DType.FP16),
     ],
 )
-def test_extreme_scales(scheme: str, dtype: DType, tmp_path: Path) -> None:
-    """Each output by itself: rows of W differ by many powers of ten."""
+
+
+def extreme_inputs(scheme: str, dtype: DType) -> FourBitInputs:
     kind = parse_scheme(scheme, dtype)
     drawn = make_inputs(Problem(5, 8, 256), kind, CPU, seed=5)
     assert drawn.groups
-    groups = extreme(drawn.groups, kind.group)
+    groups = extreme(drawn.groups)
     absmax, zero = groups.rebuild()
-    inputs = replace(drawn, weight=replace(drawn.weight, groups=groups, absmax=absmax, zero=zero))
-    (output,) = inputs.empty_outputs()
-    (plan,) = make_plans(inputs, output, {"ROWS": 32, "WARP_ROWS": 16, "STAGES": 2, "BLOCKS": 1})
-    emulate(plan, tmp_path)
+    return replace(drawn, weight=replace(drawn.weight, groups=groups, absmax=absmax, zero=zero))
+
+
+def check_extremes(inputs: FourBitInputs, output: torch.Tensor) -> None:
+    """Each output by itself: rows of W differ by many powers of ten."""
     weight = dequantize(inputs.weight, torch.float32).view(8, 256).double()
     exact, size = inputs.x.double() @ weight.T, inputs.x.double().abs() @ weight.abs().T
     # Half a step of the output's type, that of its subnormals included, and what sums in fp32 lose.
-    allowed = exact.abs() * torch.finfo(inputs.dtype).eps / 2 + size * 2.0**-19 + torch.finfo(inputs.dtype).tiny / 128
-    largest = torch.finfo(inputs.dtype).max
-    assert (output.double().clamp(-largest, largest) - exact.clamp(-largest, largest)).abs().le(allowed).all()
+    limits = torch.finfo(inputs.dtype)
+    allowed = exact.abs() * limits.eps / 2 + size * 2.0**-19 + limits.tiny / 128
+    assert (output.double().clamp(limits.min, limits.max) - exact.clamp(limits.min, limits.max)).abs().le(allowed).all()
+
+
+@pytest.mark.compile
+@pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
+@EXTREMES
+def test_extreme_scales(scheme: str, dtype: DType, tmp_path: Path) -> None:
+    inputs = extreme_inputs(scheme, dtype)
+    (output,) = inputs.empty_outputs()
+    (plan,) = make_plans(inputs, output, {"ROWS": 32, "WARP_ROWS": 16, "STAGES": 2, "BLOCKS": 1})
+    emulate(plan, tmp_path)
+    check_extremes(inputs, output)
+
+
+@pytest.mark.gpu
+@EXTREMES
+def test_extreme_scales_on_a_gpu(scheme: str, dtype: DType) -> None:
+    """Scales below what bf16 and fp16 have without subnormals count there too."""
+    here = extreme_inputs(scheme, dtype)
+    device = find_device("cuda:0")
+    if device.arch != "sm90":
+        pytest.skip("needs sm90")
+    moved = {name: value.cuda() for name, value in vars_of(here.weight).items() if isinstance(value, torch.Tensor)}
+    assert here.groups
+    groups = GroupScales(*(one if one is None else one.cuda() for one in vars_of(here.groups).values()))
+    there = replace(here, device=device, x=here.x.cuda(), weight=replace(here.weight, **moved, groups=groups))
+    launch = CUDA_4BIT.prepare(there)
+    launch()
+    check_extremes(here, launch.output.cpu())
+
+
+def vars_of(record: object) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 @pytest.mark.compile
