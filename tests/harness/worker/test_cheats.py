@@ -102,8 +102,13 @@ def only(*names):
 def test_launches_that_are_timed_many_at_once_do_all_of_their_work(tmp_path):
     """Activations cannot change between those of one sample."""
     names = [name for name in cheating_providers.CHEATS if name.startswith("one_of_three")]
-    cells = measured(tmp_path, only(*names), 256, *ON_THE_CPU)
-    assert cells[cells["provider"] == HONEST]["launches_per_sample"].astype(int).max() > 1
+    for size in (256, 128, 64):  # the largest whose launches are too short for the clock, which depends on the CPU
+        (folder := tmp_path / str(size)).mkdir()
+        cells = measured(folder, only(*names), size, *ON_THE_CPU)
+        at_once = cells[cells["provider"] == HONEST]["launches_per_sample"].astype(int).max()
+        if at_once > 1:
+            break
+    assert at_once > 1
     assert faults_of_the_honest(cells) == []
     assert [fault(cells, name) for name in names] == ["", ""]
 
