@@ -1,5 +1,6 @@
 """The chapters of a report against hand computation."""
 
+import json
 import math
 import re
 import shlex
@@ -339,6 +340,24 @@ def test_a_command_with_quotes_can_be_read_and_typed(tmp_path):
     line = code.text.splitlines()[0]
     assert shlex.split(line) == words
     assert line.startswith("""rooflens run --filter "model == 'a' or layer == 'k/v'" """)
+
+
+def test_a_baseline_says_which_libraries_multiplied(tmp_path):
+    run = load_run(synthetic.write_run(tmp_path / "run", shapes=SMALL[:1], Ms=(1, 64), samples=2))
+    cells = run.cells.copy()
+    baseline = cells["provider"] == "dequant_blas"
+    for m, library in ((1, "torch"), (64, "MKL 2024.2")):
+        cells.loc[baseline & (cells["M"] == m), "config"] = json.dumps({"gemm": "mm", "library": library})
+
+    def table(of):
+        (found,) = (one for one in reproduce(View(analyze(of))).blocks if getattr(one, "id", "") == "providers")
+        return [[cell.text for cell in row] for row in found.rows], [column.header for column in found.columns]
+
+    rows, heads = table(replace(run, cells=cells))
+    named = {row[0]: row[heads.index("library")] for row in rows}
+    assert named.pop("dequant_blas") == "MKL 2024.2, torch"
+    assert set(named.values()) == {""}
+    assert "library" not in table(run)[1]
 
 
 def test_what_is_unsupported_is_counted_apart(tmp_path):

@@ -1,5 +1,6 @@
 """Chapters about the run rather than its results: how and where it was measured, its files, and what it cannot say."""
 
+import json
 import shlex
 from collections.abc import Iterable
 
@@ -33,12 +34,15 @@ def reproduce(view: View) -> Section:
         of = f" of {code.committed_at}: {code.subject}" if code.commit else ""
         has_files = bool((manifest.request or {}).get("files"))
         rows.append((f"commit of the {'kernels' if has_files else 'working directory'}", f"{code.label}{of}"))
+    libraries = _libraries(view)
+    heads = ("library",) if libraries else ()
     providers = tuple(
         (
             TableCell(name, name),
             *texts(
                 entry.role,
                 "baseline" if name == view.baseline else "challenger" if name in view.challengers else "",
+                *(libraries.get(name, "") for _ in heads),
                 entry.source,
             ),
         )
@@ -54,12 +58,22 @@ def reproduce(view: View) -> Section:
             Table(
                 "providers",
                 "Providers and the source that ran",
-                text_columns("provider", "role", "part in the comparison", "source hash"),
+                text_columns("provider", "role", "part in the comparison", *heads, "source hash"),
                 providers,
                 reading="The hash covers the provider's source files: a result is never reused for other code.",
             ),
         ),
     )
+
+
+def _libraries(view: View) -> dict[str, str]:
+    """Return which libraries multiplied, by provider, of those that record it."""
+    ran = view.cells[["provider", "config"]].drop_duplicates()
+    found: dict[str, set[str]] = {}
+    for provider, config in zip(ran["provider"], ran["config"], strict=True):
+        if config and (library := json.loads(config).get("library")):
+            found.setdefault(provider, set()).add(library)
+    return {provider: ", ".join(sorted(names)) for provider, names in found.items()}
 
 
 def shell(words: Iterable[str]) -> str:
