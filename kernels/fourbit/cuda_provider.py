@@ -60,7 +60,6 @@ _LAUNCH_US = 4.2
 _WORTH_TRYING = 1.3
 """Times the least estimate: beyond, a configuration is no candidate."""
 
-
 _SCALES = ("fp32", "16 bits", "e8m0", "e4m3", "nested")
 """How scales are stored: SCALE of the source is an index of these."""
 
