@@ -185,11 +185,10 @@ def chosen_gemm(
             f"{_named(bool(torch.version.hip))} lists {len(gemm.algorithms)} algorithms for "
             f"{tuple(x.shape)} x {tuple(weight.shape)}"
         )
-    name = form
+    name, config = form, {"gemm": form, "algorithms": len(gemm.algorithms)}
     if form == LT:
         key = (tuple(x.shape), tuple(weight.shape), x.dtype, bias is None, x.device, gemm.alignments)
-        name = _found[key] = _found.get(key) or fastest(calls, x.device)
-    config = {"gemm": name, "algorithms": len(gemm.algorithms)}
+        name = config["found"] = _found[key] = _found.get(key) or fastest(calls, x.device)
     if name != "mm":
         config["library"] = _named(bool(torch.version.hip))
     return Chosen(calls[name], config)

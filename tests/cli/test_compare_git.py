@@ -150,7 +150,9 @@ def test_tuned_versions_run_what_base_chose_and_heads_own_choice_stands_beside(h
     assert done.returncode in (0, 3), done.stderr
     found = json.loads(done.stdout)
     assert found["causes"] is None, "both versions ran the same configuration"
-    assert {(case["base_config"], case["head_config"]) for case in found["cases"]} == {('{"repeat":200}',) * 2}
+    ran = {(case["base_config"], case["head_config"]) for case in found["cases"]}
+    assert len(ran) == 1
+    assert set(*ran) in ({'{"repeat":300}'}, {'{"repeat":200}'}), "which of the two is faster is a busy machine's guess"
     own = pd.read_csv(here / "both" / "head+own" / "cells.csv")
     assert set(own["config"]) == {'{"repeat":1}'}
     assert found["selection"]["cases"]["fwd"]["ratio"] < 0.2

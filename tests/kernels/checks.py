@@ -1,11 +1,12 @@
 """What every launch of a provider is held to, whatever it computes; FP8 E4M3 by its definition."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 import numpy as np
 import torch
 from rooflens.kernels.inputs import Inputs, make_inputs, poison
-from rooflens.kernels.provider import AnyProvider, Config, Launch, support
+from rooflens.kernels.provider import AnyProvider, Config, DeclinedError, Launch, support
 from rooflens.kernels.reference import measure_all
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
@@ -56,12 +57,16 @@ def check_launch(
 def check_candidates(
     provider: AnyProvider, problem: Problem, scheme: Scheme, device: Device, seed: int = 3
 ) -> list[Launch]:
-    """Check every candidate; none where the provider does not take the problem."""
+    """Check every candidate, but those beyond the list of a library; none where the provider does not take the problem."""
     if not support(provider, problem, scheme, device).ok:
         return []
     inputs = make_inputs(problem, scheme, device, seed)
-    configs = provider.candidates(problem, scheme, device) or (None,)
-    return [check_launch(provider, inputs, config) for config in configs]
+    default, *others = provider.candidates(problem, scheme, device) or (None,)
+    launches = [check_launch(provider, inputs, default)]
+    for config in others:
+        with suppress(DeclinedError):
+            launches.append(check_launch(provider, inputs, config))
+    return launches
 
 
 def check_configurations(provider: AnyProvider, problems: Iterable[Problem], scheme: Scheme, device: Device) -> None:

@@ -224,20 +224,25 @@ def product(library: FakeLt, form: str, default: int = 9) -> Chosen:
 def test_the_fastest_of_the_list_runs(library):
     best = product(library, "lt")
     named = "cuBLASLt 13.1.2" if library.header is CUDA else "hipBLASLt 1.2.2"
-    assert best.config == {"gemm": "lt1", "algorithms": 3, "library": named}
+    assert best.config == {"gemm": "lt", "found": "lt1", "algorithms": 3, "library": named}
     library.ran.clear()
     best()
     assert library.ran == [1]
-    assert product(library, "lt2").config["gemm"] == "lt2"
-    assert product(library, "lt", default=0).config["gemm"] == "lt1"  # the same for all copies of the operands
+    assert product(library, "lt", default=0).config["found"] == "lt1"  # the same for all copies of the operands
     blas_lt._found.clear()
-    assert product(library, "lt", default=0).config == {"gemm": "mm", "algorithms": 3}  # torch's, whichever that is
+    torchs = product(library, "lt", default=0).config  # by torch's library, whichever that is
+    assert torchs == {"gemm": "lt", "found": "mm", "algorithms": 3}
+
+
+def test_what_ran_holds_what_was_asked_for(library):
+    for form in ("lt", "mm", "lt2"):
+        assert product(library, form).config["gemm"] == form
 
 
 def test_each_launch_of_the_search_finds_the_cache_cold(library):
     """Warm, algorithm 0 is the fastest."""
     library.durations, library.warm = (4, 3), (1, 2)
-    assert product(library, "lt").config["gemm"] == "lt1"
+    assert product(library, "lt").config["found"] == "lt1"
 
 
 def test_the_library_learns_of_alignments_and_of_room(library):
