@@ -88,7 +88,8 @@ properties:
 
 # What computes on the CPU, where torch, oneDNN and our own kernels see a lesser one, and on one core.
 CPU_TESTS := $(addprefix tests/kernels/,test_blas.py test_cpu_gemm.py test_cpu_dequantize.py test_fp8.py \
-	test_provider_contract.py test_upstream_bitsandbytes.py)
+	test_provider_contract.py::test_outputs_on_the_cpu test_provider_contract.py::test_every_candidate_is_right_on_the_cpu \
+	test_upstream_bitsandbytes.py)
 ONE_CORE = taskset -c $$(awk -F '[[:space:],-]+' '/^Cpus_allowed_list/ {print $$2}' /proc/self/status)
 
 lesser-cpus-avx2:

@@ -167,7 +167,8 @@ class Descriptions:
 
 def around(series: Floats, widths: Floats) -> Floats:
     """Distances of numbers from their median."""
-    level = np.median(series, axis=-1, keepdims=True)
+    ordered, middle = np.sort(series, axis=-1), series.shape[-1] // 2  # np.median takes four times as long on so few
+    level = ordered[..., [middle, -1 - middle]].mean(-1, keepdims=True)
     found: Floats = np.maximum(np.abs(series - level) - widths, 0.0)
     return found
 

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import lru_cache
 
 from ...imports.consistency import ValueRange, span
 
@@ -107,6 +108,7 @@ class Printed:
         return ValueRange(low - more, high + more)
 
 
+@lru_cache(1 << 14)
 def read_printed(text: str) -> Printed | None:
     """Read "+15.11%", "~1.0×*", "1,234.5", "1.2k", "**1747** GB/s", "80.0 ± 0.2 us", "0.995 (same)"; else None."""
     clean = " ".join(EMPHASIS.sub("", text).split()).translate(_ASCII).strip(_MARKS).strip()
