@@ -3,6 +3,7 @@
 A property that asks for more or fewer examples than usual asks for a multiple of `settings().max_examples`.
 """
 
+import gc
 import os
 import shutil
 
@@ -56,6 +57,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("browser"):
                 item.add_marker(pytest.mark.skip(reason=f"no browser: none of {', '.join(BROWSERS)} on PATH"))
+
+
+def pytest_collection_finish() -> None:
+    """What test modules have imported stays: the garbage collector took an eighth of the time, looking through it."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
