@@ -5,7 +5,6 @@ providers have, of the time of the other provider over that of the named one; a 
 compulsory bytes or useful FLOPs over time.
 """
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,9 +17,7 @@ from rooflens.analysis.roofline.bounds import Bound
 from rooflens.analysis.roofline.ceilings import Ceilings
 from rooflens.analysis.run.pipeline import placed
 from rooflens.analysis.run.summarize import summarize
-from rooflens.kernels.fourbit.cuda_provider import estimated_us
 from rooflens.shapes.device import spec
-from rooflens.shapes.problem import Problem
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -126,20 +123,13 @@ def of_cuda_4bit() -> Iterator[str]:
     ratio = times["simt_4bit"][1] / mine[1]
     slower, largest = int((ratio < 1).sum()), size[ratio < 1].max()
     ratio = ratio[size >= 32]
-    cells = cells_of(name, "cuda_4bit")
-    estimates = []
-    for one in cells.itertuples():
-        config, problem = json.loads(one.config), Problem(int(one.M), int(one.N), int(one.K))
-        estimates.append(estimated_us(problem, (config["ROWS"], config["WARP_ROWS"]), config["BLOCKS"]))
-    errors = np.asarray(estimates) / (cells["time_s"].to_numpy() * 1e6) - 1
     ratios_over = ", ".join(f"{value:.2f}× at M = {m}" for m, value in faster.items())
     yield (
         f"Geometric means at M = 1: {large:.0%} of the measured read bandwidth where weights take 32 MB and more, "
         f"{medium:.0%} from 8 to 32 MB; {ratio.min():.2f} to {ratio.max():.2f} times as fast as `simt_4bit` on the "
         f"former. M = 8 takes {more.median():.2f} times as long as M = 1, at most {more.max():.2f}. Over "
         f"`dequant_blas`: {ratios_over}. At M = 1 `simt_4bit` is faster on {slower} of the {len(mine)} shapes, none "
-        f"above {largest:.0f} MB. The time by which tiles are chosen (`estimated_us`, fitted to five shapes) is "
-        f"{-errors.min():.0%} too short to {errors.max():.0%} too long in the {len(errors)} cells."
+        f"above {largest:.0f} MB."
     ).replace("%", " %")
 
 

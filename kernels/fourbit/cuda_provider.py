@@ -26,10 +26,10 @@ SOURCES = ("cuda/sm90.cuh", "cuda/matmul.cu")
 """Compiled as one file, in this order."""
 
 MOST_ROWS = 64
-"""Of X: at 64 it is as fast as dequantizing on some weights, and slower beyond."""
+"""Of X: more would take a second launch, which reads W again."""
 
-_ROWS_AT_ONCE = 32
-"""Of X, in one launch: with 64 the sums of a warp spill, and took 10 to 45 % longer than two launches of 32."""
+_MOST_EXACT_ROWS = 32
+"""Of X: with 64, multiplying sums by the scales in fp32 takes 6 to 28 % longer than multiplying elements in 16 bits."""
 
 KERNEL = "matmul_4bit"
 
@@ -42,19 +42,19 @@ _SHARED = 227 << 10
 _TABLE = 1 << 16
 
 _STAGE_US: dict[tuple[int, int], dict[int, float]] = {
-    (32, 16): {8: 0.275, 16: 0.35, 32: 0.44},
-    (64, 32): {8: 0.365, 16: 0.46, 32: 0.68},
+    (32, 16): {8: 0.22, 16: 0.25, 32: 0.31, 64: 0.48},
+    (64, 32): {8: 0.365, 16: 0.4, 32: 0.49, 64: 0.73},
     (128, 32): {8: 0.605, 16: 0.77},
     (128, 64): {8: 0.64, 16: 0.72},
-    (256, 64): {8: 1.15},
+    (256, 64): {8: 1.2},
 }
-"""Microseconds of a stage on an H200, by rows of W in a tile and of a warp, and columns of the sums (M, rounded up).
+"""Microseconds of a stage, by rows of W in a tile and of a warp, and columns of the sums: M, rounded up to one here.
 
-Fitted to measured launches of NF4 with blocks of 64, on five shapes (docs/measured-facts.md). No other tile was within
-5 % of the fastest.
+Fitted to measured launches of NF4 with blocks of 64, on six shapes: on an H100, but on an H200, where the
+memory limits them less, those of up to 16 columns in tiles of 128 rows and more, and of 8 in tiles of 64.
 """
 
-_LAUNCH_US = 4.2
+_LAUNCH_US = 3.6
 """What a launch takes apart from stages and shared tiles."""
 
 _WORTH_TRYING = 1.3
@@ -101,15 +101,15 @@ class Cuda4Bit(Provider[FourBit, FourBitInputs]):
 
     def candidates(self, problem: Problem, scheme: FourBit, device: Device) -> Sequence[Config]:
         """Tiles and numbers of blocks, by estimated time."""
-        widest = min(problem.M, _ROWS_AT_ONCE)
+        m = problem.M
         found = sorted(
             (estimated_us(problem, tile, blocks), *tile, blocks)
             for tile, times in _STAGE_US.items()
-            if 8 * _column_tiles(widest) in times
+            if _fitted_columns(m) in times
             for blocks in _grids(*_tiles_and_steps(problem, tile[0]), device.compute_units)
         )
         return [
-            {"ROWS": rows, "WARP_ROWS": warp_rows, "STAGES": _stages(rows, widest, scheme), "BLOCKS": blocks}
+            {"ROWS": rows, "WARP_ROWS": warp_rows, "STAGES": _stages(rows, m, scheme), "BLOCKS": blocks}
             for us, rows, warp_rows, blocks in found
             if us <= _WORTH_TRYING * found[0][0]
         ]
@@ -117,65 +117,49 @@ class Cuda4Bit(Provider[FourBit, FourBitInputs]):
     def prepare(self, inputs: FourBitInputs, config: Config | None = None) -> Launch:
         """Compile, arrange the scales, allocate."""
         config, output = config or self.default_config(inputs), inputs.empty_output()
-        plans = make_plans(inputs, output, config)
+        plan = make_plan(inputs, output, config)
         with torch.cuda.device(inputs.x.device):
-            cubins = [build(tuple(plan.constants.items())) for plan in plans]
-            calls = [
-                CudaKernel(cubin, KERNEL, plan.shared_bytes).call(plan.grid, plan.threads, plan.arguments)
-                for plan, cubin in zip(plans, cubins, strict=True)
-            ]
-
-        def run() -> None:
-            for call in calls:
-                call()
-
+            cubin = build(tuple(plan.constants.items()))
+            run = CudaKernel(cubin, KERNEL, plan.shared_bytes).call(plan.grid, plan.threads, plan.arguments)
         run()
-        rows, columns = config["ROWS"], [8 * plan.constants["TILES"] for plan in plans]
+        rows, columns = config["ROWS"], 8 * plan.constants["TILES"]
         padded = math.prod(_tiles_and_steps(inputs.problem, rows)) * rows * _STEP
         geometry = Geometry(
-            tile_M=columns[0],
+            tile_M=columns,
             tile_N=rows,
-            workgroups=plans[0].grid,
+            workgroups=plan.grid,
             resident=1,
-            issued_flops=2 * sum(columns) * padded,
-            decoded_weights=len(plans) * padded,
+            issued_flops=2 * columns * padded,
+            decoded_weights=padded,
         )
-        artifact = hashlib.sha256(b"".join(cubins)).hexdigest()[:16]
-        run_once = calls[0] if len(calls) == 1 else run
-        return Launch(run_once, output, config, (KERNEL,) * len(calls), artifact=artifact, geometry=geometry)
+        artifact = hashlib.sha256(cubin).hexdigest()[:16]
+        return Launch(run, output, config, (KERNEL,), artifact=artifact, geometry=geometry)
 
     def moved_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
-        """W and scales once per launch, X, bias and output once; parts of shared tiles written and read."""
-        launches, scales = len(_slices(problem.M)), _scale_bytes(problem, scheme)
-        once = scheme.compulsory_bytes(problem) - scheme.scale_bytes(problem) - scheme.weight_bytes(problem)
-        weights = scheme.weight_bytes(problem) + scales
-        return once + launches * weights + 2 * _part_bytes(problem, config)
+        """W, scales, X, bias and output once; parts of shared tiles written and read."""
+        return _operand_bytes(problem, scheme) + 2 * _part_bytes(problem, config)
 
     def working_set_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
         """Operands, output, and the parts of tiles that blocks share."""
-        scales = _scale_bytes(problem, scheme) - scheme.scale_bytes(problem)
-        return scheme.compulsory_bytes(problem) + scales + _part_bytes(problem, config)
+        return _operand_bytes(problem, scheme) + _part_bytes(problem, config)
 
 
 CUDA_4BIT = Cuda4Bit()
 
 
 def estimated_us(problem: Problem, tile: tuple[int, int], blocks: int) -> float:
-    """Return how long it takes on an H200, in us: 5 % off in the mean of what was measured, 20 % at most.
+    """Return how long it takes where the memory does not limit it, in us.
 
-    The last block of a shared tile adds up the others' parts, with 128 threads for each row of warps. Where tiles are
-    divided unevenly, many blocks share two of them.
+    The last block of a shared tile adds up the others' parts. Many blocks share two tiles where those are divided
+    unevenly.
     """
-    rows, warp_rows = tile
+    rows, _ = tile
     tiles, steps = _tiles_and_steps(problem, rows)
     even = tiles % blocks == 0 or blocks % tiles == 0
     parts = math.ceil(blocks / tiles) + (not even)
-    us = 0.0
-    for _, m in _slices(problem.M):
-        us += _LAUNCH_US + math.ceil(tiles * steps / blocks) * _STAGE_US[tile][8 * _column_tiles(m)]
-        if parts > 1:
-            turns = math.ceil(m * warp_rows / 128)
-            us += 1.2 * rows / 128 + turns * (0.4 + 0.28 * parts) + (0 if even else 1.7)
+    us = _LAUNCH_US + math.ceil(tiles * steps / blocks) * _STAGE_US[tile][_fitted_columns(problem.M)]
+    if parts > 1:
+        us += 1.8 + 1.5 * problem.M * rows / 1024 + 0.25 * parts + (0 if even else 3)
     return us
 
 
@@ -188,46 +172,39 @@ def constants_of(m: int, scheme: FourBit, config: Config) -> dict[str, int]:
         "FP16": int(scheme.dtype is DType.FP16),
         "SCALE": _SCALES.index(_stored_as(scheme)),
         "ZERO": int(_has_zero_points(scheme)),
+        "SCALED_PAIRS": int(_scaled_pairs(m, scheme)),
     }
 
 
-def make_plans(inputs: FourBitInputs, output: torch.Tensor, config: Config) -> list[LaunchPlan]:
-    """Return the launches that write `output`, [M,N], up to 32 rows each."""
+def make_plan(inputs: FourBitInputs, output: torch.Tensor, config: Config) -> LaunchPlan:
+    """Return the launch that writes `output`, [M,N]."""
     problem, scheme, x = inputs.problem, inputs.scheme, inputs.x
-    rows, element = config["ROWS"], x.element_size()
+    m, rows, element = problem.M, config["ROWS"], x.element_size()
     row_tiles, steps = _tiles_and_steps(problem, rows)
-    grid = min(config["BLOCKS"], row_tiles * steps)
+    grid, columns = min(config["BLOCKS"], row_tiles * steps), 8 * _column_tiles(m)
     pairs, factor = pair_table(_exact_code(inputs), inputs.dtype)
     if inputs.groups and inputs.groups.total is not None:
         factor *= float(inputs.groups.total)
-    weight = Boxes(
-        inputs.packed.view(problem.N, -1), (problem.K // 2, problem.N), (problem.K // 2,), (_STEP // 2, rows)
-    )
-    scales, nested = ordered_scales(inputs, rows), inputs.nested
-    plans = []
-    for first, m in _slices(problem.M):
-        columns = 8 * _column_tiles(m)
-        sizes, strides = (64, m, problem.K // 64), (problem.K * element, 64 * element)
-        arguments: list[Argument] = [
-            weight,
-            Boxes(x[first : first + m], sizes, strides, (64, columns, 4)),
-            scales,
-            pairs,
-            inputs.bias,
-            output[first : first + m],
-            torch.empty(2 * grid * columns * rows, device=x.device),
-            torch.zeros(row_tiles, dtype=torch.int32, device=x.device),
-            m,
-            problem.N,
-            steps,
-            factor,
-            nested and nested.code,
-            float(nested.offset) if nested else 0.0,
-        ]
-        shared = _TABLE + config["STAGES"] * (_stage_bytes(rows, m, scheme) + 16) + 16
-        threads = rows // config["WARP_ROWS"] * 128 + 32
-        plans.append(LaunchPlan(constants_of(m, scheme, config), grid, threads, shared, arguments))
-    return plans
+    nested = inputs.nested
+    arguments: list[Argument] = [
+        Boxes(inputs.packed.view(problem.N, -1), (problem.K // 2, problem.N), (problem.K // 2,), (_STEP // 2, rows)),
+        Boxes(x, (64, m, problem.K // 64), (problem.K * element, 64 * element), (64, columns, 4)),
+        ordered_scales(inputs, rows),
+        pairs,
+        inputs.bias,
+        output,
+        torch.empty(2 * grid * columns * rows, device=x.device),
+        torch.zeros(row_tiles, dtype=torch.int32, device=x.device),
+        m,
+        problem.N,
+        steps,
+        factor,
+        nested and nested.code,
+        float(nested.offset) if nested else 0.0,
+    ]
+    shared = _TABLE + config["STAGES"] * (_stage_bytes(rows, m, scheme) + 16) + 16
+    threads = rows // config["WARP_ROWS"] * 128 + 128
+    return LaunchPlan(constants_of(m, scheme, config), grid, threads, shared, arguments)
 
 
 def source() -> str:
@@ -238,7 +215,7 @@ def source() -> str:
 @cache
 def build(constants: tuple[tuple[str, int], ...]) -> bytes:
     """Machine code of the kernel with these constants; CudaError when NVRTC rejects it."""
-    options = ["--gpu-architecture=sm_90", "--std=c++17", *(f"-D{name}={value}" for name, value in constants)]
+    options = ["--gpu-architecture=sm_90a", "--std=c++17", *(f"-D{name}={value}" for name, value in constants)]
     return compile_cubin(source(), options)[0]
 
 
@@ -306,9 +283,13 @@ def _has_zero_points(scheme: FourBit) -> bool:
     return isinstance(scheme, W4A16) and scheme.zero_point
 
 
-def _slices(m: int) -> list[tuple[int, int]]:
-    """First row and number of rows of X of each launch."""
-    return [(first, min(_ROWS_AT_ONCE, m - first)) for first in range(0, m, _ROWS_AT_ONCE)]
+def _scaled_pairs(m: int, scheme: FourBit) -> bool:
+    """Whether elements are multiplied by the scales: always by e4m3, as that is exact.
+
+    Products with scales of 8 bits of exponent are out of the range of fp16.
+    """
+    stored = _stored_as(scheme)
+    return stored == "e4m3" or (m > _MOST_EXACT_ROWS and (scheme.dtype is DType.BF16 or stored == "16 bits"))
 
 
 def _tiles_and_steps(problem: Problem, rows: int) -> tuple[int, int]:
@@ -336,8 +317,13 @@ def _part_bytes(problem: Problem, config: Config) -> int:
 
 
 def _column_tiles(m: int) -> int:
-    """Tiles of 8 columns that hold M of them: 1, 2 or 4."""
-    return 1 << (math.ceil(m / 8) - 1).bit_length()
+    """Tiles of 8 columns that hold M of them: with more, M = 40 took longer than 64, as TMA fills in zeros slowly."""
+    return math.ceil(m / 8)
+
+
+def _fitted_columns(m: int) -> int:
+    """The least number of columns in `_STAGE_US` that holds M of them: 8, 16, 32 or 64."""
+    return 8 << (_column_tiles(m) - 1).bit_length()
 
 
 def _stages(rows: int, m: int, scheme: FourBit) -> int:
@@ -354,6 +340,11 @@ def _row_scale_bytes(scheme: FourBit) -> int:
     stored = _stored_as(scheme)
     each = {"fp32": 4, "16 bits": 2}.get(stored, 1) + _has_zero_points(scheme)
     return each * max(1, _STEP // scheme.group) + (4 if stored == "nested" else 0)
+
+
+def _operand_bytes(problem: Problem, scheme: FourBit) -> int:
+    """Bytes of W, X, bias and output, and of the scales in the order of stages."""
+    return scheme.compulsory_bytes(problem) - scheme.scale_bytes(problem) + _scale_bytes(problem, scheme)
 
 
 def _scale_bytes(problem: Problem, scheme: FourBit) -> int:

@@ -25,6 +25,7 @@ typedef unsigned char u8;
 struct uint2 { u32 x, y; };
 struct uint4 { u32 x, y, z, w; };
 struct float2 { float x, y; };
+struct float4 { float x, y, z, w; };
 inline uint2 make_uint2(u32 x, u32 y) { return {x, y}; }
 inline uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return {x, y, z, w}; }
 inline float2 make_float2(float x, float y) { return {x, y}; }
@@ -62,6 +63,10 @@ inline void __syncthreads() { meet(block, (int)threads.size()); }
 inline void __syncwarp() { meet(warps[threadIdx.x / 32], 32); }
 template <int THREADS>
 void workers_meet() { meet(workers, THREADS); }
+template <int EACH>
+void take_registers() {}
+template <int EACH>
+void give_up_registers() {}
 inline void __threadfence() {}
 inline void __trap() { abort(); }
 inline u32 atomicAdd(u32* at, u32 value) { const u32 old = *at; *at += value; return old; }
@@ -124,6 +129,8 @@ inline u16 rounded(float value) { const _Float16 half = value; u16 bits; memcpy(
 inline float widened(u16 bits) { const u32 word = (u32)bits << 16; float value; memcpy(&value, &word, 4); return value; }
 inline u16 rounded(float value) { u32 word; memcpy(&word, &value, 4); return (word + 0x7fff + (word >> 16 & 1)) >> 16; }
 #endif
+
+inline u32 rounded_pair(float value) { return rounded(value) * 0x10001u; }
 
 template <class Operation>
 static u32 each_half(u32 a, u32 b, Operation operation) {

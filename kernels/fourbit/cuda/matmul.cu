@@ -1,38 +1,50 @@
 // Y[M,N] = X[M,K] W[N,K]^T (+ bias) on sm90: W in 4 bits, a scale per GROUP columns, X and Y in 16 bits.
 //
 // A stage is ROWS rows of W times 256 columns, that is 128 bytes of each row, their scales, and the same columns of X.
-// The last warp copies stages ahead of the others through TMA. Each of the others multiplies WARP_ROWS rows by a quarter
-// of the columns. X is the B operand of mma.m16n8k16, so that M = 1 costs what M = 8 does; rows beyond M are zeros that
+// One thread copies stages ahead of the others through TMA. Each warp of those multiplies WARP_ROWS rows by a quarter of
+// the columns. X is the B operand of mma.m16n8k16, so that M = 1 costs what M = 8 does; rows beyond M are zeros that
 // TMA fills in. W is decoded by a table of 256 pairs, one for each byte, which every bank of shared memory has a copy of:
 // a warp reads 32 entries at a time without conflicts. Rows of the table begin every 256 bytes, so that one permutation
 // of bytes makes an address; the other half of each row holds what the quarters add up to.
 //
+// Scales are multiplied by the decoded elements in 16 bits (SCALED_PAIRS), or by the product of each group in fp32. That
+// is more exact, but takes up to TILES / 2 times as many instructions, and registers.
+//
 // All stages of all tiles of ROWS columns of Y are divided evenly among the blocks. Where several blocks share a tile,
 // the last one to finish adds their parts, always in the same order.
 //
-// Compiled with ROWS (32, 64, 128, 256), WARP_ROWS (multiple of 16), STAGES, TILES (M <= 8 TILES), GROUP (16 with E4M3, or
-// from 32), FP16 (1: fp16, 0: bf16), SCALE and ZERO (1: a zero point per group). `s_tiles` are scales in the order of
-// stages, [tiles][steps], a step per GROUP columns where GROUP exceeds 256. Each has the second-level scale of every row
-// (NESTED only, fp32 [ROWS]), scales [ROWS][SCALES], and zero points (u8 [ROWS][SCALES], in both nibbles). Nested scales
-// are one of 256 `scale_values`, times that of their row, plus `offset`. `parts` has 2 TILES * 8 * ROWS elements per block;
-// `counters`, one per tile, are zero.
+// Compiled with ROWS (32, 64, 128, 256), WARP_ROWS (multiple of 16), STAGES, TILES (of 8 rows of X), GROUP (16 with E4M3,
+// or from 32), FP16 (1: fp16, 0: bf16), SCALE, ZERO (1: a zero point per group) and SCALED_PAIRS (1 with E4M3). `s_tiles`
+// are scales in the order of stages, [tiles][steps], a step per GROUP columns where GROUP exceeds 256. Each has the
+// second-level scale of every row (NESTED only, fp32 [ROWS]), scales [ROWS][SCALES], and zero points (u8 [ROWS][SCALES],
+// in both nibbles). Nested scales are one of 256 `scale_values`, times that of their row, plus `offset`. `parts` has
+// 2 TILES * 8 * ROWS elements per block; `counters`, one per tile, are zero.
 
 enum { FP32, IN_16_BITS, E8M0, E4M3, NESTED };  // of SCALE
 
 constexpr int WARPS = ROWS / WARP_ROWS * 4, WORKERS = WARPS * 32;
+// Registers can be given up and taken by four warps together: the copying thread has four for itself.
+constexpr int THREADS = WORKERS + 128, COPIER_REGISTERS = 40, REGISTERS = 65536 / THREADS / 8 * 8;
+constexpr int WORKER_REGISTERS = (REGISTERS * THREADS - COPIER_REGISTERS * 128) / WORKERS / 8 * 8;
 constexpr int BLOCKS = WARP_ROWS / 16, COLUMNS = TILES * 8;
 constexpr int SCALES = GROUP < 256 ? 256 / GROUP : 1, STEPS_PER_SCALE = GROUP > 256 ? GROUP / 256 : 1;
 constexpr int SCALE_BYTES = SCALE == FP32 ? 4 : SCALE == IN_16_BITS ? 2 : 1, OUTER_BYTES = SCALE == NESTED ? 4 * ROWS : 0;
 constexpr int W_BYTES = ROWS * 128, X_BYTES = COLUMNS * 512;
 constexpr int S_BYTES = OUTER_BYTES + ROWS * SCALES * (SCALE_BYTES + ZERO);
-// Groups of one quarter of a stage that are multiplied one after the other. Those of 16 columns are scaled before.
-constexpr int HALVES = GROUP == 32 ? 2 : 1;
+// A quarter of a stage is multiplied in one, or half by half: where halves have scales of their own, and where X takes
+// too many registers.
+constexpr int HALVES = GROUP == 32 || TILES > 4 ? 2 : 1;
 constexpr int USED = W_BYTES + X_BYTES + S_BYTES, STAGE = (USED + 1023) / 1024 * 1024;  // what TMA permutes in
 constexpr int TABLE = 256 * 256, BARRIERS = TABLE + STAGES * STAGE, FLAG = BARRIERS + 16 * STAGES;
+// Tiles of 8 columns that are added up at once: as many as fit in the free half of the table.
+constexpr int AT_ONCE = TILES < 256 / ROWS ? TILES : 256 / ROWS;
 
 extern __shared__ __align__(1024) char memory[];
 
-__device__ __forceinline__ float* sum_at(int i) { return (float*)(memory + (i / 32) * 256 + 128 + (i % 32) * 4); }
+__device__ __forceinline__ float* sum_at(int tile, int quarter, int row, int column) {
+  const int i = ((tile * 4 + quarter) * ROWS + row) * 8 + column;
+  return (float*)(memory + i / 32 * 256 + 128 + i % 32 * 4);
+}
 
 __device__ __forceinline__ u32 pair(u32 word, int byte, u32 bank) { return look_up(permute(word, bank, 0x5504 | byte << 4)); }
 
@@ -48,7 +60,7 @@ __device__ __forceinline__ float scale_at(const char* at, const float* outer, co
 // an e2m1 are exact.
 __device__ __forceinline__ u32 e4m3_pair(const char* at) { return *(const u8*)at * (FP16 ? 0x00800080u : 0x00100010u); }
 
-extern "C" __global__ void __launch_bounds__(WORKERS + 32, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     matmul_4bit(const __grid_constant__ TensorMap w_map, const __grid_constant__ TensorMap x_map, const char* s_tiles,
                 const u32* pairs, const u16* bias, u16* y, float* parts, u32* counters, int M, int N, int steps,
                 float factor, const float* scale_values, float offset) {
@@ -59,7 +71,8 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32, 1)
   const u32 stages = shared_address(memory + TABLE), full = shared_address(memory + BARRIERS), empty = full + 8 * STAGES;
   if (shared_address(memory) != MEMORY) __trap();
 
-  if (warp == WARPS) {
+  if (warp >= WARPS) {
+    give_up_registers<COPIER_REGISTERS>();
     int tile = first / steps, step = first % steps, left = last - first;
     const u64 policy = read_once();
     auto copy = [&](int slot) {
@@ -73,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32, 1)
       --left;
       if (++step == steps) step = 0, ++tile;
     };
-    if (lane == 0) {
+    if (thread == WORKERS) {
       for (int i = 0; i < STAGES; ++i) {
         barrier_init(full + 8 * i, 1);
         barrier_init(empty + 8 * i, WARPS);
@@ -82,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32, 1)
       for (int slot = 0; slot < STAGES && left; ++slot) copy(slot);
     }
     __syncthreads();
-    if (lane == 0) {
+    if (thread == WORKERS) {
       u32 parity = 0;
       for (int slot = 0; left; slot = (slot + 1) % STAGES) {
         barrier_wait(empty + 8 * slot, parity);
@@ -93,6 +106,7 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32, 1)
     return;
   }
 
+  take_registers<WORKER_REGISTERS>();
   for (int i = thread; i < 256 * 8; i += WORKERS) {
     const u32 value = pairs[i / 8];
     *(uint4*)(memory + (i / 8) * 256 + (i % 8) * 16) = make_uint4(value, value, value, value);
@@ -103,13 +117,11 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32, 1)
   // quarter's columns, next to each other, or 8 in each half. Lanes that read together read rows that TMA has permuted
   // differently: 16-byte pieces of each row, by an exclusive or with the row's number modulo 8.
   const int g = lane / 4, t = lane % 4, quarter = warp % 4, swizzle = (g % 4) * 2 + g / 4;
-  const int row = warp / 4 * WARP_ROWS + swizzle;
-  const int w_piece = HALVES == 1 ? ((2 * quarter + t / 2) ^ swizzle) * 16 + 8 * (t % 2) : ((2 * quarter) ^ swizzle) * 16 + 4 * t;
-  const int w_apart = swizzle % 2 ? -16 : 16, x_row = HALVES == 1 ? g : g / 2 + g % 2 * 4;
-  const char* at_w = memory + TABLE + row * 128 + w_piece;
-  const char* at_x = memory + TABLE + W_BYTES + (quarter * COLUMNS + x_row) * 128;
-  const int x_low = ((HALVES == 1 ? 2 * t : t) ^ x_row) * 16, x_high = ((HALVES == 1 ? 2 * t + 1 : t + 4) ^ x_row) * 16;
-  const int group = row * SCALES + quarter * SCALES / 4 + (GROUP == 16 ? t : 0);
+  const int row = warp / 4 * WARP_ROWS + swizzle, x_row = HALVES == 1 ? g : g / 2 + g % 2 * 4;
+  const int w_piece = 2 * quarter + (HALVES == 1 ? t / 2 : 0), x_piece = HALVES == 1 ? 2 * t : t;
+  const int at_w = row * 128 + (w_piece ^ swizzle) * 16 + (HALVES == 1 ? 8 * (t % 2) : 4 * t);
+  const int at_x = (quarter * COLUMNS + x_row) * 128 + (x_piece ^ x_row) * 16;
+  const int group = row * SCALES + quarter * SCALES / 4 + (GROUP == 16 ? t / HALVES : 0);
   const char* at_outer = memory + TABLE + W_BYTES + X_BYTES + row * 4;
   const char* at_s = memory + TABLE + W_BYTES + X_BYTES + OUTER_BYTES + group * SCALE_BYTES;
   const char* at_zero = memory + TABLE + W_BYTES + X_BYTES + OUTER_BYTES + ROWS * SCALES * SCALE_BYTES + group;
@@ -121,48 +133,54 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32, 1)
   for (int at = first; at < last; ++at) {
     barrier_wait(full + 8 * slot, parity);
     const int stage = slot * STAGE;
-    u32 x[TILES][8];
 #pragma unroll
-    for (int n = 0; n < TILES; ++n) {
-      *(uint4*)&x[n][0] = *(const uint4*)(at_x + stage + n * 1024 + x_low);
-      *(uint4*)&x[n][4] = *(const uint4*)(at_x + stage + n * 1024 + x_high);
-    }
+    for (int half = 0; half < HALVES; ++half) {
+      u32 x[TILES][8 / HALVES];
 #pragma unroll
-    for (int i = 0; i < BLOCKS; ++i) {
-      auto words = [&](int from) {
-        const char* at = at_w + stage + from;
-        return HALVES == 1 ? *(const uint2*)at : make_uint2(*(const u32*)at, *(const u32*)(at + w_apart));
-      };
-      const uint2 upper = words(i * 2048), lower = words(i * 2048 + 1024);
+      for (int n = 0; n < TILES; ++n) {
+        const char* from = memory + TABLE + W_BYTES + stage + n * 1024;
 #pragma unroll
-      for (int half = 0; half < HALVES; ++half) {
-        const int above_group = i * 16 * SCALES + half, below_group = above_group + 8 * SCALES;
-        auto zero_or_scale = [&](int further) {
-          if (ZERO) return pair(*(const u8*)(at_zero + stage + further), 0, bank);
-          return SCALE == E4M3 ? e4m3_pair(at_s + stage + further) : 0;
+        for (int j = 0; j < 2 / HALVES; ++j)
+          *(uint4*)&x[n][4 * j] = *(const uint4*)(from + (at_x ^ (half * 64 + j * 16)));
+      }
+#pragma unroll
+      for (int i = 0; i < BLOCKS; ++i) {
+        auto words = [&](int from) {
+          const char* at = memory + TABLE + stage + from + (at_w ^ half * 16);
+          return HALVES == 1 ? *(const uint2*)at : make_uint2(*(const u32*)at, 0);
         };
-        const u32 above_pair = zero_or_scale(above_group), below_pair = zero_or_scale(below_group);
-        auto decoded = [&](u32 word, int byte, u32 zero_or_scale) {
-          const u32 value = pair(word, byte, bank);
-          if (ZERO) return subtract_pairs(value, zero_or_scale);
-          return SCALE == E4M3 ? multiply_pairs(value, zero_or_scale) : value;
-        };
-        float product[TILES][4] = {};
-        auto& into = SCALE == E4M3 ? sums[i] : product;
-#pragma unroll
-        for (int p = half * 2; p < (HALVES == 1 ? 4 : half * 2 + 2); ++p) {  // which columns mma takes for which is free
-          const u32 above = p < 2 ? upper.x : upper.y, below = p < 2 ? lower.x : lower.y;
-          const int byte = p % 2 * 2;
-          const u32 a[4] = {decoded(above, byte, above_pair), decoded(below, byte, below_pair),
-                            decoded(above, byte + 1, above_pair), decoded(below, byte + 1, below_pair)};
-#pragma unroll
-          for (int n = 0; n < TILES; ++n) multiply(into[n], a, x[n][2 * p], x[n][2 * p + 1], into[n]);
-        }
-        if (SCALE == E4M3) continue;
+        const uint2 upper = words(i * 2048), lower = words(i * 2048 + 1024);
+        const int above_group = i * 16 * SCALES + half * SCALES / 8, below_group = above_group + 8 * SCALES;
         auto scale = [&](int further, int rows) {
           const float* outer = (const float*)(at_outer + stage + rows * 4);
           return scale_at(at_s + stage + further * SCALE_BYTES, outer, scale_values, offset);
         };
+        auto zero_pair = [&](int further) { return ZERO ? pair(*(const u8*)(at_zero + stage + further), 0, bank) : 0; };
+        auto scale_pair = [&](int further, int rows) {
+          if (SCALE == E4M3) return e4m3_pair(at_s + stage + further);
+          return SCALED_PAIRS ? rounded_pair(scale(further, rows)) : 0;
+        };
+        const u32 above_zero = zero_pair(above_group), below_zero = zero_pair(below_group);
+        const u32 above_scale = scale_pair(above_group, i * 16), below_scale = scale_pair(below_group, i * 16 + 8);
+        auto decoded = [&](u32 word, int byte, u32 zero, u32 scale) {
+          u32 value = pair(word, byte, bank);
+          if (ZERO) value = subtract_pairs(value, zero);
+          return SCALED_PAIRS ? multiply_pairs(value, scale) : value;
+        };
+        float product[TILES][4] = {};
+        auto& into = SCALED_PAIRS ? sums[i] : product;
+#pragma unroll
+        for (int p = 0; p < 4 / HALVES; ++p) {  // which columns mma takes for which is free
+          const u32 above = p < 2 ? upper.x : upper.y, below = p < 2 ? lower.x : lower.y;
+          const int byte = p % 2 * 2;
+          const u32 a[4] = {decoded(above, byte, above_zero, above_scale),
+                            decoded(below, byte, below_zero, below_scale),
+                            decoded(above, byte + 1, above_zero, above_scale),
+                            decoded(below, byte + 1, below_zero, below_scale)};
+#pragma unroll
+          for (int n = 0; n < TILES; ++n) multiply(into[n], a, x[n][2 * p], x[n][2 * p + 1], into[n]);
+        }
+        if (SCALED_PAIRS) continue;
         const float upper_scale = scale(above_group, i * 16), lower_scale = scale(below_group, i * 16 + 8);
 #pragma unroll
         for (int n = 0; n < TILES; ++n) {
@@ -185,30 +203,35 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32, 1)
       y[(long long)m * N + out] = rounded(value * factor + (bias ? widened(bias[out]) : 0.f));
     };
 #pragma unroll
-    for (int n = 0; n < TILES; ++n) {
-      if (n * 8 >= M) break;
+    for (int n = 0; n < TILES; n += AT_ONCE) {
 #pragma unroll
-      for (int i = 0; i < BLOCKS; ++i) {
-        const int to = (quarter * ROWS + row + 16 * i) * 8 + 2 * t;
-        *(float2*)sum_at(to) = make_float2(sums[i][n][0], sums[i][n][1]);
-        *(float2*)sum_at(to + 64) = make_float2(sums[i][n][2], sums[i][n][3]);
+      for (int i = 0; i < AT_ONCE * BLOCKS && n + i / BLOCKS < TILES; ++i) {
+        const float(&from)[4] = sums[i % BLOCKS][n + i / BLOCKS];
+        *(float2*)sum_at(i / BLOCKS, quarter, row + i % BLOCKS * 16, 2 * t) = make_float2(from[0], from[1]);
+        *(float2*)sum_at(i / BLOCKS, quarter, row + i % BLOCKS * 16 + 8, 2 * t) = make_float2(from[2], from[3]);
       }
       workers_meet<WORKERS>();
-      for (int i = thread; i < ROWS * 8; i += WORKERS) {
-        const int r = i % ROWS, c = i / ROWS, m = n * 8 + (HALVES == 1 ? c : c / 2 + c % 2 * 4), out = tile * ROWS + r;
-        if (m >= M || out >= N) continue;
-        float value = 0.f;
+      for (int i = thread; i < AT_ONCE * ROWS * 2; i += WORKERS) {  // 4 columns: lanes read what is next to each other
+        const int r = i / 2 % ROWS, out = tile * ROWS + r;
+        if (out >= N) continue;
+        float value[4] = {};
 #pragma unroll
-        for (int j = 0; j < 4; ++j) value += *sum_at((j * ROWS + r) * 8 + c);
-        if (whole)
-          store(m, out, value);
-        else
-          __stcg(part + m * ROWS + r, value);
+        for (int j = 0; j < 4; ++j) {
+          const float4 more = *(const float4*)sum_at(i / (2 * ROWS), j, r, i % 2 * 4);
+          value[0] += more.x, value[1] += more.y, value[2] += more.z, value[3] += more.w;
+        }
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int m = (n + i / (2 * ROWS)) * 8 + (HALVES == 1 ? i % 2 * 4 + j : i % 2 * 2 + j / 2 + j % 2 * 4);
+          if (m >= M) continue;
+          if (whole)
+            store(m, out, value[j]);
+          else
+            __stcg(part + m * ROWS + r, value[j]);
+        }
       }
       workers_meet<WORKERS>();
     }
-#pragma unroll
-    for (int i = 0; i < BLOCKS * TILES * 4; ++i) sums[i / (TILES * 4)][i / 4 % TILES][i % 4] = 0.f;
     if (!whole) {
       const int from = (int)(((begins + 1) * blocks - 1) / total), to = (int)((ends * blocks - 1) / total);
       int* is_last = (int*)(memory + FLAG);
@@ -218,17 +241,23 @@ extern "C" __global__ void __launch_bounds__(WORKERS + 32, 1)
       workers_meet<WORKERS>();
       if (*is_last) {
         __threadfence();
-        for (int i = thread; i < ROWS * M; i += WORKERS) {
-          const int r = i % ROWS, m = i / ROWS, out = tile * ROWS + r;
-          if (out >= N) continue;
-          float value = 0.f;
-          for (int b = from; b <= to; ++b)
-            value += __ldcg(parts + (2ll * b + (b * total / blocks <= begins)) * (COLUMNS * ROWS) + m * ROWS + r);
-          store(m, out, value);
+        float value[ROWS * COLUMNS / WORKERS] = {};
+        for (int b = from; b <= to; ++b) {
+          const float* its = parts + (2ll * b + (b * total / blocks <= begins)) * (COLUMNS * ROWS);
+#pragma unroll
+          for (int i = 0; i < ROWS * COLUMNS / WORKERS; ++i)
+            if (i * WORKERS + thread < ROWS * M) value[i] += __ldcg(its + i * WORKERS + thread);
+        }
+#pragma unroll
+        for (int i = 0; i < ROWS * COLUMNS / WORKERS; ++i) {
+          const int r = (i * WORKERS + thread) % ROWS, m = (i * WORKERS + thread) / ROWS, out = tile * ROWS + r;
+          if (m < M && out < N) store(m, out, value[i]);
         }
         if (thread == 0) counters[tile] = 0;
       }
     }
+#pragma unroll
+    for (int i = 0; i < BLOCKS * TILES * 4; ++i) sums[i / (TILES * 4)][i / 4 % TILES][i % 4] = 0.f;
     step = 0;
     ++tile;
   }

@@ -103,6 +103,12 @@ __device__ __forceinline__ u16 rounded(float value) {
   return bits;
 }
 
+__device__ __forceinline__ u32 rounded_pair(float value) {
+  u32 pair;
+  asm("cvt.rn." ELEMENT "x2.f32 %0, %1, %1;" : "=r"(pair) : "f"(value));
+  return pair;
+}
+
 __device__ __forceinline__ float widened(u16 bits) {
 #if FP16
   float value;
@@ -116,4 +122,14 @@ __device__ __forceinline__ float widened(u16 bits) {
 template <int THREADS>
 __device__ __forceinline__ void workers_meet() {
   asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
+}
+
+template <int EACH>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(EACH));
+}
+
+template <int EACH>
+__device__ __forceinline__ void give_up_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(EACH));
 }
