@@ -108,8 +108,33 @@ def figures() -> Iterator[str]:
 
 
 def of_cuda_4bit() -> Iterator[str]:
-    """Yield what `cuda_4bit` reads of the measured bandwidth at M = 1, what more rows cost, and how it compares."""
-    name = "h200-cuda4bit"
+    """Yield what `cuda_4bit` reads of the measured bandwidth, what more rows cost, and how it compares."""
+    yield from (
+        of_nf4(name, rows) for name, rows in (("h100-cuda4bit", (1, 8, 16, 32, 48, 64)), ("h200-cuda4bit", (1, 8)))
+    )
+    name = "h100-w4a16"
+    cells, seconds = cells_of(name, "cuda_4bit"), times(name)
+    over = seconds["dequant_blas"] / seconds["cuda_4bit"]
+    for scheme, mine in cells.groupby("scheme"):
+        share = mine.set_index(["N", "K", "M"])["bandwidth_bytes_per_s"].unstack("M") / measured(name, "read")
+        sizes = share.index.get_level_values("N") * share.index.get_level_values("K") / 2e6
+        parts = [f"{mean(share[1][(sizes >= low) & (sizes < high)]):.0%}" for low, high in ((32, 1e6), (8, 32))]
+        taken = mine.set_index(["N", "K", "M"])["time_s"].unstack("M")
+        parts.append(f"{mean((taken[8] / taken[1]).dropna()):.2f}×")
+        ratios = over.xs(scheme, level="scheme").dropna()
+        parts += [f"{mean(ratios.xs(m, level='M')):.2f}×" for m in (1, 16, 32, 64)]
+        yield f"| {scheme} | {' | '.join(parts)} |".replace("%", " %")
+    counters = pd.read_csv(RESULTS / "h100-cuda4bit" / "counters.csv")
+    for (n, k), one in counters.groupby(["N", "K"], sort=False):
+        value = one.set_index(one["metric"].str.partition(".")[0])["value"]
+        dram = value["dram__bytes_read"] / value["gpu__time_duration"] * 1e12 / measured("h100-cuda4bit", "read")
+        names = ("sm__pipe_tensor_op_hmma_cycles_active", "l1tex__data_pipe_lsu_wavefronts", "lts__throughput")
+        percent = [*(value[name] for name in names), 100 * dram, value["sm__issue_active"]]
+        yield f"| {n} x {k} | {' | '.join(f'{one:.0f} %' for one in percent)} |"
+
+
+def of_nf4(name: str, rows: tuple[int, ...]) -> str:
+    """Return what a run of `llm4bit` says of `cuda_4bit`."""
     times, megabytes = {}, {}
     for provider in ("cuda_4bit", "simt_4bit", "dequant_blas"):
         cells = cells_of(name, provider)
@@ -117,19 +142,16 @@ def of_cuda_4bit() -> Iterator[str]:
         megabytes[provider] = cells[cells["M"] == 1].groupby(["N", "K"])["compulsory_bytes"].first() / 1e6
     mine, size, read = times["cuda_4bit"], megabytes["cuda_4bit"], measured(name, "read")
     share = size * 1e6 / mine[1] / read
-    large, medium = (np.exp(np.log(share[(size >= low) & (size < high)]).mean()) for low, high in ((32, 1e6), (8, 32)))
+    large, medium = (mean(share[(size >= low) & (size < high)]) for low, high in ((32, 1e6), (8, 32)))
     more = mine[8] / mine[1]
-    faster = {m: np.exp(np.log(times["dequant_blas"][m] / mine[m]).mean()) for m in (1, 8, 16, 32, 64)}
+    ratios_over = ", ".join(f"{mean((times['dequant_blas'][m] / mine[m]).dropna()):.2f}× at M = {m}" for m in rows)
     ratio = times["simt_4bit"][1] / mine[1]
     slower, largest = int((ratio < 1).sum()), size[ratio < 1].max()
-    ratio = ratio[size >= 32]
-    ratios_over = ", ".join(f"{value:.2f}× at M = {m}" for m, value in faster.items())
-    yield (
+    return (
         f"Geometric means at M = 1: {large:.0%} of the measured read bandwidth where weights take 32 MB and more, "
-        f"{medium:.0%} from 8 to 32 MB; {ratio.min():.2f} to {ratio.max():.2f} times as fast as `simt_4bit` on the "
-        f"former. M = 8 takes {more.median():.2f} times as long as M = 1, at most {more.max():.2f}. Over "
-        f"`dequant_blas`: {ratios_over}. At M = 1 `simt_4bit` is faster on {slower} of the {len(mine)} shapes, none "
-        f"above {largest:.0f} MB."
+        f"{medium:.0%} from 8 to 32 MB. M = 8 takes {more.median():.2f} times as long as M = 1, at most "
+        f"{more.max():.2f}. Over `dequant_blas`: {ratios_over}. At M = 1 `simt_4bit` is faster on {slower} of the "
+        f"{len(mine)} shapes, none above {largest:.0f} MB."
     ).replace("%", " %")
 
 
@@ -334,24 +356,30 @@ def of_shared_memory() -> Iterator[str]:
     yield f"reads are served in {reads:.0f} % of the clocks, and writes would take {turns:.0f} % more"
 
 
+DEEPGEMM_TFLOPS = {
+    (4096, 7168, 4096): 1279,
+    (7168, 2048, 4096): 1206,
+    (7168, 16384, 4096): 1067,
+    (4096, 4096, 4096): 1219,
+    (4096, 7168, 8192): 1274,
+    (7168, 2048, 8192): 1213,
+    (7168, 16384, 8192): 1235,
+    (12288, 4096, 8192): 1332,
+}
+"""By (N, K, M), on an H200: tables of NVIDIA's AIConfigurator, measured in SGLang 0.5.14."""
+
+
 def of_peers() -> Iterator[str]:
-    """Yield how 4-bit GEMMs compare with Marlin, GemLite and bitsandbytes."""
-    seconds = times("h200-w4a16-peers")
-    for provider in ("marlin", "gemlite_4bit", "simt_4bit", "mma_4bit", "blas"):
+    """Yield how 4-bit GEMMs compare with Marlin, GemLite and bitsandbytes, `blas_best` with `blas`, FP8 with cuBLAS."""
+    seconds = times("h100-w4a16-peers")
+    for provider in ("cuda_4bit", "marlin", "simt_4bit", "blas"):
         ratios = seconds["dequant_blas"] / seconds[provider]
-        at_1 = ratios.xs(1, level="M")
-        means = [mean(at_1), mean(at_1[seconds["gemlite_4bit"].xs(1, level="M").notna()])]
-        means += [mean(ratios.xs(m, level="M")) for m in (16, 64)]
-        yield f"| `{provider}` | {' | '.join(f'{one:.2f}' for one in means)} |"
-    layers = [f"{count}" for _, count in seconds.groupby(level="M")["dequant_blas"].count().items()]
-    yield f"{', '.join(layers)} layers at M = 1, 16, 64"
-    marlin = seconds["simt_4bit"] / seconds["marlin"]
-    at_1 = marlin[marlin.index.get_level_values("M") == 1]
-    yield f"At M = 1 it takes {mean(1 / at_1):.2f} of the time of `simt_4bit`"
-    cells = cells_of("h200-w4a16-peers", "marlin")
-    read = cells.loc[cells["M"] == 1, "bandwidth_bytes_per_s"] / measured("h200-w4a16-peers", "read")
-    yield f"reads {read.min():.0%} to {read.max():.0%} of the measured bandwidth".replace("%", " %")
-    seconds = times("h200-4bit-bitsandbytes")
+        yield f"| `{provider}` | {by_m(ratios, '.2f').replace(', ', ' | ')} |"
+    ratios = seconds["marlin"] / seconds["cuda_4bit"]
+    yield f"{ratios.min():.2f} to {ratios.max():.2f} times as fast as Marlin in the {len(ratios)} cells"
+    seconds = times("h200-w4a16-peers")
+    yield f"{by_m((seconds['dequant_blas'] / seconds['gemlite_4bit']).dropna(), '.2f')} over `dequant_blas`"
+    seconds = times("h100-4bit-bitsandbytes")
     cuda, mma = (seconds["matmul_4bit"] / seconds[name] for name in ("cuda_4bit", "mma_4bit"))
     sizes = cuda.index.get_level_values("N") * cuda.index.get_level_values("K") / 2e6
     slower = sizes[cuda < 1]
@@ -360,10 +388,19 @@ def of_peers() -> Iterator[str]:
         f"{mean(cuda[sizes >= 8]):.2f} times where weights take 8 MB and more; slower on {len(slower)}, of "
         f"{slower.max():.1f} MB at most. `mma_4bit`: {mean(mma):.2f} times, slower on {int((mma < 1).sum())}"
     )
-    seconds = times("h200-blas-best")
+    seconds = times("h100-blas-best")
     ratios = seconds["blas"] / seconds["blas_best"]
     yield f"{mean(ratios):.2f} times as fast as `blas`, between {ratios.min():.2f} and {ratios.max():.2f}"
     yield f"{(ratios > 1.02).sum()} of {len(ratios)} cells gained more than 2 %, {(ratios < 0.98).sum()} lost as much"
+    cells = pd.concat(cells_of("h100-fp8-deepgemm", name) for name in ("specialised_fp8", "torch_scaled_mm_fp8"))
+    cells["tflops"] = 2 * cells["M"] * cells["N"] * cells["K"] / cells["time_s"] / TERA
+    for (n, k), one in cells.groupby(["N", "K"], sort=False):
+        ours, theirs = (one[one["provider"] == name].set_index("M")["tflops"] for name in one["provider"].unique())
+        yield f"| {n} x {k} | " + " | ".join(f"{ours[m]:,.0f} | {theirs[m]:,.0f}" for m in (4096, 8192))
+    reached = cells.set_index(["provider", "N", "K", "M"])["tflops"]
+    for provider in ("specialised_fp8", "torch_scaled_mm_fp8"):
+        near = sum(reached[provider, *shape] >= 0.97 * one for shape, one in DEEPGEMM_TFLOPS.items())
+        yield f"`{provider}` is within 3 % of, or above, {near} of these {len(DEEPGEMM_TFLOPS)}"
 
 
 def decoded() -> Iterator[str]:

@@ -204,8 +204,9 @@ def _named(rocm: bool) -> str:
 def fastest(calls: Mapping[str, Callable[[], object]], device: torch.device) -> str:
     """Return the name of the least median, of cold launches, if it is clearly below that of torch's "mm".
 
-    In warm caches other algorithms win. In passes over all of them, so that a busy moment hits none alone. Reading twice
-    what the last-level cache holds empties it, and takes so long that the host has queued a launch before it starts.
+    In warm caches other algorithms win. In passes over all of them, so that a busy moment hits none alone. Reading
+    twice what the last-level cache holds empties it, and takes so long that the host has queued a launch before it
+    starts.
     """
     filler = torch.zeros(torch.cuda.get_device_properties(device).L2_cache_size // 2, dtype=torch.int32, device=device)
     times: dict[str, list[float]] = {name: [] for name in calls}

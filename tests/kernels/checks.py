@@ -57,7 +57,7 @@ def check_launch(
 def check_candidates(
     provider: AnyProvider, problem: Problem, scheme: Scheme, device: Device, seed: int = 3
 ) -> list[Launch]:
-    """Check every candidate, but those beyond the list of a library; none where the provider does not take the problem."""
+    """Check every candidate, but for those that a library does not list; none of a problem that is not supported."""
     if not support(provider, problem, scheme, device).ok:
         return []
     inputs = make_inputs(problem, scheme, device, seed)
