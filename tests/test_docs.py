@@ -142,7 +142,7 @@ def run_here(text: str) -> str:
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         code = main(shlex.split(text, comments=True)[1:])
-    return said.getvalue() if code else ""
+    return f"exit code {code}\n{said.getvalue()}" if code else ""
 
 
 MEASURING = ("run", "tune", "bench", "calibrate", "compare")

@@ -1,7 +1,7 @@
 """Whatever a provider changes in the process is noticed, named and put back, or the process ends after it."""
 
+import gc
 import threading
-import time
 
 import pytest
 import torch
@@ -25,7 +25,9 @@ ON_A_GPU = {
 def guard():
     hook = threading.excepthook
     KEPT.clear()
+    gc.unfreeze()  # conftest.py has frozen what the tests have imported
     yield Guard()
+    gc.freeze()
     threading.excepthook = hook
 
 
@@ -159,9 +161,10 @@ def test_a_thread_that_spins_costs_the_process(guard):
     thread.join()
 
 
-def raises(delay=0.0):
+def raises(when=None):
     def target():
-        time.sleep(delay)
+        if when is not None:
+            when.wait()
         raise ValueError("no such tile")
 
     thread = threading.Thread(target=target)
@@ -188,10 +191,11 @@ def test_what_a_thread_raised_is_told_rather_than_the_output_it_left_out(silent)
 
 
 def test_what_a_thread_raises_later_fails_its_own_provider(silent):
-    guard = Guard()
+    guard, later = Guard(), threading.Event()
     with guard.around("mine"):
-        thread = raises(delay=0.1)
+        thread = raises(later)
     with guard.around("other"):
+        later.set()
         thread.join()
     with pytest.raises(ProviderError, match="no such tile"):
         leaves(guard)
