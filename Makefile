@@ -88,7 +88,8 @@ properties:
 
 # What computes on the CPU, where torch, oneDNN and our own kernels see a lesser one, and on one core.
 CPU_TESTS := $(addprefix tests/kernels/,test_blas.py test_cpu_gemm.py test_cpu_dequantize.py test_fp8.py \
-	test_provider_contract.py::test_outputs_on_the_cpu test_provider_contract.py::test_every_candidate_is_right_on_the_cpu \
+	$(addprefix test_provider_contract.py::test_,outputs_on_the_cpu every_candidate_is_right_on_the_cpu \
+	every_problem_of_a_family_can_be_computed_on_a_cpu candidates_are_plain_json_without_a_device_and_none_twice) \
 	test_upstream_bitsandbytes.py)
 ONE_CORE = taskset -c $$(awk -F '[[:space:],-]+' '/^Cpus_allowed_list/ {print $$2}' /proc/self/status)
 

@@ -5,6 +5,7 @@ providers have, of the time of the other provider over that of the named one; a 
 compulsory bytes or useful FLOPs over time.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,8 +114,9 @@ def of_cuda_4bit() -> Iterator[str]:
         of_nf4(name, rows) for name, rows in (("h100-cuda4bit", (1, 8, 16, 32, 48, 64)), ("h200-cuda4bit", (1, 8)))
     )
     name = "h100-w4a16"
-    cells, seconds = cells_of(name, "cuda_4bit"), times(name)
+    cells, seconds = in_all_schemes(cells_of(name, "cuda_4bit")), times(name)
     over = seconds["dequant_blas"] / seconds["cuda_4bit"]
+    yield f"{cells.groupby(['N', 'K']).ngroups} layers that all formats have"
     for scheme, mine in cells.groupby("scheme"):
         share = mine.set_index(["N", "K", "M"])["bandwidth_bytes_per_s"].unstack("M") / measured(name, "read")
         sizes = share.index.get_level_values("N") * share.index.get_level_values("K") / 2e6
@@ -122,6 +124,8 @@ def of_cuda_4bit() -> Iterator[str]:
         taken = mine.set_index(["N", "K", "M"])["time_s"].unstack("M")
         parts.append(f"{mean((taken[8] / taken[1]).dropna()):.2f}×")
         ratios = over.xs(scheme, level="scheme").dropna()
+        levels = (ratios.index.get_level_values(name) for name in ("N", "K"))
+        ratios = ratios[[shape in share.index for shape in zip(*levels, strict=True)]]
         parts += [f"{mean(ratios.xs(m, level='M')):.2f}×" for m in (1, 16, 32, 64)]
         yield f"| {scheme} | {' | '.join(parts)} |".replace("%", " %")
     counters = pd.read_csv(RESULTS / "h100-cuda4bit" / "counters.csv")
@@ -131,6 +135,12 @@ def of_cuda_4bit() -> Iterator[str]:
         names = ("sm__pipe_tensor_op_hmma_cycles_active", "l1tex__data_pipe_lsu_wavefronts", "lts__throughput")
         percent = [*(value[name] for name in names), 100 * dram, value["sm__issue_active"]]
         yield f"| {n} x {k} | {' | '.join(f'{one:.0f} %' for one in percent)} |"
+
+
+def in_all_schemes(cells: pd.DataFrame) -> pd.DataFrame:
+    """Keep the shapes that have a time at every M in every scheme: a budget may have ended before the others."""
+    complete = cells["M"].nunique() * cells["scheme"].nunique()
+    return cells[cells.groupby(["N", "K"])["M"].transform("size") == complete]
 
 
 def of_nf4(name: str, rows: tuple[int, ...]) -> str:
@@ -391,7 +401,13 @@ def of_peers() -> Iterator[str]:
     seconds = times("h100-blas-best")
     ratios = seconds["blas"] / seconds["blas_best"]
     yield f"{mean(ratios):.2f} times as fast as `blas`, between {ratios.min():.2f} and {ratios.max():.2f}"
-    yield f"{(ratios > 1.02).sum()} of {len(ratios)} cells gained more than 2 %, {(ratios < 0.98).sum()} lost as much"
+    cells = cells_of("h100-blas-best", "blas_best")
+    shape = [name for name in ratios.index.names if name in cells.columns]
+    found = cells.set_index(shape)["config"].map(lambda text: json.loads(text)["found"]).reindex(ratios.index)
+    kept, searched = ratios[found == "mm"], ratios[found != "mm"]
+    yield f"It kept torch's choice in {len(kept)} of {len(ratios)} cells ({kept.min():.2f} to {kept.max():.2f})"
+    gained, lost = (searched > 1.02).sum(), (searched < 0.98).sum()
+    yield f"of the other {len(searched)}, {gained} gained more than 2 %, {lost} lost as much"
     cells = pd.concat(cells_of("h100-fp8-deepgemm", name) for name in ("specialised_fp8", "torch_scaled_mm_fp8"))
     cells["tflops"] = 2 * cells["M"] * cells["N"] * cells["K"] / cells["time_s"] / TERA
     for (n, k), one in cells.groupby(["N", "K"], sort=False):

@@ -175,7 +175,7 @@ def chosen_gemm(
     bias: torch.Tensor | None,
     out: torch.Tensor,
 ) -> Chosen:
-    """Return what `form` names: an algorithm ("lt3"), or the fastest of all and of `default`, torch's "mm".
+    """Return what `form` names: an algorithm ("lt3"), or the fastest, unless `default`, torch's "mm", is about as fast.
 
     A process searches once per shape: all copies of operands get the same. Raises DeclinedError where the list is
     shorter.

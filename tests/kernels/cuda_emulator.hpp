@@ -64,9 +64,13 @@ inline void __syncwarp() { meet(warps[threadIdx.x / 32], 32); }
 template <int THREADS>
 void workers_meet() { meet(workers, THREADS); }
 template <int EACH>
-void take_registers() {}
+void take_registers() {
+  static_assert(EACH % 8 == 0 && EACH >= 24 && EACH <= 256, "setmaxnreg takes no other number");
+}
 template <int EACH>
-void give_up_registers() {}
+void give_up_registers() {
+  take_registers<EACH>();
+}
 inline void __threadfence() {}
 inline void __trap() { abort(); }
 inline u32 atomicAdd(u32* at, u32 value) { const u32 old = *at; *at += value; return old; }
