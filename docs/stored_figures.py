@@ -18,7 +18,10 @@ from rooflens.analysis.roofline.bounds import Bound
 from rooflens.analysis.roofline.ceilings import Ceilings
 from rooflens.analysis.run.pipeline import placed
 from rooflens.analysis.run.summarize import summarize
+from rooflens.kernels.isa.scan import described_device
+from rooflens.kernels.mxfp8.triton_configs import MxTile, filled, tiles
 from rooflens.shapes.device import spec
+from rooflens.shapes.problem import Problem
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -104,6 +107,7 @@ def figures() -> Iterator[str]:
     yield from counted()
     yield from decoded()
     yield from of_cuda_4bit()
+    yield from of_default_tiles()
     yield from of_shared_memory()
     yield from of_peers()
 
@@ -135,6 +139,28 @@ def of_cuda_4bit() -> Iterator[str]:
         names = ("sm__pipe_tensor_op_hmma_cycles_active", "l1tex__data_pipe_lsu_wavefronts", "lts__throughput")
         percent = [*(value[name] for name in names), 100 * dram, value["sm__issue_active"]]
         yield f"| {n} x {k} | {' | '.join(f'{one:.0f} %' for one in percent)} |"
+
+
+def of_default_tiles() -> Iterator[str]:
+    """Yield how the default tiles that a sweep decided on compare with those before, and with the 16-bit product."""
+    rows = pd.read_csv(RESULTS / "h200-default-tiles" / "sweep.csv")
+    mine, device = rows[rows["provider"] == "mma_mx"], described_device("sm90")
+    faster, over = [], []
+    for (n, k), one in mine.groupby(["N", "K"]):
+        problem = Problem(64, int(n), int(k))
+        taken = []
+        for tile in (tiles("mma_mx", problem, device)[0], filled(MxTile(64, 128, 128, 8, 3), problem, device)):
+            fields = {name: value for name, value in tile.as_json("sm90").items() if name in one.columns}
+            taken.append(float(one.loc[(one[list(fields)] == pd.Series(fields)).all(axis=1), "us"].median()))
+        faster.append(taken[1] / taken[0])
+        over.append(float(one["bf16_us"].iloc[0]) / taken[0])
+    means = f"mean {mean(pd.Series(faster)):.2f}"
+    yield f"{len(faster)} shapes {min(faster):.2f} to {max(faster):.2f} times as fast, {means}"
+    yield f"{min(over):.2f} to {max(over):.2f} of bf16 BLAS"
+    mine = rows.query("provider == 'tuned_a16w8' and swap and GROUP_M == 8 and num_warps == 8 and num_stages == 4")
+    mine = mine.query("BLOCK_N == 128 and BLOCK_K == 64")
+    rate = 2 * 8 * 8192**3 / mine.groupby("BLOCK_M")["us"].median() / 1e6
+    yield f"{rate[128]:.0f} to {rate[256]:.0f} TFLOPS"
 
 
 def in_all_schemes(cells: pd.DataFrame) -> pd.DataFrame:
