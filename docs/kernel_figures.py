@@ -1,0 +1,236 @@
+"""How fast kernels are in stored runs: the rates that they reach, and how they compare with each other.
+
+Each function `of_...` yields pieces of text of docs/measured-facts.md. A ratio is the geometric mean, over the cells
+that both providers have, of the time of the other provider over that of the named one; a rate is the median over the
+cells, of compulsory bytes or useful FLOPs over time.
+"""
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from rooflens.kernels.isa.scan import described_device
+from rooflens.kernels.mxfp8.triton_configs import MxTile, filled, tiles
+from rooflens.shapes.problem import Problem
+from stored_runs import RESULTS, bandwidth, by_m, by_provider, by_shape, cells_of, limit, mean, percent, row, speedup
+
+OF_FAMILIES = (
+    *("h200-4bit", "h200-mxfp8", "h200-mxfp8-moe", "h200-fp8-84", "h200-fp8-train", "h200-ao-grouped"),
+    *("h200-fp8-quant", "h200-ao-quant", "h200-a16w8"),
+)
+"""Runs of the table of kernel families."""
+
+DEEPGEMM_TFLOPS = {
+    4096: {(4096, 7168): 1279, (7168, 2048): 1206, (7168, 16384): 1067, (4096, 4096): 1219},
+    8192: {(4096, 7168): 1274, (7168, 2048): 1213, (7168, 16384): 1235, (12288, 4096): 1332},
+}
+"""By M and (N, K), on an H200: tables of NVIDIA's AIConfigurator, measured in SGLang 0.5.14."""
+
+
+def of_llm4bit() -> Iterator[str]:
+    """Yield what 4-bit kernels read at M = 1, and what the device reaches of its published rates."""
+    name, largest, square = "h200-llm4bit", (8192, 28672), (4096, 4096)
+    simt, theirs = (by_shape(cells_of(name, one), "tb_per_s")[1] for one in ("simt_4bit", "bitsandbytes_gemm"))
+    copy, read = (bandwidth(name, pattern) for pattern in ("copy", "read"))
+    yield f"({simt[largest]:.2f} TB/s of compulsory bytes on 8192 x 28672, against {read:.2f} TB/s measured reads)"
+    yield f"Seen: {percent(simt[largest] / read)} on the largest weights"
+    yield f"({simt[square]:.2f} TB/s on 4096 x 4096)"
+    yield f"bitsandbytes' kernel: {theirs[largest]:.2f} and {theirs[square]:.2f} TB/s"
+    memory = limit(name, ceiling="bandwidth", level="dram", kind="spec")
+    gemm, peak = (limit(name, ceiling="peak", dtype="bf16", kind=kind) for kind in ("measured", "spec"))
+    yield (
+        f"copy {copy:.2f} TB/s and reads {read:.2f} TB/s of {memory:.1f} ({100 * copy / memory:.0f} and "
+        f"{percent(read / memory)}); bf16 GEMM {gemm:.0f} TFLOPS of {peak:.0f} ({percent(gemm / peak)})"
+    )
+
+
+def of_rates() -> Iterator[str]:
+    """Yield those of the table of kernel families that are rates."""
+    copies, reads = ([bandwidth(name, pattern) for name in OF_FAMILIES] for pattern in ("copy", "read"))
+    yield f"{min(copies):.2f} to {max(copies):.2f} TB/s, reads {min(reads):.2f} to {max(reads):.2f}"
+    cells = cells_of("h200-4bit", "simt_4bit")
+    seen = cells.loc[(cells["M"] == 1) & (cells["compulsory_bytes"] >= 32e6), "tb_per_s"]
+    share = percent(seen.median() / bandwidth("h200-4bit", "read"))
+    yield f"{seen.median():.2f} TB/s in the median of {len(seen)} shapes ({share}), {seen.max():.2f} at best"
+    cells = cells_of("h200-fp8-train", "specialised_fp8")
+    product = cells[(cells["scheme"] == "fp8-blockwise-prequantized") & (cells["pass"] == "fwd")]
+    yield f"without it ({product['tflops'].median():,.0f} TFLOPS)"
+    yield f"80 % of the copy bandwidth ({0.8 * bandwidth('h200-fp8-quant', 'copy'):.2f} TB/s)"
+    own, theirs = (
+        cells_of(*names).groupby("scheme", sort=False)["tb_per_s"].median().map("{:.2f}".format)
+        for names in (("h200-fp8-quant", "triton_quant_fp8"), ("h200-ao-quant", "triton_quant_ao"))
+    )
+    yield (
+        f"rows {own['fp8-quant-row']}, columns {own['fp8-quant-col']}, both in one launch {own['fp8-quant-rowcol']}, "
+        f"weight blocks {own['fp8-quant-weight']}; torchao's {', '.join(theirs)}"
+    )
+
+
+def of_cpu() -> Iterator[str]:
+    """Yield what the 4-bit kernel of CPUs reaches."""
+    name = "cpu-llm4bit-quick"
+    reads, products = (
+        by_shape(cells_of(name, "simd_4bit_cpu"), column).loc[(4096, 4096)] for column in ("tb_per_s", "tflops")
+    )
+    one, read = 1e3 * reads[1], 1e3 * bandwidth(name, "read")
+    yield (
+        f"{one:.0f} GB/s of compulsory bytes at M = 1, {percent(one / read)} of the measured read bandwidth of "
+        f"{read:.0f} GB/s"
+    )
+    peak = limit(name, ceiling="peak", dtype="bf16", kind="measured")
+    yield f"{products[64]:.2f} TFLOPS at M = 64, of a measured bf16 GEMM peak of {peak:.2f}"
+
+
+def of_ratios() -> Iterator[str]:
+    """Yield those of the table of kernel families that are ratios, but for FP8 training."""
+    seconds = by_provider("h200-4bit").query("M <= 64")
+    better = seconds["bitsandbytes_gemm"] / seconds[["simt_4bit", "mma_4bit"]].min(axis=1)
+    yield f"{mean(better):.2f}× over {better.count()} cells; M = 1, 4, 16, 32, 64: {', '.join(by_m(better))}"
+    at_64 = speedup("h200-4bit", "mma_4bit", "dequant_blas").xs(64, level="M")
+    yield f"still loses to dequantize + BLAS ({mean(at_64):.2f}×)"
+    stock, small, dense = (
+        speedup("h200-mxfp8", "dispatch_mx", name) for name in ("stock_triton_mx", "small_tile_mx", "blas_bf16_mx")
+    )
+    by_rows = ", ".join(by_m(stock, ".1f"))
+    yield f"`dispatch_mx` {mean(stock):.1f}× (M = 1, 4, 16, 64: {by_rows}); {mean(small):.1f}× over 16-row"
+    *smaller, last = by_m(dense)
+    yield f"{', '.join(smaller)} and **{last}** of bf16 BLAS"
+    plain, routed = (
+        mean(speedup("h200-mxfp8-moe", name, "stock_triton_moe")) for name in ("grouped_moe", "grouped_with_align_moe")
+    )
+    yield f"`grouped_moe` {plain:.1f}×, with the routing in the call {routed:.1f}×"
+
+
+def of_fp8_training() -> Iterator[str]:
+    """Yield how the specialised FP8 kernels compare with cuBLAS and the shared one, and grouped ones with bf16."""
+    own, cublas = "specialised_fp8", "torch_scaled_mm_fp8"
+    forward, step = (speedup("h200-fp8-84", own, cublas).xs(name, level="pass") for name in ("fwd", "step"))
+
+    def both(name: str, other: str, of: str) -> list[str]:
+        """Write the means of one pass, with the quantization in the call and without."""
+        schemes = ("fp8-blockwise", "fp8-blockwise-prequantized")
+        ratios = speedup(name, own, other).xs(of, level="pass")
+        return [f"{mean(ratios.xs(scheme, level='scheme')):.2f}×" for scheme in schemes]
+
+    yield (
+        f"{mean(forward):.2f}× over {forward.count()} of the 84 shapes with the quantization in the call; Llama-2-7B "
+        f"at M = 8192: {', and '.join(both('h200-fp8-train', cublas, 'fwd'))} without it"
+    )
+    yield f"{' and '.join(both('h200-fp8-shared', 'shared_fp8', 'step'))} (`h200-fp8-shared`)"
+    largest = by_provider("h200-fp8-largest").squeeze()
+    yield " ".join(f"`{name}` {largest[name] * 1e3:.0f}" for name in (own, cublas, "blas_bf16_fp8"))
+    products = " and ".join(both("h200-fp8-train", cublas, "step"))
+    yield f"Of cuBLAS: {products}; {mean(step):.2f}× over {step.count()} of the 84 shapes"
+    grouped = speedup("h200-ao-grouped", "grouped_ao", "grouped_mm_bf16_ao")
+    yield f"{mean(grouped):.2f}× over {grouped.count()} cells ({grouped.min():.2f} to {grouped.max():.2f})"
+
+
+def of_cuda_4bit() -> Iterator[str]:
+    """Yield what `cuda_4bit` reads of the measured bandwidth, what more rows cost, and how it compares."""
+    yield _of_nf4("h100-cuda4bit", (1, 8, 16, 32, 48, 64))
+    yield _of_nf4("h200-cuda4bit", (1, 8))
+    cells, dequantized = (cells_of("h100-w4a16", provider) for provider in ("cuda_4bit", "dequant_blas"))
+    complete = cells["M"].nunique() * cells["scheme"].nunique()  # a budget may have ended before the others
+    cells = cells[cells.groupby(["N", "K"])["M"].transform("size") == complete]
+    yield f"{cells.groupby(['N', 'K']).ngroups} layers that all formats have"
+    for scheme, own in cells.groupby("scheme"):
+        seconds = by_shape(own)
+        over = by_shape(dequantized[dequantized["scheme"] == scheme]) / seconds
+        ratios = (seconds[8] / seconds[1], *(over[m] for m in (1, 16, 32, 64)))
+        yield row(scheme, *_read_shares(own, "h100-w4a16"), *(f"{mean(one):.2f}×" for one in ratios))
+    counters = pd.read_csv(RESULTS / "h100-cuda4bit" / "counters.csv")
+    units = ("sm__pipe_tensor_op_hmma_cycles_active", "l1tex__data_pipe_lsu_wavefronts", "lts__throughput")
+    for (n, k), one in counters.groupby(["N", "K"], sort=False):
+        value = one.set_index(one["metric"].str.partition(".")[0])["value"]
+        rate = value["dram__bytes_read"] / value["gpu__time_duration"]  # MB per µs
+        shares = (*value[[*units]], 100 * rate / bandwidth("h100-cuda4bit", "read"), value["sm__issue_active"])
+        yield row(f"{n} x {k}", *(f"{share:.0f} %" for share in shares))
+
+
+def _of_nf4(name: str, rows: tuple[int, ...]) -> str:
+    """Return what a run of `llm4bit` says of `cuda_4bit`."""
+    cells, simt, dequantized = (cells_of(name, provider) for provider in ("cuda_4bit", "simt_4bit", "dequant_blas"))
+    seconds, others = by_shape(cells), by_shape(dequantized)
+    large, medium = _read_shares(cells, name)
+    more, slower = seconds[8] / seconds[1], by_shape(simt)[1] / seconds[1] < 1
+    over = ", ".join(f"{mean(others[m] / seconds[m]):.2f}× at M = {m}" for m in rows)
+    largest = by_shape(cells, "compulsory_bytes")[1][slower].max() / 1e6
+    return (
+        f"Geometric means at M = 1: {large} of the measured read bandwidth where weights take 32 MB and more, "
+        f"{medium} from 8 to 32 MB. M = 8 takes {more.median():.2f} times as long as M = 1, at most {more.max():.2f}. "
+        f"Over `dequant_blas`: {over}. At M = 1 `simt_4bit` is faster on {slower.sum()} of the {len(seconds)} shapes, "
+        f"none above {largest:.0f} MB."
+    )
+
+
+def _read_shares(cells: pd.DataFrame, name: str) -> list[str]:
+    """Write the shares of the read bandwidth at M = 1, of 32 MB and more, and of 8 to 32 MB."""
+    size, rate = (by_shape(cells, column)[1] for column in ("compulsory_bytes", "tb_per_s"))
+    bounds = ((32e6, np.inf), (8e6, 32e6))
+    return [percent(mean(rate[(size >= low) & (size < high)]) / bandwidth(name, "read")) for low, high in bounds]
+
+
+def of_default_tiles() -> Iterator[str]:
+    """Yield how the default tiles that a sweep decided on compare with those before, and with the 16-bit product."""
+    rows = pd.read_csv(RESULTS / "h200-default-tiles" / "sweep.csv")
+    mine, device = rows[rows["provider"] == "mma_mx"], described_device("sm90")
+    faster, over = [], []
+    for (n, k), one in mine.groupby(["N", "K"]):
+        problem = Problem(64, int(n), int(k))
+        taken = []
+        for tile in (tiles("mma_mx", problem, device)[0], filled(MxTile(64, 128, 128, 8, 3), problem, device)):
+            fields = {name: value for name, value in tile.as_json("sm90").items() if name in one.columns}
+            taken.append(float(one.loc[(one[list(fields)] == pd.Series(fields)).all(axis=1), "us"].median()))
+        faster.append(taken[1] / taken[0])
+        over.append(float(one["bf16_us"].iloc[0]) / taken[0])
+    gain = mean(pd.Series(faster))
+    yield f"{len(faster)} shapes {min(faster):.2f} to {max(faster):.2f} times as fast, mean {gain:.2f}"
+    yield f"{min(over):.2f} to {max(over):.2f} of bf16 BLAS"
+    mine = rows.query("provider == 'tuned_a16w8' and swap and GROUP_M == 8 and num_warps == 8 and num_stages == 4")
+    mine = mine.query("BLOCK_N == 128 and BLOCK_K == 64")
+    rate = 2 * 8 * 8192**3 / mine.groupby("BLOCK_M")["us"].median() / 1e6
+    yield f"{rate[128]:.0f} to {rate[256]:.0f} TFLOPS"
+
+
+def of_4bit_peers() -> Iterator[str]:
+    """Yield how 4-bit GEMMs compare with Marlin, GemLite and bitsandbytes."""
+    for provider in ("cuda_4bit", "marlin", "simt_4bit", "blas"):
+        yield row(f"`{provider}`", *by_m(speedup("h100-w4a16-peers", provider, "dequant_blas")))
+    ratios = speedup("h100-w4a16-peers", "cuda_4bit", "marlin")
+    yield f"{ratios.min():.2f} to {ratios.max():.2f} times as fast as Marlin in the {len(ratios)} cells"
+    yield f"{', '.join(by_m(speedup('h200-w4a16-peers', 'gemlite_4bit', 'dequant_blas')))} over `dequant_blas`"
+    cuda, mma = (speedup("h100-4bit-bitsandbytes", name, "matmul_4bit") for name in ("cuda_4bit", "mma_4bit"))
+    sizes = cuda.index.get_level_values("N") * cuda.index.get_level_values("K") / 2e6
+    slower = sizes[cuda < 1]
+    yield (
+        f"`cuda_4bit` is {mean(cuda):.2f} times as fast as `bitsandbytes.matmul_4bit` over {len(cuda)} shapes, "
+        f"{mean(cuda[sizes >= 8]):.2f} times where weights take 8 MB and more; slower on {len(slower)}, of "
+        f"{slower.max():.1f} MB at most. `mma_4bit`: {mean(mma):.2f} times, slower on {(mma < 1).sum()}"
+    )
+
+
+def of_blas_best() -> Iterator[str]:
+    """Yield what searching cuBLASLt's list gains over torch's choice."""
+    ratios = speedup("h100-blas-best", "blas_best", "blas")
+    yield f"{mean(ratios):.2f} times as fast as `blas`, between {ratios.min():.2f} and {ratios.max():.2f}"
+    configs = by_provider("h100-blas-best", "config").loc[ratios.index, "blas_best"]
+    found = configs.map(lambda text: json.loads(text)["found"])
+    kept, searched = ratios[found == "mm"], ratios[found != "mm"]
+    yield f"It kept torch's choice in {len(kept)} of {len(ratios)} cells ({kept.min():.2f} to {kept.max():.2f})"
+    gained, lost = (searched > 1.02).sum(), (searched < 0.98).sum()
+    yield f"of the other {len(searched)}, {gained} gained more than 2 %, {lost} lost as much"
+
+
+def of_deepgemm() -> Iterator[str]:
+    """Yield the rates of FP8 products, ours and those of cuBLAS, and how many are near those of DeepGEMM."""
+    names = ("specialised_fp8", "torch_scaled_mm_fp8")
+    cells = [cells_of("h100-fp8-deepgemm", name) for name in names]
+    reached = [by_shape(own, "tflops") for own in cells]
+    for n, k in cells[0][["N", "K"]].drop_duplicates().itertuples(index=False):
+        rates = (f"{own.at[(n, k), m]:,.0f}" for m in DEEPGEMM_TFLOPS for own in reached)
+        yield f"| {n} x {k} | {' | '.join(rates)}"
+    theirs = [(shape, m, rate) for m, rates in DEEPGEMM_TFLOPS.items() for shape, rate in rates.items()]
+    for name, own in zip(names, reached, strict=True):
+        near = sum(own.at[shape, m] >= 0.97 * rate for shape, m, rate in theirs)
+        yield f"`{name}` is within 3 % of, or above, {near} of these {len(theirs)}"
