@@ -5,6 +5,7 @@ import gc
 import weakref
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from types import SimpleNamespace as Properties
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import pytest
 import torch
 from rooflens.kernels import registry
 from rooflens.kernels.libraries import blas_lt, lt_library
-from rooflens.kernels.libraries.blas_lt import Chosen, LtGemm, chosen_gemm
+from rooflens.kernels.libraries.blas_lt import Chosen, LtGemm, chosen_gemm, fastest
 from rooflens.kernels.provider import DeclinedError
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
@@ -238,6 +239,47 @@ def test_the_fastest_of_the_list_runs(library):
 def test_an_algorithm_that_gains_as_little_as_times_scatter_does_not_replace_torchs(library, least, found):
     library.durations = (150, least, 120)
     assert product(library, "lt", default=100).config["found"] == found
+
+
+@pytest.mark.parametrize(
+    ("torchs", "again", "found"),
+    [
+        ([100] * 45, [90] * 45, "lt1"),
+        ([100] * 45, [96] * 45, "lt1"),
+        ([100] * 45, [98] * 45, "mm"),  # chance won the search
+        ([200] * 23 + [100] * 22, [198] * 22 + [99] * 23, "mm"),  # the clock rate doubles halfway, within a pair
+        ([100] * 23 + [200] * 22, [90] * 22 + [180] * 23, "lt1"),  # it halves
+    ],
+)
+def test_the_winner_of_the_search_must_win_again(monkeypatch, torchs, again, found):
+    searched = {"mm": [100] * 15, "lt0": [97] * 15, "lt1": [50] * 15}
+    comparisons = [searched, {"mm": torchs, "lt1": again}]
+
+    def timed(calls: dict[str, Any], *_: Any) -> dict[str, list[float]]:
+        times = comparisons.pop(0)
+        assert times.keys() == calls.keys()
+        return times
+
+    monkeypatch.setattr(blas_lt, "_cold_times", timed)
+    assert fastest(dict.fromkeys(searched, int), torch.device("cpu")) == found
+
+
+def test_the_winner_is_confirmed_in_turns_with_torchs_choice(library):
+    ran: list[str] = []
+
+    def launch(name: str, duration: int) -> None:
+        ran.append(name)
+        library.clock += duration
+
+    durations = {"mm": 100, "lt0": 90, "lt1": 120}
+    calls = {name: partial(launch, name, duration) for name, duration in durations.items()}
+    assert fastest(calls, torch.device("cpu")) == "lt0"
+    search = len(ran) - ran[::-1].index("lt1")
+    assert ran[search:] == ["mm", "lt0"] * 46  # the first pair loads modules
+    ran.clear()
+    calls["mm"] = partial(launch, "mm", 90)
+    assert fastest(calls, torch.device("cpu")) == "mm"
+    assert len(ran) == search  # there is nothing to confirm
 
 
 def test_what_ran_holds_what_was_asked_for(library):
