@@ -80,6 +80,7 @@ BUILTIN = {
     "torch_quant_fp8": Shipped("fp8train", "candidate", "fp8train.quantizers:TORCH_QUANT"),
     "gemv_mx": Shipped("mxfp8", "candidate", "mxfp8.providers:GEMV", needs.GPU),
     "mma_mx": Shipped("mxfp8", "candidate", "mxfp8.providers:MMA", needs.GPU),
+    "cuda_mx": Shipped("mxfp8", "candidate", "mxfp8.cuda_provider:CUDA_MX", needs.CUDA_SM90),
     "stock_triton_mx": Shipped("mxfp8", "stock_triton", "mxfp8.stock:STOCK_TRITON", needs.GPU),
     "small_tile_mx": Shipped("mxfp8", "stock_triton", "mxfp8.stock:SMALL_TILE", needs.GPU),
     "dispatch_mx": Shipped("mxfp8", "candidate", "mxfp8.dispatch:DISPATCH", needs.GPU),

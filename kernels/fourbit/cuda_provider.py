@@ -1,12 +1,7 @@
 """cuda_4bit: the product with 4-bit weights in CUDA C++ for sm90, compiled at run time (`cuda/matmul.cu`)."""
 
-import hashlib
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from collections.abc import Sequence
 
 import torch
 
@@ -15,46 +10,40 @@ from ...shapes.problem import Problem
 from ...shapes.scheme import DType
 from ...shapes.schemes.fourbit import NESTED_BLOCK_SIZE, FourBit
 from ...shapes.schemes.w4a16 import W4A16
-from ..geometry import Geometry
-from ..libraries.nvrtc import Argument, Boxes, CudaKernel, compile_cubin
-from ..needs import WRITTEN_FOR_SM90
-from ..provider import Config, Launch, Provider, Support
+from ..cuda.stream_k import (
+    SHARED_BYTES,
+    LaunchPlan,
+    StreamKGemm,
+    grids,
+    in_steps,
+    scratch,
+    tiles_and_steps,
+)
+from ..libraries.nvrtc import Argument, Boxes
+from ..provider import Config, Support
 from .groups import unpack
 from .inputs import FourBitInputs
-
-SOURCES = ("cuda/sm90.cuh", "cuda/matmul.cu")
-"""Compiled as one file, in this order."""
-
-MOST_ROWS = 64
-"""Of X: more would take a second launch, which reads W again."""
 
 _MOST_EXACT_ROWS = 32
 """Of X: with 64, multiplying sums by the scales in fp32 takes 6 to 28 % longer than multiplying elements in 16 bits."""
 
-KERNEL = "matmul_4bit"
-
 _STEP = 256
 """Columns of W in a stage."""
-
-_SHARED = 227 << 10
-"""Bytes of shared memory that a block can have on sm90."""
 
 _TABLE = 1 << 16
 
 _STAGE_US: dict[tuple[int, int], dict[int, float]] = {
-    (32, 16): {8: 0.22, 16: 0.25, 32: 0.31, 64: 0.48},
-    (64, 32): {8: 0.365, 16: 0.4, 32: 0.49, 64: 0.73},
-    (128, 32): {8: 0.605, 16: 0.77},
-    (128, 64): {8: 0.64, 16: 0.72},
-    (256, 64): {8: 1.2},
+    (32, 16): {8: 0.26, 16: 0.28, 32: 0.325, 64: 0.475},
+    (64, 32): {8: 0.34, 16: 0.35, 32: 0.47, 64: 0.69},
+    (128, 64): {8: 0.56, 16: 0.595},
 }
 """Microseconds of a stage, by rows of W in a tile and of a warp, and columns of the sums: M, rounded up to one here.
 
-Fitted to measured launches of NF4 with blocks of 64, on six shapes: on an H100, but on an H200, where the
-memory limits them less, those of up to 16 columns in tiles of 128 rows and more, and of 8 in tiles of 64.
+Fitted, with what `estimated_us` adds, to launches of NF4 with blocks of 64 on an H200, nine shapes of 4 to 235 million
+weights.
 """
 
-_LAUNCH_US = 3.6
+_LAUNCH_US = 4.6
 """What a launch takes apart from stages and shared tiles."""
 
 _WORTH_TRYING = 1.3
@@ -68,32 +57,23 @@ _E4M3_SHIFT = {torch.bfloat16: 120, torch.float16: 8}
 value that is smaller by 2 to the power of this, for which the elements in the table make up."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchPlan:
-    """One launch: constants of the source, grid, threads and shared memory of a block, arguments."""
-
-    constants: Mapping[str, int]
-    grid: int
-    threads: int
-    shared_bytes: int
-    arguments: Sequence[Argument]
-
-
-class Cuda4Bit(Provider[FourBit, FourBitInputs]):
-    """All formats of 4-bit weights, up to 64 rows. `prepare` puts scales in the order of reading; W stays as it is."""
+class Cuda4Bit(StreamKGemm[FourBit, FourBitInputs]):
+    """All formats of 4-bit weights, up to 64 rows."""
 
     name = "cuda_4bit"
     family = "fourbit"
-    sources = SOURCES
+    sources = ("matmul.cu",)
+    headers = ("sm90.cuh",)
+    kernel = "matmul_4bit"
+    step = _STEP
+    decodes = True
 
     def supports(self, problem: Problem, scheme: FourBit, device: Device) -> Support:
         """Whole blocks in each row, activations of 16 bits, sm90."""
-        if device.arch != "sm90":
-            return Support.no(WRITTEN_FOR_SM90)
+        if not (general := super().supports(problem, scheme, device)).ok:
+            return general
         if scheme.dtype is DType.FP32:
             return Support.no("multiplies in 16 bits: activations must be bf16 or fp16")
-        if problem.B != 1 or problem.M > MOST_ROWS:
-            return Support.no(f"takes up to {MOST_ROWS} rows of X, unbatched")
         unit = math.lcm(scheme.group, _STEP if scheme.nested else 64)
         if problem.K % unit:
             return Support.no(f"K={problem.K} must be a multiple of {unit}")
@@ -106,7 +86,7 @@ class Cuda4Bit(Provider[FourBit, FourBitInputs]):
             (estimated_us(problem, tile, blocks), *tile, blocks)
             for tile, times in _STAGE_US.items()
             if _fitted_columns(m) in times
-            for blocks in _grids(*_tiles_and_steps(problem, tile[0]), device.compute_units)
+            for blocks in grids(*tiles_and_steps(problem, tile[0], _STEP), device.compute_units)
         )
         return [
             {"ROWS": rows, "WARP_ROWS": warp_rows, "STAGES": _stages(rows, m, scheme), "BLOCKS": blocks}
@@ -114,52 +94,53 @@ class Cuda4Bit(Provider[FourBit, FourBitInputs]):
             if us <= _WORTH_TRYING * found[0][0]
         ]
 
-    def prepare(self, inputs: FourBitInputs, config: Config | None = None) -> Launch:
-        """Compile, arrange the scales, allocate."""
-        config, output = config or self.default_config(inputs), inputs.empty_output()
-        plan = make_plan(inputs, output, config)
-        with torch.cuda.device(inputs.x.device):
-            cubin = build(tuple(plan.constants.items()))
-            run = CudaKernel(cubin, KERNEL, plan.shared_bytes).call(plan.grid, plan.threads, plan.arguments)
-        run()
-        rows, columns = config["ROWS"], 8 * plan.constants["TILES"]
-        padded = math.prod(_tiles_and_steps(inputs.problem, rows)) * rows * _STEP
-        geometry = Geometry(
-            tile_M=columns,
-            tile_N=rows,
-            workgroups=plan.grid,
-            resident=1,
-            issued_flops=2 * columns * padded,
-            decoded_weights=padded,
-        )
-        artifact = hashlib.sha256(cubin).hexdigest()[:16]
-        return Launch(run, output, config, (KERNEL,), artifact=artifact, geometry=geometry)
+    def plan(self, inputs: FourBitInputs, output: torch.Tensor, config: Config) -> LaunchPlan:
+        """Return the launch that writes `output`, [M,N]."""
+        problem, scheme, x = inputs.problem, inputs.scheme, inputs.x
+        m, rows, element = problem.M, config["ROWS"], x.element_size()
+        tiles, steps = tiles_and_steps(problem, rows, _STEP)
+        grid, columns = min(config["BLOCKS"], tiles * steps), 8 * _column_tiles(m)
+        pairs, factor = pair_table(_exact_code(inputs), inputs.dtype)
+        if inputs.groups and inputs.groups.total is not None:
+            factor *= float(inputs.groups.total)
+        nested = inputs.nested
+        arguments: list[Argument] = [
+            Boxes(
+                inputs.packed.view(problem.N, -1), (problem.K // 2, problem.N), (problem.K // 2,), (_STEP // 2, rows)
+            ),
+            Boxes(x, (64, m, problem.K // 64), (problem.K * element, 64 * element), (64, columns, 4)),
+            ordered_scales(inputs, rows),
+            pairs,
+            inputs.bias,
+            output,
+            *scratch(grid, tiles, rows, columns, x.device),
+            m,
+            problem.N,
+            steps,
+            factor,
+            nested and nested.code,
+            float(nested.offset) if nested else 0.0,
+        ]
+        shared = _TABLE + config["STAGES"] * (_stage_bytes(rows, m, scheme) + 16)
+        threads = rows // config["WARP_ROWS"] * 128 + 128
+        return LaunchPlan(constants_of(m, scheme, config), grid, threads, shared, arguments)
 
-    def moved_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
-        """W, scales, X, bias and output once; parts of shared tiles written and read."""
-        return _operand_bytes(problem, scheme) + 2 * _part_bytes(problem, config)
-
-    def working_set_bytes(self, problem: Problem, scheme: FourBit, config: Config) -> int:
-        """Operands, output, and the parts of tiles that blocks share."""
-        return _operand_bytes(problem, scheme) + _part_bytes(problem, config)
+    def operand_bytes(self, problem: Problem, scheme: FourBit) -> int:
+        """Bytes of W, X, bias and output, and of the scales in the order of stages."""
+        return scheme.compulsory_bytes(problem) - scheme.scale_bytes(problem) + _scale_bytes(problem, scheme)
 
 
 CUDA_4BIT = Cuda4Bit()
 
 
 def estimated_us(problem: Problem, tile: tuple[int, int], blocks: int) -> float:
-    """Return how long it takes where the memory does not limit it, in us.
-
-    The last block of a shared tile adds up the others' parts. Many blocks share two tiles where those are divided
-    unevenly.
-    """
+    """Return how long it takes, in us: the last block of a shared tile adds up the others' parts."""
     rows, _ = tile
-    tiles, steps = _tiles_and_steps(problem, rows)
-    even = tiles % blocks == 0 or blocks % tiles == 0
-    parts = math.ceil(blocks / tiles) + (not even)
+    tiles, steps = tiles_and_steps(problem, rows, _STEP)
     us = _LAUNCH_US + math.ceil(tiles * steps / blocks) * _STAGE_US[tile][_fitted_columns(problem.M)]
-    if parts > 1:
-        us += 1.8 + 1.5 * problem.M * rows / 1024 + 0.25 * parts + (0 if even else 3)
+    if tiles % blocks:
+        others = math.ceil(blocks / tiles) - (blocks % tiles == 0)
+        us += 0.58 * rows / 64 + (0.97 + 0.1 * others) * problem.M * rows / 1024
     return us
 
 
@@ -174,49 +155,6 @@ def constants_of(m: int, scheme: FourBit, config: Config) -> dict[str, int]:
         "ZERO": int(_has_zero_points(scheme)),
         "SCALED_PAIRS": int(_scaled_pairs(m, scheme)),
     }
-
-
-def make_plan(inputs: FourBitInputs, output: torch.Tensor, config: Config) -> LaunchPlan:
-    """Return the launch that writes `output`, [M,N]."""
-    problem, scheme, x = inputs.problem, inputs.scheme, inputs.x
-    m, rows, element = problem.M, config["ROWS"], x.element_size()
-    row_tiles, steps = _tiles_and_steps(problem, rows)
-    grid, columns = min(config["BLOCKS"], row_tiles * steps), 8 * _column_tiles(m)
-    pairs, factor = pair_table(_exact_code(inputs), inputs.dtype)
-    if inputs.groups and inputs.groups.total is not None:
-        factor *= float(inputs.groups.total)
-    nested = inputs.nested
-    arguments: list[Argument] = [
-        Boxes(inputs.packed.view(problem.N, -1), (problem.K // 2, problem.N), (problem.K // 2,), (_STEP // 2, rows)),
-        Boxes(x, (64, m, problem.K // 64), (problem.K * element, 64 * element), (64, columns, 4)),
-        ordered_scales(inputs, rows),
-        pairs,
-        inputs.bias,
-        output,
-        torch.empty(2 * grid * columns * rows, device=x.device),
-        torch.zeros(row_tiles, dtype=torch.int32, device=x.device),
-        m,
-        problem.N,
-        steps,
-        factor,
-        nested and nested.code,
-        float(nested.offset) if nested else 0.0,
-    ]
-    shared = _TABLE + config["STAGES"] * (_stage_bytes(rows, m, scheme) + 16) + 16
-    threads = rows // config["WARP_ROWS"] * 128 + 128
-    return LaunchPlan(constants_of(m, scheme, config), grid, threads, shared, arguments)
-
-
-def source() -> str:
-    """CUDA C++, without its constants."""
-    return "".join((Path(__file__).parent / name).read_text(encoding="utf-8") for name in SOURCES)
-
-
-@cache
-def build(constants: tuple[tuple[str, int], ...]) -> bytes:
-    """Machine code of the kernel with these constants; CudaError when NVRTC rejects it."""
-    options = ["--gpu-architecture=sm_90a", "--std=c++17", *(f"-D{name}={value}" for name, value in constants)]
-    return compile_cubin(source(), options)[0]
 
 
 def pair_table(code: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, float]:
@@ -257,15 +195,6 @@ def ordered_scales(inputs: FourBitInputs, rows: int) -> torch.Tensor:
     return torch.cat(parts, dim=2)
 
 
-def in_steps(values: torch.Tensor, rows: int, each: int) -> torch.Tensor:
-    """Values [N, n] in the order of stages: bytes [tiles of `rows`, steps, rows * each], padded with 0."""
-    tiles, steps = math.ceil(values.shape[0] / rows), math.ceil(values.shape[1] / each)
-    size = values.element_size()
-    padded = torch.zeros(tiles * rows, steps * each * size, dtype=torch.uint8, device=values.device)
-    padded[: values.shape[0], : values.shape[1] * size] = values.contiguous().view(torch.uint8)
-    return padded.view(tiles, rows, steps, each * size).transpose(1, 2).reshape(tiles, steps, -1)
-
-
 def _exact_code(inputs: FourBitInputs) -> torch.Tensor:
     """Values of the codes, fp64, as the kernel multiplies them."""
     code = inputs.code.double()
@@ -292,30 +221,6 @@ def _scaled_pairs(m: int, scheme: FourBit) -> bool:
     return stored == "e4m3" or (m > _MOST_EXACT_ROWS and (scheme.dtype is DType.BF16 or stored == "16 bits"))
 
 
-def _tiles_and_steps(problem: Problem, rows: int) -> tuple[int, int]:
-    """Tiles of `rows` of W, and stages of each."""
-    return math.ceil(problem.N / rows), math.ceil(problem.K / _STEP)
-
-
-def _grids(tiles: int, steps: int, units: int) -> set[int]:
-    """Blocks that fill the device, and the most of them that divide tiles evenly, or are divided so by them."""
-    if tiles <= units:
-        even = tiles * min(steps, units // tiles)
-    else:
-        even = max(blocks for blocks in range(1, units + 1) if tiles % blocks == 0)
-    return {min(units, tiles * steps), even}
-
-
-def _part_bytes(problem: Problem, config: Config) -> int:
-    """Bytes of the sums, fp32, that blocks leave for others: none of a tile that one block has whole."""
-    rows: int = config["ROWS"]
-    tiles, steps = _tiles_and_steps(problem, rows)
-    blocks = min(int(config["BLOCKS"]), tiles * steps)
-    starts = {block * tiles * steps // blocks for block in range(blocks)}
-    cuts = Counter(start // steps for start in starts if start % steps)
-    return sum(4 * problem.M * min(rows, problem.N - tile * rows) * (cut + 1) for tile, cut in cuts.items())
-
-
 def _column_tiles(m: int) -> int:
     """Tiles of 8 columns that hold M of them: with more, M = 40 took longer than 64, as TMA fills in zeros slowly."""
     return math.ceil(m / 8)
@@ -327,7 +232,7 @@ def _fitted_columns(m: int) -> int:
 
 
 def _stages(rows: int, m: int, scheme: FourBit) -> int:
-    return min(16, (_SHARED - _TABLE - 16) // (_stage_bytes(rows, m, scheme) + 16))
+    return min(16, (SHARED_BYTES - _TABLE) // (_stage_bytes(rows, m, scheme) + 16))
 
 
 def _stage_bytes(rows: int, m: int, scheme: FourBit) -> int:
@@ -340,11 +245,6 @@ def _row_scale_bytes(scheme: FourBit) -> int:
     stored = _stored_as(scheme)
     each = {"fp32": 4, "16 bits": 2}.get(stored, 1) + _has_zero_points(scheme)
     return each * max(1, _STEP // scheme.group) + (4 if stored == "nested" else 0)
-
-
-def _operand_bytes(problem: Problem, scheme: FourBit) -> int:
-    """Bytes of W, X, bias and output, and of the scales in the order of stages."""
-    return scheme.compulsory_bytes(problem) - scheme.scale_bytes(problem) + _scale_bytes(problem, scheme)
 
 
 def _scale_bytes(problem: Problem, scheme: FourBit) -> int:

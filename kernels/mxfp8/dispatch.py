@@ -12,6 +12,7 @@ from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import MxFp8
 from ..dispatcher import Dispatcher
 from ..provider import AnyProvider
+from .cuda_provider import CUDA_MX
 from .inputs import MxFp8Inputs
 from .providers import GEMV, MMA
 from .stock import SMALL_TILE, STOCK_TRITON
@@ -25,7 +26,7 @@ class DispatchMx(Dispatcher[MxFp8, MxFp8Inputs]):
     family = "mxfp8"
     op = Op.GEMM
     name = "dispatch_mx"
-    kernels = (GEMV, MMA, SMALL_TILE, STOCK_TRITON)
+    kernels = (CUDA_MX, GEMV, MMA, SMALL_TILE, STOCK_TRITON)
     tables = Path(__file__).parent / "data"
     sources = ("data/dispatch_sm90.csv",)
 

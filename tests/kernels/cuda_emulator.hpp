@@ -1,9 +1,10 @@
-// As much of CUDA as kernels/fourbit/cuda/matmul.cu uses, on a CPU: the threads of a block take turns, each on a stack of
+// As much of CUDA as the kernels in CUDA C++ use, on a CPU: the threads of a block take turns, each on a stack of
 // its own, and one that waits lets the others run. Copies of TMA are complete when they are issued. The fragments of mma
 // and the permutation of 128-byte rows follow the PTX ISA ("Matrix Fragments for mma.m16n8k16", "Swizzling Modes").
 
 #include <ucontext.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -71,9 +72,10 @@ template <int EACH>
 void give_up_registers() {
   take_registers<EACH>();
 }
-inline void __threadfence() {}
 inline void __trap() { abort(); }
-inline u32 atomicAdd(u32* at, u32 value) { const u32 old = *at; *at += value; return old; }
+inline void count(u32* at) { ++*at; }
+inline void wait_for_count(u32* at, u32 wanted) { if (*at != wanted) abort(); }  // blocks run in their order
+inline int of_warp(int value) { return value; }
 inline void __stcg(float* at, float value) { *at = value; }
 inline float __ldcg(const float* at) { return *at; }
 inline float __ldg(const float* at) { return *at; }
@@ -119,12 +121,19 @@ static void copy(u32 to, const TensorMap& map, const long long (&from)[3], u32 r
 }
 inline u64 read_once() { return 0; }
 inline void copy_box(u32 to, const TensorMap* map, int c0, int c1, u32 ready, u64) { copy(to, *map, {c0, c1, 0}, ready); }
+inline void copy_box(u32 to, const TensorMap* map, int c0, int c1, u32 ready) { copy(to, *map, {c0, c1, 0}, ready); }
 inline void copy_box(u32 to, const TensorMap* map, int c0, int c1, int c2, u32 ready) { copy(to, *map, {c0, c1, c2}, ready); }
 inline void copy_bytes(u32 to, const void* from, u32 bytes, u32 ready, u64) {
   if (to % 16 || (u64)from % 16 || bytes % 16) abort();  // PTX ISA, "cp.async.bulk"
   memcpy(memory + (to - MEMORY), from, bytes);
   copied(ready, bytes);
 }
+inline void copy_word(u32 to, const void* from, bool inside) {
+  if (to % 4 || (u64)from % 4) abort();
+  const u32 word = inside ? *(const u32*)from : 0;
+  memcpy(memory + (to - MEMORY), &word, 4);
+}
+inline void arrive_when_copied(u32 at) { barrier_arrive(at); }
 
 #if FP16
 inline float widened(u16 bits) { _Float16 half; memcpy(&half, &bits, 2); return half; }
@@ -166,6 +175,31 @@ inline void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, const flo
   __syncwarp();
   memcpy(d, result, 16);
 }
+
+#ifdef TILES
+static float e4m3(u8 byte) {
+  const int exponent = byte >> 3 & 15, mantissa = byte & 7;
+  const float value = exponent ? ldexpf(8 + mantissa, exponent - 10) : ldexpf(mantissa, -9);
+  return byte & 128 ? -value : value;
+}
+// Operands are read when the product begins, results are there at once (PTX ISA, "Register Fragments for
+// wgmma.mma_async.m64nNk32").
+inline void multiply_block(float (&d)[TILES][4], u32 at_a, u32 at_b) {
+  auto element = [](u32 at, int row, int k) {
+    const u32 place = at - MEMORY + row * 128 + k;
+    return e4m3((u8)memory[place ^ place / 128 % 8 * 16]);
+  };
+  const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+  for (int n = 0; n < TILES; ++n)
+    for (int i = 0; i < 4; ++i) {
+      d[n][i] = 0;
+      for (int k = 0; k < 32; ++k)
+        d[n][i] += element(at_a, warp * 16 + lane / 4 + i / 2 * 8, k) * element(at_b, n * 8 + lane % 4 * 2 + i % 2, k);
+    }
+}
+template <int LATER>
+void multiplied(float (&)[TILES][4]) {}
+#endif
 
 static void run_thread() {
   kernel();

@@ -3,9 +3,7 @@
 On a GPU, the tests of all providers run it.
 """
 
-import ctypes
 import re
-import subprocess
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,27 +11,21 @@ from typing import Any
 import pytest
 import torch
 from rooflens.harness.machine.device import find_device
+from rooflens.kernels.cuda.stream_k import in_steps
 from rooflens.kernels.fourbit import cpu_build, cuda_provider
-from rooflens.kernels.fourbit.cuda_provider import (
-    CUDA_4BIT,
-    LaunchPlan,
-    constants_of,
-    in_steps,
-    make_plan,
-    pair_table,
-)
+from rooflens.kernels.fourbit.cuda_provider import CUDA_4BIT, constants_of, pair_table
 from rooflens.kernels.fourbit.groups import GroupScales
 from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.fourbit.quantize import code_table, dequantize
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.libraries import nvrtc
-from rooflens.kernels.libraries.nvrtc import Argument, Boxes
 from rooflens.kernels.provider import DeclinedError
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
+from .cuda_emulation import emulate
 from .devices import CPU, H200, gpu
 
 CASES = (  # rows, rows of a warp, stages, M, N, K, blocks of threads
@@ -67,68 +59,6 @@ CASES = (  # rows, rows of a warp, stages, M, N, K, blocks of threads
 )
 
 
-ALIGNED = ("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error")
-"""A GPU takes no address that is not a multiple of what is loaded, as this CPU does: let the test stop there too."""
-
-
-class Map(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("element", ctypes.c_longlong),
-        ("rank", ctypes.c_longlong),
-        ("sizes", ctypes.c_longlong * 3),
-        ("strides", ctypes.c_longlong * 3),
-        ("box", ctypes.c_longlong * 3),
-    )
-
-
-def value(argument: Argument) -> object:
-    """An argument as the emulator takes it."""
-    if isinstance(argument, Boxes):
-        spare = (1,) * (3 - len(argument.sizes))
-        element = argument.tensor.element_size()
-        strides = (element, *argument.strides, *(0 for _ in spare))
-        sizes, box = (*argument.sizes, *spare), (*argument.box, *spare)
-        triple = ctypes.c_longlong * 3
-        return Map(
-            argument.tensor.data_ptr(), element, len(argument.sizes), triple(*sizes), triple(*strides), triple(*box)
-        )
-    if isinstance(argument, int):
-        return ctypes.c_int(argument)
-    if isinstance(argument, float):
-        return ctypes.c_float(argument)
-    return ctypes.c_void_p(None if argument is None else argument.data_ptr())
-
-
-def emulate(plan: LaunchPlan, folder: Path) -> None:
-    """Compile the kernel for this CPU, and run it."""
-    body = (Path(cuda_provider.__file__).parent / "cuda/matmul.cu").read_text(encoding="utf-8")
-    names = [f"a{i}" for i in range(len(plan.arguments))]
-    types = ["const TensorMap&" if isinstance(one, Boxes) else None for one in plan.arguments]
-    heads = re.search(r"matmul_4bit\((.*?)\) \{", body, re.DOTALL)
-    assert heads
-    declared = [one.split("__grid_constant__ ")[-1].strip() for one in heads[1].split(",")]
-    parameters = ", ".join(
-        f"{kind} {name}" if kind else f"{one.rsplit(' ', 1)[0]} {name}"
-        for one, kind, name in zip(declared, types, names, strict=True)
-    )
-    text = [
-        '#include "cuda_emulator.hpp"',
-        body.replace("extern __shared__ __align__(1024) char memory[];", ""),
-        f'extern "C" void run(int grid, int count, int shared, {parameters})',
-        f"{{ launch(grid, count, shared, [&] {{ matmul_4bit({', '.join(names)}); }}); }}",
-    ]
-    source, library = folder / "kernel.cpp", folder / "kernel.so"
-    source.write_text("\n".join(text), encoding="utf-8")
-    macros = [f"-D{name}={number}" for name, number in plan.constants.items()]
-    flags = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", f"-I{Path(__file__).parent}", *ALIGNED]
-    command = [*(cpu_build.compiler_command() or ()), *flags, *macros, str(source), "-o", str(library)]
-    subprocess.run(command, check=True)
-    values = [value(argument) for argument in plan.arguments]
-    arguments = [ctypes.byref(one) if isinstance(one, Map) else one for one in values]
-    ctypes.CDLL(str(library)).run(plan.grid, plan.threads, plan.shared_bytes, *arguments)
-
-
 @pytest.mark.compile
 @pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
 @pytest.mark.parametrize(("scheme", "dtype", "tile", "sizes", "blocks"), CASES)
@@ -144,9 +74,9 @@ def test_emulated(
     inputs = make_inputs(Problem(*sizes), kind, CPU, seed=5)
     (output,) = inputs.empty_outputs()
     config = dict(zip(("ROWS", "WARP_ROWS", "STAGES", "BLOCKS"), (*tile, blocks), strict=True))
-    plan = make_plan(inputs, output, config)
+    plan = CUDA_4BIT.plan(inputs, output, config)
     assert plan.grid == blocks
-    emulate(plan, tmp_path)
+    emulate(CUDA_4BIT, plan, tmp_path)
     found = measure(output, inputs.reference()[0])
     assert not found.failure(kind), found
     rounded_scales = plan.constants["SCALED_PAIRS"] and scheme != "nvfp4"
@@ -213,8 +143,8 @@ def check_extremes(inputs: FourBitInputs, output: torch.Tensor) -> None:
 def test_extreme_scales(scheme: str, dtype: DType, m: int, tmp_path: Path) -> None:
     inputs = extreme_inputs(scheme, dtype, m)
     (output,) = inputs.empty_outputs()
-    plan = make_plan(inputs, output, {"ROWS": 32, "WARP_ROWS": 16, "STAGES": 2, "BLOCKS": 1})
-    emulate(plan, tmp_path)
+    plan = CUDA_4BIT.plan(inputs, output, {"ROWS": 32, "WARP_ROWS": 16, "STAGES": 2, "BLOCKS": 1})
+    emulate(CUDA_4BIT, plan, tmp_path)
     check_extremes(inputs, output)
 
 
@@ -259,7 +189,7 @@ def test_machine_code(scheme: str, dtype: DType, sizes: tuple[int, int, int]) ->
         constants = constants_of(sizes[0], kind, config)
         options = [f"-D{name}={number}" for name, number in constants.items()]
         options += ["--gpu-architecture=sm_90a", "--std=c++17", "--ptxas-options=-v"]
-        cubin, log = nvrtc.compile_cubin(cuda_provider.source(), options)
+        cubin, log = nvrtc.compile_cubin(CUDA_4BIT.source(), options)
         assert cubin.startswith(b"\x7fELF")
         # setmaxnreg waits for registers that nobody gives up unless all threads begin with as many as there are
         threads = config["ROWS"] // config["WARP_ROWS"] * 128 + 128
@@ -306,35 +236,13 @@ def test_refusals(scheme: str, dtype: DType, sizes: tuple[int, int, int], arch: 
 
 
 @pytest.mark.parametrize(
-    ("sizes", "chosen"),
-    [
-        ((1, 4096, 4096), (32, 16, 128)),
-        ((1, 1024, 8192), (32, 16, 128)),
-        ((8, 8192, 8192), (64, 32, 128)),
-        ((1, 28672, 8192), (256, 64, 112)),
-        ((8, 8192, 28672), (128, 32, 128)),
-        ((16, 8192, 28672), (64, 32, 128)),
-        ((32, 28672, 8192), (64, 32, 132)),
-        ((40, 4096, 11008), (32, 16, 128)),
-        ((64, 8192, 8192), (64, 32, 128)),
-        ((64, 28672, 8192), (64, 32, 132)),
-        ((64, 1024, 8192), (32, 16, 128)),
-    ],
-)
-def test_default_is_what_was_fastest(sizes: tuple[int, int, int], chosen: tuple[int, int, int]) -> None:
-    """On an H200 (M up to 8) or H100, of the tiles that were tried, with a block per SM and divided evenly."""
-    config = CUDA_4BIT.candidates(Problem(*sizes), parse_scheme("nf4-g64", DType.BF16), H200)[0]
-    assert (config["ROWS"], config["WARP_ROWS"], config["BLOCKS"]) == chosen
-
-
-@pytest.mark.parametrize(
     ("sizes", "rows", "blocks", "parts"),
     [
         ((3, 256, 1024), 64, 4, 0),  # a tile each
         ((3, 256, 1024), 128, 1, 0),
-        ((3, 256, 1024), 128, 4, 4 * 128),  # two for each tile
-        ((3, 256, 1024), 64, 3, 2 * 2 * 64),  # the first and the last of 4 tiles are whole, the others cut in two
-        ((3, 200, 1024), 128, 99, 4 * 200),  # no more blocks than stages
+        ((3, 256, 1024), 128, 4, 2 * 128),  # two blocks for each tile, one of which has its end
+        ((3, 256, 1024), 64, 3, 2 * 64),  # the first and the last of 4 tiles are whole, the others cut in two
+        ((3, 200, 1024), 128, 99, 3 * 200),  # no more blocks than stages
     ],
 )
 def test_bytes_of_shared_tiles(sizes: tuple[int, int, int], rows: int, blocks: int, parts: int) -> None:

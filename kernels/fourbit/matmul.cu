@@ -10,15 +10,16 @@
 // Scales are multiplied by the decoded elements in 16 bits (SCALED_PAIRS), or by the product of each group in fp32. That
 // is more exact, but takes up to TILES / 2 times as many instructions, and registers.
 //
-// All stages of all tiles of ROWS columns of Y are divided evenly among the blocks. Where several blocks share a tile,
-// the last one to finish adds their parts, always in the same order.
+// All stages of all tiles of ROWS columns of Y are divided evenly among the blocks (stream-K), which begin with their last
+// tile. The block that has the end of a tile, last of its work, adds the parts of those before it, which began with theirs,
+// so that it seldom waits: never for blocks that start later.
 //
-// Compiled with ROWS (32, 64, 128, 256), WARP_ROWS (multiple of 16), STAGES, TILES (of 8 rows of X), GROUP (16 with E4M3,
-// or from 32), FP16 (1: fp16, 0: bf16), SCALE, ZERO (1: a zero point per group) and SCALED_PAIRS (1 with E4M3). `s_tiles`
-// are scales in the order of stages, [tiles][steps], a step per GROUP columns where GROUP exceeds 256. Each has the
-// second-level scale of every row (NESTED only, fp32 [ROWS]), scales [ROWS][SCALES], and zero points (u8 [ROWS][SCALES],
-// in both nibbles). Nested scales are one of 256 `scale_values`, times that of their row, plus `offset`. `parts` has
-// 2 TILES * 8 * ROWS elements per block; `counters`, one per tile, are zero.
+// Compiled with ROWS (32, 64, 128, 256), WARP_ROWS (multiple of 16, below ROWS), STAGES, TILES (of 8 rows of X), GROUP (16
+// with E4M3, or from 32), FP16 (1: fp16, 0: bf16), SCALE, ZERO (1: a zero point per group) and SCALED_PAIRS (1 with E4M3).
+// `s_tiles` are scales in the order of stages, [tiles][steps], a step per GROUP columns where GROUP exceeds 256. Each has
+// the second-level scale of every row (NESTED only, fp32 [ROWS]), scales [ROWS][SCALES], and zero points (u8
+// [ROWS][SCALES], in both nibbles). Nested scales are one of 256 `scale_values`, times that of their row, plus `offset`.
+// `parts` has TILES * 8 * ROWS elements per block; `counters`, one per tile, are zero.
 
 enum { FP32, IN_16_BITS, E8M0, E4M3, NESTED };  // of SCALE
 
@@ -35,7 +36,7 @@ constexpr int S_BYTES = OUTER_BYTES + ROWS * SCALES * (SCALE_BYTES + ZERO);
 // too many registers.
 constexpr int HALVES = GROUP == 32 || TILES > 4 ? 2 : 1;
 constexpr int USED = W_BYTES + X_BYTES + S_BYTES, STAGE = (USED + 1023) / 1024 * 1024;  // what TMA permutes in
-constexpr int TABLE = 256 * 256, BARRIERS = TABLE + STAGES * STAGE, FLAG = BARRIERS + 16 * STAGES;
+constexpr int TABLE = 256 * 256, BARRIERS = TABLE + STAGES * STAGE;
 // Tiles of 8 columns that are added up at once: as many as fit in the free half of the table.
 constexpr int AT_ONCE = TILES < 256 / ROWS ? TILES : 256 / ROWS;
 
@@ -68,12 +69,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   const int tiles = (N + ROWS - 1) / ROWS, blocks = gridDim.x;
   const long long total = (long long)tiles * steps;
   const int first = (int)(blockIdx.x * total / blocks), last = (int)((blockIdx.x + 1) * total / blocks);
+  auto begin_of = [=](int tile) { return first > tile * steps ? first - tile * steps : 0; };
+  auto end_of = [=](int tile) { return last < (tile + 1) * steps ? last - tile * steps : steps; };
+  int tile = (last - 1) / steps, step = begin_of(tile);
   const u32 stages = shared_address(memory + TABLE), full = shared_address(memory + BARRIERS), empty = full + 8 * STAGES;
   if (shared_address(memory) != MEMORY) __trap();
 
   if (warp >= WARPS) {
     give_up_registers<COPIER_REGISTERS>();
-    int tile = first / steps, step = first % steps, left = last - first;
+    int left = last - first;
     const u64 policy = read_once();
     auto copy = [&](int slot) {
       const u32 to = stages + slot * STAGE, ready = full + 8 * slot;
@@ -84,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       copy_bytes(to + W_BYTES + X_BYTES, scales, S_BYTES, ready, policy);
       copy_box(to + W_BYTES, &x_map, 0, 0, step * 4, ready);
       --left;
-      if (++step == steps) step = 0, ++tile;
+      if (++step == end_of(tile)) --tile, step = begin_of(tile);
     };
     if (thread == WORKERS) {
       for (int i = 0; i < STAGES; ++i) {
@@ -128,9 +132,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   const u32 bank = lane * 4;
 
   float sums[BLOCKS][TILES][4] = {};
-  int slot = 0, tile = first / steps, step = first % steps;
+  int slot = 0;
   u32 parity = 0;
-  for (int at = first; at < last; ++at) {
+  for (int left = last - first; left; --left) {
     barrier_wait(full + 8 * slot, parity);
     const int stage = slot * STAGE;
 #pragma unroll
@@ -194,71 +198,67 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __syncwarp();
     if (lane == 0) barrier_arrive(empty + 8 * slot);
     if (++slot == STAGES) slot = 0, parity ^= 1;
-    if (++step < steps && at + 1 < last) continue;
+    if (++step < end_of(tile)) continue;
 
-    const long long begins = (long long)tile * steps, ends = begins + steps;
-    const bool whole = first <= begins && ends <= last;
-    float* part = parts + (2ll * blockIdx.x + (first <= begins)) * (COLUMNS * ROWS);
-    auto store = [&](int m, int out, float value) {
-      y[(long long)m * N + out] = rounded(value * factor + (bias ? widened(bias[out]) : 0.f));
-    };
+    const bool ends = step == steps;
+    const int from = ends && begin_of(tile) ? (int)((((long long)tile * steps + 1) * gridDim.x - 1) / ((long long)((N + ROWS - 1) / ROWS) * steps)) : blockIdx.x;
+    if (from < blockIdx.x) {
+      if (thread == 0) {
+        wait_for_count(counters + tile, blockIdx.x - from);
+        counters[tile] = 0;
+      }
+      workers_meet<WORKERS>();
+    }
 #pragma unroll
     for (int n = 0; n < TILES; n += AT_ONCE) {
+      constexpr int EACH = (AT_ONCE * ROWS * 2 + WORKERS - 1) / WORKERS;
+      const int count_of = (TILES - n < AT_ONCE ? TILES - n : AT_ONCE) * ROWS * 2;
 #pragma unroll
       for (int i = 0; i < AT_ONCE * BLOCKS && n + i / BLOCKS < TILES; ++i) {
         const float(&from)[4] = sums[i % BLOCKS][n + i / BLOCKS];
         *(float2*)sum_at(i / BLOCKS, quarter, row + i % BLOCKS * 16, 2 * t) = make_float2(from[0], from[1]);
         *(float2*)sum_at(i / BLOCKS, quarter, row + i % BLOCKS * 16 + 8, 2 * t) = make_float2(from[2], from[3]);
       }
+      // Each thread adds up 4 columns of a row: lanes read what is next to each other.
+      auto part = [=](int block, int i, int j) {
+        return parts + (u32)block * (COLUMNS * ROWS) + n * ROWS * 8 + j * count_of + i;
+      };
+      auto x_row = [=](int i, int j) {
+        return (n + i / (2 * ROWS)) * 8 + (HALVES == 1 ? i % 2 * 4 + j : i % 2 * 2 + j / 2 + j % 2 * 4);
+      };
+      float value[EACH][4] = {};
+      for (int b = from; b < blockIdx.x; ++b)
+#pragma unroll
+        for (int i = thread, k = 0; k < EACH; i += WORKERS, ++k)
+#pragma unroll
+          for (int j = 0; j < 4; ++j)
+            if (i < count_of && x_row(i, j) < M) value[k][j] += __ldcg(part(b, i, j));
       workers_meet<WORKERS>();
-      for (int i = thread; i < AT_ONCE * ROWS * 2; i += WORKERS) {  // 4 columns: lanes read what is next to each other
+#pragma unroll
+      for (int i = thread, k = 0; k < EACH; i += WORKERS, ++k) {
         const int r = i / 2 % ROWS, out = tile * ROWS + r;
-        if (out >= N) continue;
-        float value[4] = {};
+        if (i >= count_of || out >= N) continue;
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const float4 more = *(const float4*)sum_at(i / (2 * ROWS), j, r, i % 2 * 4);
-          value[0] += more.x, value[1] += more.y, value[2] += more.z, value[3] += more.w;
+          value[k][0] += more.x, value[k][1] += more.y, value[k][2] += more.z, value[k][3] += more.w;
         }
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          const int m = (n + i / (2 * ROWS)) * 8 + (HALVES == 1 ? i % 2 * 4 + j : i % 2 * 2 + j / 2 + j % 2 * 4);
+          const int m = x_row(i, j);
           if (m >= M) continue;
-          if (whole)
-            store(m, out, value[j]);
+          if (ends)
+            y[(long long)m * N + out] = rounded(value[k][j] * factor + (bias ? widened(bias[out]) : 0.f));
           else
-            __stcg(part + m * ROWS + r, value[j]);
+            __stcg(part(blockIdx.x, i, j), value[k][j]);
         }
       }
       workers_meet<WORKERS>();
     }
-    if (!whole) {
-      const int from = (int)(((begins + 1) * blocks - 1) / total), to = (int)((ends * blocks - 1) / total);
-      int* is_last = (int*)(memory + FLAG);
-      __threadfence();
-      workers_meet<WORKERS>();
-      if (thread == 0) *is_last = atomicAdd(counters + tile, 1u) == (u32)(to - from);
-      workers_meet<WORKERS>();
-      if (*is_last) {
-        __threadfence();
-        float value[ROWS * COLUMNS / WORKERS] = {};
-        for (int b = from; b <= to; ++b) {
-          const float* its = parts + (2ll * b + (b * total / blocks <= begins)) * (COLUMNS * ROWS);
-#pragma unroll
-          for (int i = 0; i < ROWS * COLUMNS / WORKERS; ++i)
-            if (i * WORKERS + thread < ROWS * M) value[i] += __ldcg(its + i * WORKERS + thread);
-        }
-#pragma unroll
-        for (int i = 0; i < ROWS * COLUMNS / WORKERS; ++i) {
-          const int r = (i * WORKERS + thread) % ROWS, m = (i * WORKERS + thread) / ROWS, out = tile * ROWS + r;
-          if (m < M && out < N) store(m, out, value[i]);
-        }
-        if (thread == 0) counters[tile] = 0;
-      }
-    }
+    if (!ends && thread == 0) count(counters + tile);
 #pragma unroll
     for (int i = 0; i < BLOCKS * TILES * 4; ++i) sums[i / (TILES * 4)][i / 4 % TILES][i % 4] = 0.f;
-    step = 0;
-    ++tile;
+    --tile;
+    step = begin_of(tile);
   }
 }

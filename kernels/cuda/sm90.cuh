@@ -11,6 +11,9 @@ struct alignas(64) TensorMap {
 
 __device__ __forceinline__ u32 shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
 
+// Of a value that all lanes have: lets the compiler keep it, and what follows from it, in registers of the warp.
+__device__ __forceinline__ int of_warp(int value) { return __shfl_sync(0xffffffffu, value, 0); }
+
 __device__ __forceinline__ u32 permute(u32 a, u32 b, u32 selector) { return __byte_perm(a, b, selector); }
 
 // A constant base is part of the instruction; shared memory of a block begins after the 1 KB that the system takes.
@@ -63,12 +66,41 @@ __device__ __forceinline__ void copy_box(u32 to, const TensorMap* map, int c0, i
       : "memory");
 }
 
+// A box in two dimensions that other blocks read too.
+__device__ __forceinline__ void copy_box(u32 to, const TensorMap* map, int c0, int c1, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+      "l"(map), "r"(c0), "r"(c1), "r"(barrier)
+      : "memory");
+}
+
 __device__ __forceinline__ void copy_bytes(u32 to, const void* from, u32 bytes, u32 barrier, u64 policy) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
           to),
       "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
       : "memory");
+}
+
+// Four bytes, or zeros; arrive_when_copied arrives at a barrier once those of this thread are there.
+__device__ __forceinline__ void copy_word(u32 to, const void* from, bool inside) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(inside ? 4 : 0) : "memory");
+}
+
+__device__ __forceinline__ void arrive_when_copied(u32 barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
+// What the threads of a block wrote before a barrier is seen by those that a barrier lets go on after one of them has waited
+// for the count.
+__device__ __forceinline__ void count(u32* at) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(at) : "memory");
+}
+
+__device__ __forceinline__ void wait_for_count(u32* at, u32 wanted) {
+  u32 seen;
+  do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(at) : "memory");
+  while (seen != wanted);
 }
 
 #if FP16

@@ -1,0 +1,162 @@
+"""Products in CUDA C++ for sm90 whose tiles are divided evenly among blocks (stream-K): what all of them share.
+
+Compiled at run time by NVRTC, each as one file: `headers` and the kernel's own source.
+"""
+
+import hashlib
+import inspect
+import math
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+
+from ...shapes.device import Device
+from ...shapes.problem import Problem
+from ..geometry import Geometry
+from ..libraries.nvrtc import Argument, CudaKernel, compile_cubin
+from ..needs import WRITTEN_FOR_SM90
+from ..provider import Config, InputsT, Launch, Provider, SchemeT, Support
+
+SOURCES = ("sm90.cuh", "wgmma.cuh")
+
+SHARED_BYTES = 227 << 10
+"""Shared memory that a block can have on sm90."""
+
+MOST_ROWS = 64
+"""Of X: more would take a second launch, which reads W again."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """One launch: constants of the source, grid, threads and shared memory of a block, arguments.
+
+    resident  blocks that an SM holds at once
+    """
+
+    constants: Mapping[str, int]
+    grid: int
+    threads: int
+    shared_bytes: int
+    arguments: Sequence[Argument]
+    resident: int = 1
+
+
+class StreamKGemm(Provider[SchemeT, InputsT]):
+    """Y[M,N] = X[M,K] W[N,K]^T for up to 64 rows of X by a kernel named `kernel` in `sources`.
+
+    Configurations have ROWS (of W in a tile), STAGES and BLOCKS. A subclass defines `plan`, `operand_bytes` and
+    `candidates`. `prepare` puts the scales of W in the order of reading; W stays as it is.
+    """
+
+    kernel: ClassVar[str]
+    headers: ClassVar[tuple[str, ...]]
+    """Of `SOURCES`."""
+    step: ClassVar[int]
+    """Columns of W in a stage."""
+    decodes: ClassVar[bool]
+    """Whether elements of W are decoded by vector instructions."""
+
+    def supports(self, problem: Problem, scheme: SchemeT, device: Device) -> Support:
+        """On sm90, up to 64 rows of X, unbatched."""
+        if device.arch != "sm90":
+            return Support.no(WRITTEN_FOR_SM90)
+        if problem.B != 1 or problem.M > MOST_ROWS:
+            return Support.no(f"takes up to {MOST_ROWS} rows of X, unbatched")
+        return Support.yes()
+
+    @abstractmethod
+    def plan(self, inputs: InputsT, output: torch.Tensor, config: Config) -> LaunchPlan:
+        """Return the launch that writes `output`, [M,N]."""
+
+    @abstractmethod
+    def operand_bytes(self, problem: Problem, scheme: SchemeT) -> int:
+        """Bytes of operands and output, with scales as they are read."""
+
+    def source(self) -> str:
+        """CUDA C++, without its constants."""
+        here, own = Path(__file__).parent, Path(inspect.getfile(type(self))).parent
+        return "".join(
+            (folder / name).read_text(encoding="utf-8")
+            for folder, names in ((here, self.headers), (own, self.sources))
+            for name in names
+        )
+
+    def prepare(self, inputs: InputsT, config: Config | None = None) -> Launch:
+        """Compile, arrange the scales, allocate."""
+        config, (output,) = config or self.default_config(inputs), inputs.empty_outputs()
+        plan, problem = self.plan(inputs, output, config), inputs.problem
+        with torch.cuda.device(output.device):
+            cubin = build(self.source(), tuple(plan.constants.items()))
+            run = CudaKernel(cubin, self.kernel, plan.shared_bytes).call(plan.grid, plan.threads, plan.arguments)
+        run()
+        rows, columns = config["ROWS"], 8 * plan.constants["TILES"]
+        padded = math.prod(tiles_and_steps(problem, rows, self.step)) * rows * self.step
+        geometry = Geometry(
+            tile_M=columns,
+            tile_N=rows,
+            workgroups=plan.grid,
+            resident=plan.resident,
+            issued_flops=2 * columns * padded,
+            decoded_weights=padded if self.decodes else None,
+        )
+        artifact = hashlib.sha256(cubin).hexdigest()[:16]
+        return Launch(run, output, config, (self.kernel,), artifact=artifact, geometry=geometry)
+
+    def moved_bytes(self, problem: Problem, scheme: SchemeT, config: Config) -> int:
+        """Operands and output once; parts of shared tiles written and read."""
+        return self.operand_bytes(problem, scheme) + 2 * self._part_bytes(problem, config)
+
+    def working_set_bytes(self, problem: Problem, scheme: SchemeT, config: Config) -> int:
+        """Operands, output, and the parts of tiles that blocks share."""
+        return self.operand_bytes(problem, scheme) + self._part_bytes(problem, config)
+
+    def _part_bytes(self, problem: Problem, config: Config) -> int:
+        """Bytes of the sums, fp32, that blocks leave for the one that has the end of the tile."""
+        rows: int = config["ROWS"]
+        tiles, steps = tiles_and_steps(problem, rows, self.step)
+        blocks = min(int(config["BLOCKS"]), tiles * steps)
+        starts = {block * tiles * steps // blocks for block in range(blocks)}
+        cuts = Counter(start // steps for start in starts if start % steps)
+        return sum(4 * problem.M * min(rows, problem.N - tile * rows) * cut for tile, cut in cuts.items())
+
+
+@cache
+def build(source: str, constants: tuple[tuple[str, int], ...]) -> bytes:
+    """Machine code of a kernel with these constants; CudaError when NVRTC rejects it."""
+    options = ["--gpu-architecture=sm_90a", "--std=c++17", *(f"-D{name}={value}" for name, value in constants)]
+    return compile_cubin(source, options)[0]
+
+
+def tiles_and_steps(problem: Problem, rows: int, step: int) -> tuple[int, int]:
+    """Tiles of `rows` of W, and stages of `step` columns of each."""
+    return math.ceil(problem.N / rows), math.ceil(problem.K / step)
+
+
+def grids(tiles: int, steps: int, units: int) -> set[int]:
+    """Blocks that fill the device, and the most of them that divide tiles evenly, or are divided so by them."""
+    if tiles <= units:
+        even = tiles * min(steps, units // tiles)
+    else:
+        even = max(blocks for blocks in range(1, units + 1) if tiles % blocks == 0)
+    return {min(units, tiles * steps), even}
+
+
+def scratch(grid: int, tiles: int, rows: int, columns: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Parts of shared tiles, fp32, one per block, and the counters of tiles."""
+    parts = torch.empty(grid * columns * rows, device=device)
+    return parts, torch.zeros(tiles, dtype=torch.int32, device=device)
+
+
+def in_steps(values: torch.Tensor, rows: int, each: int) -> torch.Tensor:
+    """Values [N, n] in the order of stages: bytes [tiles of `rows`, steps, rows * each], padded with 0."""
+    tiles, steps = math.ceil(values.shape[0] / rows), math.ceil(values.shape[1] / each)
+    size = values.element_size()
+    padded = torch.zeros(tiles * rows, steps * each * size, dtype=torch.uint8, device=values.device)
+    padded[: values.shape[0], : values.shape[1] * size] = values.contiguous().view(torch.uint8)
+    return padded.view(tiles, rows, steps, each * size).transpose(1, 2).reshape(tiles, steps, -1)

@@ -1,0 +1,39 @@
+// Products on the FP8 matrix units of sm90, of operands in shared memory.
+
+// A row-major operand of wgmma, rows of 128 bytes that TMA has permuted (PTX ISA, "Matrix Descriptor Format": addresses in
+// units of 16 bytes, 1024 from 8 rows to the next, swizzling of 128 bytes).
+__device__ __forceinline__ u64 rows_of_128_bytes(u32 at) { return (u64)(at >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+
+// Of 64 rows of A by TILES * 8 rows of B, 32 columns of e4m3: begins D, which `multiplied` waits for. In lane 4 g + t of warp
+// w, D[n] has row 16 w + g, twice, then 8 more, and columns 8 n + 2 t and 8 n + 2 t + 1 of each.
+#define FOUR(n) "=f"(d[n][0]), "=f"(d[n][1]), "=f"(d[n][2]), "=f"(d[n][3])
+#define WGMMA(shape, names, a, b, ...)                                                                                \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, 0, 0;\nwgmma.fence.sync.aligned;\nwgmma.mma_async.sync.aligned." shape \
+               ".f32.e4m3.e4m3 {" names "}, " a ", " b ", p, 1, 1;\nwgmma.commit_group.sync.aligned;\n}"               \
+               : __VA_ARGS__                                                                                          \
+               : "l"(rows_of_128_bytes(at_a)), "l"(rows_of_128_bytes(at_b))                                           \
+               : "memory")
+
+__device__ __forceinline__ void multiply_block(float (&d)[TILES][4], u32 at_a, u32 at_b) {
+#if TILES == 1
+  WGMMA("m64n8k32", "%0,%1,%2,%3", "%4", "%5", FOUR(0));
+#elif TILES == 2
+  WGMMA("m64n16k32", "%0,%1,%2,%3,%4,%5,%6,%7", "%8", "%9", FOUR(0), FOUR(1));
+#elif TILES == 4
+  WGMMA("m64n32k32", "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15", "%16", "%17", FOUR(0), FOUR(1), FOUR(2),
+        FOUR(3));
+#else
+  WGMMA("m64n64k32",
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,"
+        "%30,%31",
+        "%32", "%33", FOUR(0), FOUR(1), FOUR(2), FOUR(3), FOUR(4), FOUR(5), FOUR(6), FOUR(7));
+#endif
+}
+
+// Waits for all products but the last LATER.
+template <int LATER>
+__device__ __forceinline__ void multiplied(float (&d)[TILES][4]) {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LATER) : "memory");
+#pragma unroll
+  for (int i = 0; i < TILES * 4; ++i) asm volatile("" : "+f"(d[i / 4][i % 4])::"memory");
+}

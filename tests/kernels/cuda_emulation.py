@@ -1,0 +1,73 @@
+"""Kernels in CUDA C++ on a CPU: their very source, compiled with `cuda_emulator.hpp`."""
+
+import ctypes
+import inspect
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from rooflens.kernels.cuda.stream_k import LaunchPlan, StreamKGemm
+from rooflens.kernels.fourbit import cpu_build
+from rooflens.kernels.libraries.nvrtc import Argument, Boxes
+
+ALIGNED = ("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error")
+"""A GPU takes no address that is not a multiple of what is loaded, as this CPU does: let the test stop there too."""
+
+
+class Map(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("element", ctypes.c_longlong),
+        ("rank", ctypes.c_longlong),
+        ("sizes", ctypes.c_longlong * 3),
+        ("strides", ctypes.c_longlong * 3),
+        ("box", ctypes.c_longlong * 3),
+    )
+
+
+def value(argument: Argument) -> object:
+    """An argument as the emulator takes it."""
+    if isinstance(argument, Boxes):
+        spare = (1,) * (3 - len(argument.sizes))
+        element = argument.tensor.element_size()
+        strides = (element, *argument.strides, *(0 for _ in spare))
+        sizes, box = (*argument.sizes, *spare), (*argument.box, *spare)
+        triple = ctypes.c_longlong * 3
+        return Map(
+            argument.tensor.data_ptr(), element, len(argument.sizes), triple(*sizes), triple(*strides), triple(*box)
+        )
+    if isinstance(argument, int):
+        return ctypes.c_int(argument)
+    if isinstance(argument, float):
+        return ctypes.c_float(argument)
+    return ctypes.c_void_p(None if argument is None else argument.data_ptr())
+
+
+def emulate(provider: StreamKGemm[Any, Any], plan: LaunchPlan, folder: Path) -> None:
+    """Compile the kernel for this CPU, and run it."""
+    body = (Path(inspect.getfile(type(provider))).parent / provider.sources[0]).read_text(encoding="utf-8")
+    names = [f"a{i}" for i in range(len(plan.arguments))]
+    types = ["const TensorMap&" if isinstance(one, Boxes) else None for one in plan.arguments]
+    heads = re.search(rf"{provider.kernel}\((.*?)\) \{{", body, re.DOTALL)
+    assert heads
+    declared = [one.split("__grid_constant__ ")[-1].strip() for one in heads[1].split(",")]
+    parameters = ", ".join(
+        f"{kind} {name}" if kind else f"{one.rsplit(' ', 1)[0]} {name}"
+        for one, kind, name in zip(declared, types, names, strict=True)
+    )
+    text = [
+        '#include "cuda_emulator.hpp"',
+        body.replace("extern __shared__ __align__(1024) char memory[];", ""),
+        f'extern "C" void run(int grid, int count, int shared, {parameters})',
+        f"{{ launch(grid, count, shared, [&] {{ {provider.kernel}({', '.join(names)}); }}); }}",
+    ]
+    source, library = folder / "kernel.cpp", folder / "kernel.so"
+    source.write_text("\n".join(text), encoding="utf-8")
+    macros = [f"-D{name}={number}" for name, number in plan.constants.items()]
+    flags = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", f"-I{Path(__file__).parent}", *ALIGNED]
+    command = [*(cpu_build.compiler_command() or ()), *flags, *macros, str(source), "-o", str(library)]
+    subprocess.run(command, check=True)
+    values = [value(argument) for argument in plan.arguments]
+    arguments = [ctypes.byref(one) if isinstance(one, Map) else one for one in values]
+    ctypes.CDLL(str(library)).run(plan.grid, plan.threads, plan.shared_bytes, *arguments)

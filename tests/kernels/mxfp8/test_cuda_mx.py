@@ -1,0 +1,115 @@
+"""cuda_mx without a GPU: its very source on emulated threads, its machine code, and what it refuses.
+
+On a GPU, the tests of all providers run it.
+"""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from rooflens.kernels.fourbit import cpu_build
+from rooflens.kernels.inputs import make_inputs, placeholders
+from rooflens.kernels.libraries import nvrtc
+from rooflens.kernels.mxfp8.cuda_provider import CUDA_MX
+from rooflens.kernels.reference import measure
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
+
+from ..cuda_emulation import emulate
+from ..devices import CPU, H200, gpu
+
+SCHEME = parse_scheme("mxfp8-rceil", DType.BF16)
+
+CASES = (  # rows, parts of columns and stages, M, N, K, blocks of threads
+    ((64, 1, 3), (1, 75, 640), 5),  # N ends within a tile, tiles are shared
+    ((64, 1, 2), (8, 64, 384), 1),
+    ((64, 2, 2), (13, 200, 512), 7),
+    ((128, 1, 2), (16, 75, 256), 2),
+    ((64, 1, 2), (33, 75, 640), 3),
+    ((128, 1, 2), (40, 128, 384), 2),
+    ((64, 2, 4), (64, 130, 512), 3),
+    ((64, 2, 3), (64, 130, 512), 2),
+    ((128, 1, 2), (64, 200, 384), 4),
+)
+
+
+@pytest.mark.compile
+@pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
+@pytest.mark.parametrize(("tile", "sizes", "blocks"), CASES)
+def test_emulated(tile: tuple[int, int, int], sizes: tuple[int, int, int], blocks: int, tmp_path: Path) -> None:
+    inputs = make_inputs(Problem(*sizes), SCHEME, CPU, seed=5)
+    (output,) = inputs.empty_outputs()
+    config = dict(zip(("ROWS", "SPLIT", "STAGES", "RESIDENT", "BLOCKS"), (*tile, 1, blocks), strict=True))
+    plan = CUDA_MX.plan(inputs, output, config)
+    assert plan.grid == blocks
+    emulate(CUDA_MX, plan, tmp_path)
+    found = measure(output, inputs.reference()[0])
+    assert not found.failure(SCHEME), found
+    assert found.snr_db > 54  # as rounding the output to bf16 leaves it
+    assert not plan.arguments[6].any(), "counters are for the next launch"
+
+
+@pytest.mark.compile
+@pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
+def test_every_payload_and_scale(tmp_path: Path) -> None:
+    """All bytes but NaN, and all scales but NaN, against one element of X: exact."""
+    drawn = make_inputs(Problem(1, 254, 128), SCHEME, CPU, seed=5)
+    payloads = torch.tensor([byte for byte in range(256) if byte & 0x7F != 0x7F], dtype=torch.uint8)
+    w = torch.zeros(254, 128, dtype=torch.uint8)
+    w[:, 37] = payloads
+    w_scale = torch.full((254, 4), 127, dtype=torch.uint8)
+    w_scale[:, 1] = torch.arange(254)  # 2^-127 to 2^126
+    x = torch.zeros(1, 128, dtype=torch.uint8)
+    x[0, 37] = 0x38  # 1
+    inputs = replace(
+        drawn,
+        x=x.view(torch.float8_e4m3fn),
+        x_scale=torch.full((1, 4), 126, dtype=torch.uint8),
+        w=w.view(torch.float8_e4m3fn),
+        w_scale=w_scale,
+    )
+    (output,) = inputs.empty_outputs()
+    plan = CUDA_MX.plan(inputs, output, {"ROWS": 64, "SPLIT": 1, "RESIDENT": 1, "STAGES": 2, "BLOCKS": 2})
+    emulate(CUDA_MX, plan, tmp_path)
+    expected = 0.5 * payloads.view(torch.float8_e4m3fn).double() * 2.0 ** (w_scale[:, 1].double() - 127)
+    assert output[0].equal(expected.to(torch.bfloat16))
+
+
+@pytest.mark.compile
+@pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC")
+@pytest.mark.parametrize("m", [1, 16, 32, 40])
+def test_machine_code(m: int) -> None:
+    """Every tile compiles and none spills registers, nor are products waited for one by one."""
+    inputs = placeholders(Problem(m, 6144, 2048), SCHEME, H200)
+    for config in CUDA_MX.candidates(inputs.problem, SCHEME, H200):
+        plan = CUDA_MX.plan(inputs, inputs.empty_outputs()[0], config)
+        options = [f"-D{name}={number}" for name, number in plan.constants.items()]
+        options += ["--gpu-architecture=sm_90a", "--std=c++17", "--ptxas-options=-v"]
+        _, log = nvrtc.compile_cubin(CUDA_MX.source(), options)
+        registers, spilled = (re.search(rf"{text}", log) for text in (r"Used (\d+) registers", r"(\d+) bytes spill stores"))
+        assert registers
+        assert int(registers[1]) * plan.threads * config["RESIDENT"] <= 65536
+        assert spilled
+        assert int(spilled[1]) == 0
+        assert "serialized" not in log  # what ptxas says of wgmma that does not overlap
+
+
+@pytest.mark.parametrize(
+    ("sizes", "arch", "why"),
+    [((1, 64, 256), "sm100", "sm90"), ((65, 64, 256), "sm90", "64 rows"), ((1, 64, 160), "sm90", "multiple of 128")],
+)
+def test_refusals(sizes: tuple[int, int, int], arch: str, why: str) -> None:
+    answer = CUDA_MX.supports(Problem(*sizes), SCHEME, gpu(arch))
+    assert not answer.ok
+    assert why in answer.reason
+
+
+def test_bytes() -> None:
+    """Everything once, and the parts of shared tiles written and read."""
+    problem, alone = Problem(3, 256, 1024), {"ROWS": 64, "SPLIT": 1, "RESIDENT": 1, "STAGES": 4, "BLOCKS": 4}
+    assert CUDA_MX.moved_bytes(problem, SCHEME, alone) == SCHEME.compulsory_bytes(problem)
+    shared = alone | {"BLOCKS": 8}
+    assert CUDA_MX.moved_bytes(problem, SCHEME, shared) == SCHEME.compulsory_bytes(problem) + 2 * 4 * 3 * 256
