@@ -91,6 +91,8 @@ __device__ __forceinline__ void arrive_when_copied(u32 barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
+__device__ __forceinline__ void prefetch(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
+
 // What the threads of a block wrote before a barrier is seen by those that a barrier lets go on after one of them has waited
 // for the count.
 __device__ __forceinline__ void count(u32* at) {

@@ -33,17 +33,17 @@ _STEP = 256
 _TABLE = 1 << 16
 
 _STAGE_US: dict[tuple[int, int], dict[int, float]] = {
-    (32, 16): {8: 0.26, 16: 0.28, 32: 0.325, 64: 0.475},
-    (64, 32): {8: 0.34, 16: 0.35, 32: 0.47, 64: 0.69},
-    (128, 64): {8: 0.56, 16: 0.595},
+    (32, 16): {8: 0.26, 16: 0.28, 32: 0.335, 64: 0.49},
+    (64, 32): {8: 0.335, 16: 0.35, 32: 0.49, 64: 0.73},
+    (128, 64): {8: 0.55, 16: 0.61},
 }
 """Microseconds of a stage, by rows of W in a tile and of a warp, and columns of the sums: M, rounded up to one here.
 
-Fitted, with what `estimated_us` adds, to launches of NF4 with blocks of 64 on an H200, nine shapes of 4 to 235 million
-weights.
+Fitted, with what `estimated_us` adds, to cold launches of NF4 with blocks of 64 on an H200
+(docs/results/h200-stream-k).
 """
 
-_LAUNCH_US = 4.6
+_LAUNCH_US = 7.4
 """What a launch takes apart from stages and shared tiles."""
 
 _WORTH_TRYING = 1.3
@@ -139,8 +139,8 @@ def estimated_us(problem: Problem, tile: tuple[int, int], blocks: int) -> float:
     tiles, steps = tiles_and_steps(problem, rows, _STEP)
     us = _LAUNCH_US + math.ceil(tiles * steps / blocks) * _STAGE_US[tile][_fitted_columns(problem.M)]
     if tiles % blocks:
-        others = math.ceil(blocks / tiles) - (blocks % tiles == 0)
-        us += 0.58 * rows / 64 + (0.97 + 0.1 * others) * problem.M * rows / 1024
+        others, uneven = math.ceil(blocks / tiles) - 1, blocks % tiles != 0
+        us += 1.4 * rows / 64 + (0.8 + 0.07 * (others + uneven)) * problem.M * rows / 1024 + 0.6 * uneven
     return us
 
 

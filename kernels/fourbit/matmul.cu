@@ -78,6 +78,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   if (warp >= WARPS) {
     give_up_registers<COPIER_REGISTERS>();
     int left = last - first;
+    if (thread == WORKERS) prefetch(counters + tile), prefetch(counters + first / steps);
     const u64 policy = read_once();
     auto copy = [&](int slot) {
       const u32 to = stages + slot * STAGE, ready = full + 8 * slot;

@@ -28,18 +28,19 @@ _ROWS = 64
 """Of W in a tile; 128 were as fast or slower."""
 
 _STEP_US: dict[tuple[int, int], dict[int, float]] = {
-    (2, 1): {8: 0.3, 16: 0.3, 32: 0.3, 64: 0.443},
-    (1, 2): {64: 0.68},
+    (2, 1): {8: 0.276, 16: 0.281, 32: 0.312, 64: 0.464},
+    (1, 2): {64: 0.748},
 }
-"""Microseconds of a step, by the parts of its columns (SPLIT), the blocks that an SM holds (RESIDENT), and columns of the
-sums: M, rounded up to one here. Fitted to launches on an H200, nine shapes of 9 to 57 million weights.
+"""Microseconds of a step, by the parts of its columns (SPLIT), the blocks that an SM holds (RESIDENT), and columns of
+the sums: M, rounded up to one here. Fitted, with what `estimated_us` adds, to cold launches on an
+H200 (docs/results/h200-stream-k).
 """
 
-_LAUNCH_US = 3.0
+_LAUNCH_US = 5.6
 """What a launch takes apart from steps and shared tiles."""
 
-_WORTH_TRYING = 1.3
-"""Times the least estimate: beyond, a configuration is no candidate."""
+_WORTH_TRYING, _MOST_CANDIDATES = 1.3, 6
+"""Times the least estimate: beyond, a configuration is no candidate. Of the others, so many are."""
 
 
 class CudaMx(StreamKGemm[MxFp8, MxFp8Inputs]):
@@ -65,15 +66,16 @@ class CudaMx(StreamKGemm[MxFp8, MxFp8Inputs]):
     def candidates(self, problem: Problem, scheme: MxFp8, device: Device) -> Sequence[Config]:
         """Parts of a step and numbers of blocks, by estimated time."""
         m = problem.M
+        tiles, steps = tiles_and_steps(problem, _ROWS, _STEP)
         found = sorted(
             (estimated_us(problem, split, resident, blocks), split, resident, blocks)
             for (split, resident), times in _STEP_US.items()
             if _columns(m) in times
-            for blocks in grids(*tiles_and_steps(problem, _ROWS, _STEP), device.compute_units * resident)
+            for blocks in _grids(tiles, steps, device.compute_units * resident)
         )
         return [
-            {"ROWS": _ROWS, "SPLIT": split, "RESIDENT": resident, "STAGES": _stages(split, resident, m), "BLOCKS": blocks}
-            for us, split, resident, blocks in found
+            {"ROWS": _ROWS, "SPLIT": split, "RESIDENT": resident, "STAGES": _stages(split, resident, m), "BLOCKS": n}
+            for us, split, resident, n in found[:_MOST_CANDIDATES]
             if us <= _WORTH_TRYING * found[0][0]
         ]
 
@@ -94,7 +96,10 @@ class CudaMx(StreamKGemm[MxFp8, MxFp8Inputs]):
             n,
             steps,
         ]
-        constants = {name: config[name] for name in ("ROWS", "STAGES", "SPLIT", "RESIDENT")} | {"TILES": columns // 8, "FP16": 0}
+        constants = {name: config[name] for name in ("ROWS", "STAGES", "SPLIT", "RESIDENT")} | {
+            "TILES": columns // 8,
+            "FP16": 0,
+        }
         shared = config["STAGES"] * (_stage_bytes(rows, m) + 24) + _sum_bytes(rows, config["SPLIT"], m)
         return LaunchPlan(constants, grid, 2 * rows * config["SPLIT"] + 64, shared, arguments, config["RESIDENT"])
 
@@ -111,12 +116,19 @@ CUDA_MX = CudaMx()
 
 
 def estimated_us(problem: Problem, split: int, resident: int, blocks: int) -> float:
-    """Return how long it takes, in us, for comparison: shared tiles cost more, the more of X and the more blocks."""
+    """Return how long it takes, in us: the last block of a shared tile adds up the others' parts."""
     tiles, steps = tiles_and_steps(problem, _ROWS, _STEP)
     us = _LAUNCH_US + math.ceil(tiles * steps / blocks) * _STEP_US[split, resident][_columns(problem.M)]
     if tiles % blocks:
-        us += resident * (1.4 + 0.02 * problem.M) + 0.01 * problem.M * math.ceil(blocks / tiles)
+        others = math.ceil(blocks / tiles) - (blocks % tiles == 0)
+        us += 1.2 + (0.4 * resident + 0.45 * others) * problem.M / 64
     return us
+
+
+def _grids(tiles: int, steps: int, slots: int) -> set[int]:
+    """Blocks that fill the device, and those that divide tiles evenly: few that share one have less to add up."""
+    even = {tiles * each for each in range(1, min(steps, slots // tiles) + 1)}
+    return grids(tiles, steps, slots) | even
 
 
 def _columns(m: int) -> int:
@@ -126,7 +138,9 @@ def _columns(m: int) -> int:
 
 def _stages(split: int, resident: int, m: int) -> int:
     """As many as fit, 16 at most. The system takes 1 KB of each block."""
-    return min(16, ((SHARED_BYTES + 1024) // resident - 1024 - _sum_bytes(_ROWS, split, m)) // (_stage_bytes(_ROWS, m) + 24))
+    return min(
+        16, ((SHARED_BYTES + 1024) // resident - 1024 - _sum_bytes(_ROWS, split, m)) // (_stage_bytes(_ROWS, m) + 24)
+    )
 
 
 def _stage_bytes(rows: int, m: int) -> int:

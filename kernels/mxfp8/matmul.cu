@@ -50,6 +50,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
   u32 parity = 0;
 
   if (thread == WORKERS) {
+    prefetch(counters + last_tile), prefetch(counters + first_tile);
     for (int i = 0; i < STAGES; ++i) {
       barrier_init(full + 8 * i, 2);
       barrier_init(empty + 8 * i, WARPS);
@@ -165,6 +166,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
       }
       workers_meet<WORKERS>();
       if (!part_of_k)
+#pragma unroll 3  // loads of several parts at a time
         for (int b = from; b < blockIdx.x; ++b)
 #pragma unroll
           for (int i = 0; i < VALUES; ++i)

@@ -89,7 +89,9 @@ def test_machine_code(m: int) -> None:
         options = [f"-D{name}={number}" for name, number in plan.constants.items()]
         options += ["--gpu-architecture=sm_90a", "--std=c++17", "--ptxas-options=-v"]
         _, log = nvrtc.compile_cubin(CUDA_MX.source(), options)
-        registers, spilled = (re.search(rf"{text}", log) for text in (r"Used (\d+) registers", r"(\d+) bytes spill stores"))
+        registers, spilled = (
+            re.search(rf"{text}", log) for text in (r"Used (\d+) registers", r"(\d+) bytes spill stores")
+        )
         assert registers
         assert int(registers[1]) * plan.threads * config["RESIDENT"] <= 65536
         assert spilled
