@@ -21,6 +21,9 @@ OF_FAMILIES = (
 )
 """Runs of the table of kernel families."""
 
+REASONS = ("barrier", "short_scoreboard", "long_scoreboard", "wait")
+"""Why warps wait, as `ncu` names it: for other warps, shared memory, memory or copies, and fixed latencies."""
+
 DEEPGEMM_TFLOPS = {
     4096: {(4096, 7168): 1279, (7168, 2048): 1206, (7168, 16384): 1067, (4096, 4096): 1219},
     8192: {(4096, 7168): 1274, (7168, 2048): 1213, (7168, 16384): 1235, (12288, 4096): 1332},
@@ -128,8 +131,7 @@ def of_fp8_training() -> Iterator[str]:
 
 def of_cuda_4bit() -> Iterator[str]:
     """Yield what `cuda_4bit` reads of the measured bandwidth, what more rows cost, and how it compares."""
-    yield _of_nf4("h100-cuda4bit", (1, 8, 16, 32, 48, 64))
-    yield _of_nf4("h200-cuda4bit", (1, 8))
+    yield _of_nf4("h200-cuda4bit", (1, 8, 16, 32, 48, 64))
     cells, dequantized = (cells_of("h100-w4a16", provider) for provider in ("cuda_4bit", "dequant_blas"))
     complete = cells["M"].nunique() * cells["scheme"].nunique()  # a budget may have ended before the others
     cells = cells[cells.groupby(["N", "K"])["M"].transform("size") == complete]
@@ -139,13 +141,40 @@ def of_cuda_4bit() -> Iterator[str]:
         over = by_shape(dequantized[dequantized["scheme"] == scheme]) / seconds
         ratios = (seconds[8] / seconds[1], *(over[m] for m in (1, 16, 32, 64)))
         yield row(scheme, *_read_shares(own, "h100-w4a16"), *(f"{mean(one):.2f}×" for one in ratios))
-    counters = pd.read_csv(RESULTS / "h100-cuda4bit" / "counters.csv")
+
+
+def of_counters() -> Iterator[str]:
+    """Yield what hardware counters say of kernels: shares of the peak (of the DRAM, of the measured bandwidth), and how
+    many warps of a scheduler wait in a clock in which one issues.
+    """
+    counters = pd.read_csv(RESULTS / "h200-stream-k" / "counters.csv")
     units = ("sm__pipe_tensor_op_hmma_cycles_active", "l1tex__data_pipe_lsu_wavefronts", "lts__throughput")
-    for (n, k), one in counters.groupby(["N", "K"], sort=False):
-        value = one.set_index(one["metric"].str.partition(".")[0])["value"]
-        rate = value["dram__bytes_read"] / value["gpu__time_duration"]  # MB per µs
-        shares = (*value[[*units]], 100 * rate / bandwidth("h100-cuda4bit", "read"), value["sm__issue_active"])
-        yield row(f"{n} x {k}", *(f"{share:.0f} %" for share in shares))
+    for (provider, m, n, k), one in counters.groupby(["provider", "M", "N", "K"], sort=False):
+        value = one.set_index("metric")["value"]
+        rate = value["dram__bytes_read"] / value["gpu__time_duration"] / 1e6  # TB/s
+        shares = (*value[[*units]], 100 * rate / bandwidth("h200-cuda4bit", "read"), value["sm__issue_active"])
+        waits = (value[f"smsp__average_warps_issue_stalled_{reason}_per_issue_active"] for reason in REASONS)
+        said = (*(f"{share:.0f} %" for share in shares), *(f"{number:.1f}" for number in waits))
+        yield row(f"`{provider}`", m, f"{n} x {k}", *said)
+
+
+def of_cuda_mx() -> Iterator[str]:
+    """Yield how `cuda_mx` compares with the Triton kernels and the 16-bit product."""
+    name = "h200-cuda-mx"
+    seconds = by_provider(name)
+    triton = seconds[["gemv_mx", "mma_mx"]].min(axis=1) / seconds["cuda_mx"]
+    dense, small = (speedup(name, "cuda_mx", other) for other in ("blas_bf16_mx", "small_tile_mx"))
+    for what, ratios in (("the faster of `gemv_mx` and `mma_mx`", triton), ("bf16 BLAS", dense)):
+        yield row(what, *by_m(ratios))
+    yield row("`small_tile_mx`", *by_m(small, ".1f"))
+    at_64 = dense.xs(64, level="M")
+    weights = at_64.index.get_level_values("N") * at_64.index.get_level_values("K") / 1e6
+    yield (
+        f"at M = 64 it is {at_64.min():.2f} to {at_64.max():.2f} times as fast as bf16 BLAS over {len(at_64)} layers, "
+        f"{mean(at_64[weights > 28]):.2f} times where weights take over 28 MB, {mean(at_64[weights < 28]):.2f} below"
+    )
+    before = mean((seconds["blas_bf16_mx"] / seconds["mma_mx"]).xs(64, level="M"))
+    yield f"`mma_mx` {before:.2f} times there"
 
 
 def _of_nf4(name: str, rows: tuple[int, ...]) -> str:
@@ -212,9 +241,9 @@ def of_4bit_peers() -> Iterator[str]:
 
 def of_blas_best() -> Iterator[str]:
     """Yield what searching cuBLASLt's list gains over torch's choice."""
-    ratios = speedup("h100-blas-best", "blas_best", "blas")
+    ratios = speedup("h200-blas-best", "blas_best", "blas")
     yield f"{mean(ratios):.2f} times as fast as `blas`, between {ratios.min():.2f} and {ratios.max():.2f}"
-    configs = by_provider("h100-blas-best", "config").loc[ratios.index, "blas_best"]
+    configs = by_provider("h200-blas-best", "config").loc[ratios.index, "blas_best"]
     found = configs.map(lambda text: json.loads(text)["found"])
     kept, searched = ratios[found == "mm"], ratios[found != "mm"]
     yield f"It kept torch's choice in {len(kept)} of {len(ratios)} cells ({kept.min():.2f} to {kept.max():.2f})"
