@@ -93,8 +93,8 @@ __device__ __forceinline__ void arrive_when_copied(u32 barrier) {
 
 __device__ __forceinline__ void prefetch(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 
-// What the threads of a block wrote before a barrier is seen by those that a barrier lets go on after one of them has waited
-// for the count.
+// `count` publishes what the threads of a block wrote before their last barrier; after `wait_for_count` and a barrier, all
+// threads of the waiting block see it.
 __device__ __forceinline__ void count(u32* at) {
   asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(at) : "memory");
 }
@@ -102,8 +102,10 @@ __device__ __forceinline__ void count(u32* at) {
 __device__ __forceinline__ void wait_for_count(u32* at, u32 wanted) {
   u32 seen;
   do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(at) : "memory");
-  while (seen != wanted);
+  while (seen < wanted);
 }
+
+__device__ __forceinline__ void all_copied() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 #if FP16
 #define ELEMENT "f16"

@@ -7,7 +7,6 @@ import hashlib
 import inspect
 import math
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -51,7 +50,8 @@ class StreamKGemm(Provider[SchemeT, InputsT]):
     """Y[M,N] = X[M,K] W[N,K]^T for up to 64 rows of X by a kernel named `kernel` in `sources`.
 
     Configurations have ROWS (of W in a tile), STAGES and BLOCKS. A subclass defines `plan`, `operand_bytes` and
-    `candidates`. `prepare` puts the scales of W in the order of reading; W stays as it is.
+    `candidates`. `prepare` puts the scales of W in the order of reading; W stays as it is. Launches of what it returns
+    share scratch memory: one at a time.
     """
 
     kernel: ClassVar[str]
@@ -117,13 +117,11 @@ class StreamKGemm(Provider[SchemeT, InputsT]):
         return self.operand_bytes(problem, scheme) + self._part_bytes(problem, config)
 
     def _part_bytes(self, problem: Problem, config: Config) -> int:
-        """Bytes of the sums, fp32, that blocks leave for the one that has the end of the tile."""
-        rows: int = config["ROWS"]
-        tiles, steps = tiles_and_steps(problem, rows, self.step)
+        """Bytes of the sums, fp32, of whole tiles, that blocks leave for the one that has the end of the tile."""
+        tiles, steps = tiles_and_steps(problem, config["ROWS"], self.step)
         blocks = min(int(config["BLOCKS"]), tiles * steps)
-        starts = {block * tiles * steps // blocks for block in range(blocks)}
-        cuts = Counter(start // steps for start in starts if start % steps)
-        return sum(4 * problem.M * min(rows, problem.N - tile * rows) * cut for tile, cut in cuts.items())
+        left = sum(block * tiles * steps // blocks % steps != 0 for block in range(blocks))
+        return 4 * problem.M * int(config["ROWS"]) * left
 
 
 @cache
@@ -139,7 +137,7 @@ def tiles_and_steps(problem: Problem, rows: int, step: int) -> tuple[int, int]:
 
 
 def grids(tiles: int, steps: int, units: int) -> set[int]:
-    """Blocks that fill the device, and the most of them that divide tiles evenly, or are divided so by them."""
+    """Blocks that fill the device, and the most of which each has whole tiles, or each tile equally many of them."""
     if tiles <= units:
         even = tiles * min(steps, units // tiles)
     else:

@@ -30,7 +30,7 @@ __device__ __forceinline__ void multiply_block(float (&d)[TILES][4], u32 at_a, u
 #endif
 }
 
-// Waits for all products but the last LATER.
+// Waits for all products but the last LATER. The compiler must not use D before.
 template <int LATER>
 __device__ __forceinline__ void multiplied(float (&d)[TILES][4]) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LATER) : "memory");

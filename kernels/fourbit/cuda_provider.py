@@ -1,4 +1,4 @@
-"""cuda_4bit: the product with 4-bit weights in CUDA C++ for sm90, compiled at run time (`cuda/matmul.cu`)."""
+"""cuda_4bit: the product with 4-bit weights in CUDA C++ for sm90, compiled at run time (`matmul.cu`)."""
 
 import math
 from collections.abc import Sequence

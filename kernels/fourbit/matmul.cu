@@ -1,7 +1,7 @@
 // Y[M,N] = X[M,K] W[N,K]^T (+ bias) on sm90: W in 4 bits, a scale per GROUP columns, X and Y in 16 bits.
 //
 // A stage is ROWS rows of W times 256 columns, that is 128 bytes of each row, their scales, and the same columns of X.
-// One thread copies stages ahead of the others through TMA. Each warp of those multiplies WARP_ROWS rows by a quarter of
+// One thread copies stages ahead of the others through TMA. Each other warp multiplies WARP_ROWS rows by a quarter of
 // the columns. X is the B operand of mma.m16n8k16, so that M = 1 costs what M = 8 does; rows beyond M are zeros that
 // TMA fills in. W is decoded by a table of 256 pairs, one for each byte, which every bank of shared memory has a copy of:
 // a warp reads 32 entries at a time without conflicts. Rows of the table begin every 256 bytes, so that one permutation
@@ -10,16 +10,18 @@
 // Scales are multiplied by the decoded elements in 16 bits (SCALED_PAIRS), or by the product of each group in fp32. That
 // is more exact, but takes up to TILES / 2 times as many instructions, and registers.
 //
-// All stages of all tiles of ROWS columns of Y are divided evenly among the blocks (stream-K), which begin with their last
-// tile. The block that has the end of a tile, last of its work, adds the parts of those before it, which began with theirs,
-// so that it seldom waits: never for blocks that start later.
+// All stages of all tiles of ROWS columns of Y are divided evenly among the blocks (stream-K).
+// A block works from its last tile to its first. A part of a tile whose end it does not have comes first, and is left to
+// the block that has it; a tile that blocks of lower index began comes last, and the parts that they have left are added. So a
+// block seldom waits, and only for those of lower index, which the hardware starts before it (CUDA does not promise that).
+// Launches of one call share parts and counters: one at a time.
 //
-// Compiled with ROWS (32, 64, 128, 256), WARP_ROWS (multiple of 16, below ROWS), STAGES, TILES (of 8 rows of X), GROUP (16
+// Compiled with ROWS (32, 64, 128), WARP_ROWS (multiple of 16, below ROWS), STAGES, TILES (of 8 rows of X), GROUP (16
 // with E4M3, or from 32), FP16 (1: fp16, 0: bf16), SCALE, ZERO (1: a zero point per group) and SCALED_PAIRS (1 with E4M3).
 // `s_tiles` are scales in the order of stages, [tiles][steps], a step per GROUP columns where GROUP exceeds 256. Each has
 // the second-level scale of every row (NESTED only, fp32 [ROWS]), scales [ROWS][SCALES], and zero points (u8
 // [ROWS][SCALES], in both nibbles). Nested scales are one of 256 `scale_values`, times that of their row, plus `offset`.
-// `parts` has TILES * 8 * ROWS elements per block; `counters`, one per tile, are zero.
+// `parts` has TILES * 8 * ROWS elements per block; `counters`, one per tile, are zero before and after.
 
 enum { FP32, IN_16_BITS, E8M0, E4M3, NESTED };  // of SCALE
 
@@ -202,7 +204,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (++step < end_of(tile)) continue;
 
     const bool ends = step == steps;
-    const int from = ends && begin_of(tile) ? (int)((((long long)tile * steps + 1) * gridDim.x - 1) / ((long long)((N + ROWS - 1) / ROWS) * steps)) : blockIdx.x;
+    const long long all_steps = (long long)((N + ROWS - 1) / ROWS) * steps;  // again: kept, it would take registers
+    const int first_of_tile = (int)((((long long)tile * steps + 1) * gridDim.x - 1) / all_steps);
+    const int from = ends && begin_of(tile) ? first_of_tile : blockIdx.x;
     if (from < blockIdx.x) {
       if (thread == 0) {
         wait_for_count(counters + tile, blockIdx.x - from);
@@ -238,7 +242,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
       for (int i = thread, k = 0; k < EACH; i += WORKERS, ++k) {
         const int r = i / 2 % ROWS, out = tile * ROWS + r;
-        if (i >= count_of || out >= N) continue;
+        if (i >= count_of) continue;
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const float4 more = *(const float4*)sum_at(i / (2 * ROWS), j, r, i % 2 * 4);
@@ -247,7 +251,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           const int m = x_row(i, j);
-          if (m >= M) continue;
+          if (m >= M || ends && out >= N) continue;
           if (ends)
             y[(long long)m * N + out] = rounded(value[k][j] * factor + (bias ? widened(bias[out]) : 0.f));
           else

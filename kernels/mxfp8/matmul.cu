@@ -6,18 +6,20 @@
 // by X, on the FP8 matrix units (wgmma), 32 columns at a time: such a product takes one scale per row of W and of X, with
 // which it is added up in fp32, while the next one is computed. Nothing is decoded.
 //
-// All steps of all tiles of ROWS rows of W are divided evenly among the blocks (stream-K), which begin with their last tile.
-// The block that has the end of a tile, last of its work, adds the parts of those before it, which began with theirs, so that
-// it seldom waits: never for blocks that start later.
+// All steps, stages of work, of all tiles of ROWS rows of W are divided evenly among the blocks (stream-K).
+// A block works from its last tile to its first. A part of a tile whose end it does not have comes first, and is left to
+// the block that has it; a tile that blocks of lower index began comes last, and the parts that they have left are added. So a
+// block seldom waits, and only for those of lower index, which the hardware starts before it (CUDA does not promise that).
+// Launches of one call share parts and counters: one at a time.
 //
-// Compiled with ROWS (64, 128), STAGES, SPLIT (1, 2), TILES (of 8 rows of X: 1, 2, 4, 8), RESIDENT (blocks that
-// an SM holds) and FP16=0.
-// `w_scales` are bytes [tiles][steps][ROWS][4]. K is a multiple of 128. `parts` has TILES * 8 * ROWS elements per
-// block; `counters`, one per tile, are zero before and after.
+// Compiled with ROWS (64, 128), STAGES, SPLIT (1, 2), TILES (of 8 rows of X: 1, 2, 4, 8), RESIDENT (blocks that an SM holds)
+// and FP16=0. `w_scales` are bytes [tiles][steps][ROWS][4]. K is a multiple of 128. `parts` has TILES * 8 * ROWS elements
+// per block; `counters`, one per tile, are zero before and after.
+//
+// Products of two scales must be in the range of fp32, 2^-149 to 2^127. The byte 255, NaN, becomes infinity.
 
 constexpr int WARPS = ROWS / 16 * SPLIT, WORKERS = WARPS * 32, THREADS = WORKERS + 64, COLUMNS = TILES * 8;
-constexpr int VALUES = TILES * 4, SUM_WORKERS = WORKERS / SPLIT, PAIR = TILES > 1 ? 2 : 1;
-constexpr int BLOCKS = 4 / SPLIT;
+constexpr int VALUES = TILES * 4, SUM_WORKERS = WORKERS / SPLIT, BLOCKS = 4 / SPLIT, PAIR = TILES > 1 ? 2 : 1;
 constexpr int X_AT = ROWS * 128, WS_AT = X_AT + COLUMNS * 128, COPIED = WS_AT + ROWS * 4;
 constexpr int BYTES_AT = COPIED, XS_AT = BYTES_AT + COLUMNS * 4, USED = XS_AT + COLUMNS * 16;
 constexpr int STAGE = (USED + 1023) / 1024 * 1024;  // what TMA permutes in
@@ -77,6 +79,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         arrive_when_copied(bytes + 8 * slot);
         if (++slot == STAGES) slot = 0, parity ^= 1;
       }
+    all_copied();
     return;
   }
 

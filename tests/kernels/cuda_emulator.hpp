@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
+#include <set>
 #include <vector>
 
 typedef unsigned int u32;
@@ -74,11 +76,28 @@ void give_up_registers() {
 }
 inline void __trap() { abort(); }
 inline void prefetch(const void*) {}
-inline void count(u32* at) { ++*at; }
-inline void wait_for_count(u32* at, u32 wanted) { if (*at != wanted) abort(); }  // blocks run in their order
+inline void all_copied() {}
+
+// What a block writes for others is theirs once its threads have met, and one of them has counted; it may be read by threads
+// that have met since one of them waited for the count.
+static std::map<const float*, long long> written;  // and not published: how often the workers had met
+static std::set<const float*> published;
+static long long waited = -1;
+inline void __stcg(float* at, float value) { *at = value, written[at] = workers.held, published.erase(at); }
+inline float __ldcg(const float* at) {
+  if (!published.count(at) || waited < 0 || workers.held <= waited) abort();
+  return *at;
+}
+inline void count(u32* at) {
+  for (auto one = written.begin(); one != written.end();)
+    one->second < workers.held ? (published.insert(one->first), one = written.erase(one)) : ++one;
+  ++*at;
+}
+inline void wait_for_count(u32* at, u32 wanted) {
+  if (*at != wanted) abort();  // blocks run in their order
+  waited = workers.held;
+}
 inline int of_warp(int value) { return value; }
-inline void __stcg(float* at, float value) { *at = value; }
-inline float __ldcg(const float* at) { return *at; }
 inline float __ldg(const float* at) { return *at; }
 inline float __uint_as_float(u32 bits) { float value; memcpy(&value, &bits, 4); return value; }
 
@@ -183,23 +202,30 @@ static float e4m3(u8 byte) {
   const float value = exponent ? ldexpf(8 + mantissa, exponent - 10) : ldexpf(mantissa, -9);
   return byte & 128 ? -value : value;
 }
-// Operands are read when the product begins, results are there at once (PTX ISA, "Register Fragments for
+// Operands are read when the product begins, results are there when it has been waited for (PTX ISA, "Register Fragments for
 // wgmma.mma_async.m64nNk32").
+struct Pending { float (*d)[4]; float value[TILES][4]; };
+static std::vector<Pending> pending[1024];
 inline void multiply_block(float (&d)[TILES][4], u32 at_a, u32 at_b) {
   auto element = [](u32 at, int row, int k) {
     const u32 place = at - MEMORY + row * 128 + k;
     return e4m3((u8)memory[place ^ place / 128 % 8 * 16]);
   };
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+  Pending one{d, {}};
   for (int n = 0; n < TILES; ++n)
     for (int i = 0; i < 4; ++i) {
-      d[n][i] = 0;
+      d[n][i] = NAN;
       for (int k = 0; k < 32; ++k)
-        d[n][i] += element(at_a, warp * 16 + lane / 4 + i / 2 * 8, k) * element(at_b, n * 8 + lane % 4 * 2 + i % 2, k);
+        one.value[n][i] += element(at_a, warp * 16 + lane / 4 + i / 2 * 8, k) * element(at_b, n * 8 + lane % 4 * 2 + i % 2, k);
     }
+  pending[threadIdx.x].push_back(one);
 }
 template <int LATER>
-void multiplied(float (&)[TILES][4]) {}
+void multiplied(float (&)[TILES][4]) {
+  auto& mine = pending[threadIdx.x];
+  for (; mine.size() > LATER; mine.erase(mine.begin())) memcpy(mine[0].d, mine[0].value, sizeof mine[0].value);
+}
 #endif
 
 static void run_thread() {
@@ -221,10 +247,14 @@ static void launch(int grid, int count, u32 shared_bytes, const std::function<vo
       threads[i].uc_stack.ss_sp = stacks[i].data(), threads[i].uc_stack.ss_size = stacks[i].size();
       makecontext(&threads[i], run_thread, 0);
     }
-    for (int left = count; left;) {
+    waited = -1, written.clear();
+    for (int left = count, round = 0; left; ++round) {
       left = 0;
-      for (int i = 0; i < count; ++i)
+      if (round == 1 << 18) abort();  // all wait for each other
+      for (int j = 0; j < count; ++j) {
+        const int i = round % 2 ? count - 1 - j : j;
         if (!finished[i]) ++left, threadIdx.x = i, swapcontext(&scheduler, &threads[i]);
+      }
     }
     for (u32 i = shared_bytes; i < MEMORY_BYTES; ++i)
       if (memory[i] != (char)0xee) abort();  // more than the launch asks for

@@ -243,7 +243,7 @@ def test_refusals(scheme: str, dtype: DType, sizes: tuple[int, int, int], arch: 
         ((3, 256, 1024), 128, 1, 0),
         ((3, 256, 1024), 128, 4, 2 * 128),  # two blocks for each tile, one of which has its end
         ((3, 256, 1024), 64, 3, 2 * 64),  # the first and the last of 4 tiles are whole, the others cut in two
-        ((3, 200, 1024), 128, 99, 3 * 200),  # no more blocks than stages
+        ((3, 200, 1024), 128, 99, 2 * 3 * 128),  # no more blocks than stages; the last tile is left whole
     ],
 )
 def test_bytes_of_shared_tiles(sizes: tuple[int, int, int], rows: int, blocks: int, parts: int) -> None:
