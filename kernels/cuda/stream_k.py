@@ -7,7 +7,7 @@ import hashlib
 import inspect
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -134,6 +134,12 @@ def build(source: str, constants: tuple[tuple[str, int], ...]) -> bytes:
 def tiles_and_steps(problem: Problem, rows: int, step: int) -> tuple[int, int]:
     """Tiles of `rows` of W, and stages of `step` columns of each."""
     return math.ceil(problem.N / rows), math.ceil(problem.K / step)
+
+
+def worth_trying(estimated: Iterable[tuple[float, Config]]) -> list[Config]:
+    """Configurations by estimated time, in us, the least first: six at most, and none of 1.3 times as much."""
+    ranked = sorted(estimated, key=lambda one: one[0])
+    return [config for us, config in ranked[:6] if us <= 1.3 * ranked[0][0]]
 
 
 def grids(tiles: int, steps: int, units: int) -> set[int]:

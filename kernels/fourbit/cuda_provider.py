@@ -18,6 +18,7 @@ from ..cuda.stream_k import (
     in_steps,
     scratch,
     tiles_and_steps,
+    worth_trying,
 )
 from ..libraries.nvrtc import Argument, Boxes
 from ..provider import Config, Support
@@ -45,9 +46,6 @@ Fitted, with what `estimated_us` adds, to cold launches of NF4 with blocks of 64
 
 _LAUNCH_US = 7.4
 """What a launch takes apart from stages and shared tiles."""
-
-_WORTH_TRYING = 1.3
-"""Times the least estimate: beyond, a configuration is no candidate."""
 
 _SCALES = ("fp32", "16 bits", "e8m0", "e4m3", "nested")
 """How scales are stored: SCALE of the source is an index of these."""
@@ -82,17 +80,15 @@ class Cuda4Bit(StreamKGemm[FourBit, FourBitInputs]):
     def candidates(self, problem: Problem, scheme: FourBit, device: Device) -> Sequence[Config]:
         """Tiles and numbers of blocks, by estimated time."""
         m = problem.M
-        found = sorted(
-            (estimated_us(problem, tile, blocks), *tile, blocks)
-            for tile, times in _STAGE_US.items()
+        return worth_trying(
+            (
+                estimated_us(problem, (rows, warp_rows), blocks),
+                {"ROWS": rows, "WARP_ROWS": warp_rows, "STAGES": _stages(rows, m, scheme), "BLOCKS": blocks},
+            )
+            for (rows, warp_rows), times in _STAGE_US.items()
             if _fitted_columns(m) in times
-            for blocks in grids(*tiles_and_steps(problem, tile[0], _STEP), device.compute_units)
+            for blocks in sorted(grids(*tiles_and_steps(problem, rows, _STEP), device.compute_units))
         )
-        return [
-            {"ROWS": rows, "WARP_ROWS": warp_rows, "STAGES": _stages(rows, m, scheme), "BLOCKS": blocks}
-            for us, rows, warp_rows, blocks in found
-            if us <= _WORTH_TRYING * found[0][0]
-        ]
 
     def plan(self, inputs: FourBitInputs, output: torch.Tensor, config: Config) -> LaunchPlan:
         """Return the launch that writes `output`, [M,N]."""

@@ -16,6 +16,7 @@ from ..cuda.stream_k import (
     in_steps,
     scratch,
     tiles_and_steps,
+    worth_trying,
 )
 from ..libraries.nvrtc import Argument, Boxes
 from ..provider import Config, Support
@@ -38,9 +39,6 @@ H200 (docs/results/h200-stream-k).
 
 _LAUNCH_US = 5.6
 """What a launch takes apart from steps and shared tiles."""
-
-_WORTH_TRYING, _MOST_CANDIDATES = 1.3, 6
-"""Times the least estimate: beyond, a configuration is no candidate. Of the others, so many are."""
 
 
 class CudaMx(StreamKGemm[MxFp8, MxFp8Inputs]):
@@ -67,17 +65,21 @@ class CudaMx(StreamKGemm[MxFp8, MxFp8Inputs]):
         """Parts of a step and numbers of blocks, by estimated time."""
         m = problem.M
         tiles, steps = tiles_and_steps(problem, _ROWS, _STEP)
-        found = sorted(
-            (estimated_us(problem, split, resident, blocks), split, resident, blocks)
+        return worth_trying(
+            (
+                estimated_us(problem, split, resident, blocks),
+                {
+                    "ROWS": _ROWS,
+                    "SPLIT": split,
+                    "RESIDENT": resident,
+                    "STAGES": _stages(split, resident, m),
+                    "BLOCKS": blocks,
+                },
+            )
             for (split, resident), times in _STEP_US.items()
             if _columns(m) in times
-            for blocks in _grids(tiles, steps, device.compute_units * resident)
+            for blocks in sorted(_grids(tiles, steps, device.compute_units * resident))
         )
-        return [
-            {"ROWS": _ROWS, "SPLIT": split, "RESIDENT": resident, "STAGES": _stages(split, resident, m), "BLOCKS": n}
-            for us, split, resident, n in found[:_MOST_CANDIDATES]
-            if us <= _WORTH_TRYING * found[0][0]
-        ]
 
     def plan(self, inputs: MxFp8Inputs, output: torch.Tensor, config: Config) -> LaunchPlan:
         """Return the launch that writes `output`, [M,N]."""
