@@ -82,14 +82,16 @@ __device__ __forceinline__ void copy_bytes(u32 to, const void* from, u32 bytes, 
       : "memory");
 }
 
-// Four bytes, or zeros; arrive_when_copied arrives at a barrier once those of this thread are there.
-__device__ __forceinline__ void copy_word(u32 to, const void* from, bool inside) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(inside ? 4 : 0) : "memory");
+// Four bytes; arrive_when_copied arrives at a barrier once those of this thread are there.
+__device__ __forceinline__ void copy_word(u32 to, const void* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
 
 __device__ __forceinline__ void arrive_when_copied(u32 barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
+
+__device__ __forceinline__ void prefetch_map(const TensorMap* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map)); }
 
 __device__ __forceinline__ void prefetch(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 
@@ -118,6 +120,14 @@ __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b
       ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
       : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
+}
+
+__device__ __forceinline__ float4 four(const float (&values)[4]) {
+  return make_float4(values[0], values[1], values[2], values[3]);
+}
+
+__device__ __forceinline__ void add(float (&sums)[4], const float4& more) {
+  sums[0] += more.x, sums[1] += more.y, sums[2] += more.z, sums[3] += more.w;
 }
 
 // Two elements at a time.
@@ -155,9 +165,17 @@ __device__ __forceinline__ float widened(u16 bits) {
 #endif
 }
 
-template <int THREADS>
-__device__ __forceinline__ void workers_meet() {
-  asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
+// Barriers of some of a block's warps: THREADS in all, of which those that `arrive` do not wait.
+enum { WORKING = 1, STARTED };
+
+template <int ID, int THREADS>
+__device__ __forceinline__ void meet() {
+  asm volatile("bar.sync %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
+}
+
+template <int ID, int THREADS>
+__device__ __forceinline__ void arrive() {
+  asm volatile("bar.arrive %0, %1;" ::"n"(ID), "n"(THREADS) : "memory");
 }
 
 template <int EACH>

@@ -6,6 +6,7 @@ Compiled at run time by NVRTC, each as one file: `headers` and the kernel's own 
 import hashlib
 import inspect
 import math
+import struct
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,13 +23,17 @@ from ..libraries.nvrtc import Argument, CudaKernel, compile_cubin
 from ..needs import WRITTEN_FOR_SM90
 from ..provider import Config, InputsT, Launch, Provider, SchemeT, Support
 
-SOURCES = ("sm90.cuh", "wgmma.cuh")
+SOURCES = ("sm90.cuh", "stream_k.cuh", "wgmma.cuh")
 
 SHARED_BYTES = 227 << 10
 """Shared memory that a block can have on sm90."""
 
 MOST_ROWS = 64
 """Of X: more would take a second launch, which reads W again."""
+
+
+_MOST_BLOCKS = 1024
+"""More than any device of sm90 holds: `Work` counts in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,9 @@ class StreamKGemm(Provider[SchemeT, InputsT]):
             return Support.no(WRITTEN_FOR_SM90)
         if problem.B != 1 or problem.M > MOST_ROWS:
             return Support.no(f"takes up to {MOST_ROWS} rows of X, unbatched")
+        tiles, steps = tiles_and_steps(problem, 32, self.step)
+        if tiles * steps * max(steps, _MOST_BLOCKS) > 1 << 31:
+            return Support.no(f"N={problem.N}, K={problem.K} have more steps than 32 bits count")
         return Support.yes()
 
     @abstractmethod
@@ -149,6 +157,12 @@ def grids(tiles: int, steps: int, units: int) -> set[int]:
     else:
         even = max(blocks for blocks in range(1, units + 1) if tiles % blocks == 0)
     return {min(units, tiles * steps), even}
+
+
+def divided(tiles: int, steps: int, blocks: int) -> bytes:
+    """`Work` of stream_k.cuh,."""
+    each, more = divmod(tiles * steps, blocks)
+    return struct.pack("3i2I", steps, each, more, *(-(-(1 << 31) // divisor) for divisor in (steps, blocks)))
 
 
 def scratch(grid: int, tiles: int, rows: int, columns: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:

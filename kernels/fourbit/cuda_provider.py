@@ -1,6 +1,7 @@
 """cuda_4bit: the product with 4-bit weights in CUDA C++ for sm90, compiled at run time (`matmul.cu`)."""
 
 import math
+import struct
 from collections.abc import Sequence
 
 import torch
@@ -14,6 +15,7 @@ from ..cuda.stream_k import (
     SHARED_BYTES,
     LaunchPlan,
     StreamKGemm,
+    divided,
     grids,
     in_steps,
     scratch,
@@ -34,9 +36,9 @@ _STEP = 256
 _TABLE = 1 << 16
 
 _STAGE_US: dict[tuple[int, int], dict[int, float]] = {
-    (32, 16): {8: 0.26, 16: 0.28, 32: 0.335, 64: 0.49},
-    (64, 32): {8: 0.335, 16: 0.35, 32: 0.49, 64: 0.73},
-    (128, 64): {8: 0.55, 16: 0.61},
+    (32, 16): {8: 0.219, 16: 0.247, 32: 0.312, 64: 0.464},
+    (64, 32): {8: 0.295, 16: 0.363, 32: 0.515, 64: 0.734},
+    (128, 64): {8: 0.545, 16: 0.608},
 }
 """Microseconds of a stage, by rows of W in a tile and of a warp, and columns of the sums: M, rounded up to one here.
 
@@ -44,7 +46,7 @@ Fitted, with what `estimated_us` adds, to cold launches of NF4 with blocks of 64
 (docs/results/h200-stream-k).
 """
 
-_LAUNCH_US = 7.4
+_LAUNCH_US = 5.97
 """What a launch takes apart from stages and shared tiles."""
 
 _SCALES = ("fp32", "16 bits", "e8m0", "e4m3", "nested")
@@ -61,7 +63,7 @@ class Cuda4Bit(StreamKGemm[FourBit, FourBitInputs]):
     name = "cuda_4bit"
     family = "fourbit"
     sources = ("matmul.cu",)
-    headers = ("sm90.cuh",)
+    headers = ("sm90.cuh", "stream_k.cuh")
     kernel = "matmul_4bit"
     step = _STEP
     decodes = True
@@ -96,7 +98,7 @@ class Cuda4Bit(StreamKGemm[FourBit, FourBitInputs]):
         m, rows, element = problem.M, config["ROWS"], x.element_size()
         tiles, steps = tiles_and_steps(problem, rows, _STEP)
         grid, columns = min(config["BLOCKS"], tiles * steps), 8 * _column_tiles(m)
-        pairs, factor = pair_table(_exact_code(inputs), inputs.dtype)
+        codes, factor = code_bits(_exact_code(inputs), inputs.dtype)
         if inputs.groups and inputs.groups.total is not None:
             factor *= float(inputs.groups.total)
         nested = inputs.nested
@@ -104,15 +106,15 @@ class Cuda4Bit(StreamKGemm[FourBit, FourBitInputs]):
             Boxes(
                 inputs.packed.view(problem.N, -1), (problem.K // 2, problem.N), (problem.K // 2,), (_STEP // 2, rows)
             ),
-            Boxes(x, (64, m, problem.K // 64), (problem.K * element, 64 * element), (64, columns, 4)),
+            Boxes(x, (64, m, problem.K // 64), (problem.K * element, 64 * element), (64, m, 4)),
             ordered_scales(inputs, rows),
-            pairs,
+            struct.pack("16I", *codes),
             inputs.bias,
             output,
             *scratch(grid, tiles, rows, columns, x.device),
             m,
             problem.N,
-            steps,
+            divided(tiles, steps, grid),
             factor,
             nested and nested.code,
             float(nested.offset) if nested else 0.0,
@@ -136,7 +138,7 @@ def estimated_us(problem: Problem, tile: tuple[int, int], blocks: int) -> float:
     us = _LAUNCH_US + math.ceil(tiles * steps / blocks) * _STAGE_US[tile][_fitted_columns(problem.M)]
     if tiles % blocks:
         others, uneven = math.ceil(blocks / tiles) - 1, blocks % tiles != 0
-        us += 1.4 * rows / 64 + (0.8 + 0.07 * (others + uneven)) * problem.M * rows / 1024 + 0.6 * uneven
+        us += 1.233 * rows / 64 + (0.436 + 0.016 * (others + uneven)) * problem.M * rows / 1024 + 0.805 * uneven
     return us
 
 
@@ -153,8 +155,8 @@ def constants_of(m: int, scheme: FourBit, config: Config) -> dict[str, int]:
     }
 
 
-def pair_table(code: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, float]:
-    """Return both elements of each byte, int32 [256] with the first in its low half, and the factor of a product.
+def code_bits(code: torch.Tensor, dtype: torch.dtype) -> tuple[list[int], float]:
+    """Return the bits of the 16 codes in `dtype`, and the factor of a product.
 
     The codes are multiplied by what lets them lose least when they are rounded to `dtype`, and products divided by it:
     NF4 in bf16 gains 5 dB.
@@ -164,8 +166,7 @@ def pair_table(code: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, fl
     lost = ((exact * factors).to(dtype).double() / factors - exact).square().sum(1)
     best = float(factors[lost.argmin()])
     bits = (exact * best).to(dtype).view(torch.int16).int() & 0xFFFF
-    byte = torch.arange(256, device=code.device)
-    return bits[byte >> 4] | (bits[byte & 15] << 16), 1 / best
+    return bits.tolist(), 1 / best
 
 
 def ordered_scales(inputs: FourBitInputs, rows: int) -> torch.Tensor:

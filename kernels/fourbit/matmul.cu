@@ -2,19 +2,15 @@
 //
 // A stage is ROWS rows of W times 256 columns, that is 128 bytes of each row, their scales, and the same columns of X.
 // One thread copies stages ahead of the others through TMA. Each other warp multiplies WARP_ROWS rows by a quarter of
-// the columns. X is the B operand of mma.m16n8k16, so that M = 1 costs what M = 8 does; rows beyond M are zeros that
-// TMA fills in. W is decoded by a table of 256 pairs, one for each byte, which every bank of shared memory has a copy of:
+// the columns. X is the B operand of mma.m16n8k16, so that M = 1 costs what M = 8 does. W is decoded by a table of 256 pairs, one for each byte, which every bank of shared memory has a copy of:
 // a warp reads 32 entries at a time without conflicts. Rows of the table begin every 256 bytes, so that one permutation
 // of bytes makes an address; the other half of each row holds what the quarters add up to.
 //
 // Scales are multiplied by the decoded elements in 16 bits (SCALED_PAIRS), or by the product of each group in fp32. That
 // is more exact, but takes up to TILES / 2 times as many instructions, and registers.
 //
-// All stages of all tiles of ROWS columns of Y are divided evenly among the blocks (stream-K).
-// A block works from its last tile to its first. A part of a tile whose end it does not have comes first, and is left to
-// the block that has it; a tile that blocks of lower index began comes last, and the parts that they have left are added. So a
-// block seldom waits, and only for those of lower index, which the hardware starts before it (CUDA does not promise that).
-// Launches of one call share parts and counters: one at a time.
+// All stages of all tiles of ROWS columns of Y, `work`, are divided among the blocks. Launches of one call share parts and
+// counters: one at a time.
 //
 // Compiled with ROWS (32, 64, 128), WARP_ROWS (multiple of 16, below ROWS), STAGES, TILES (of 8 rows of X), GROUP (16
 // with E4M3, or from 32), FP16 (1: fp16, 0: bf16), SCALE, ZERO (1: a zero point per group) and SCALED_PAIRS (1 with E4M3).
@@ -42,6 +38,10 @@ constexpr int TABLE = 256 * 256, BARRIERS = TABLE + STAGES * STAGE;
 // Tiles of 8 columns that are added up at once: as many as fit in the free half of the table.
 constexpr int AT_ONCE = TILES < 256 / ROWS ? TILES : 256 / ROWS;
 
+struct Codes {
+  u32 of[16];  // in 16 bits
+};
+
 extern __shared__ __align__(1024) char memory[];
 
 __device__ __forceinline__ float* sum_at(int tile, int quarter, int row, int column) {
@@ -65,60 +65,59 @@ __device__ __forceinline__ u32 e4m3_pair(const char* at) { return *(const u8*)at
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     matmul_4bit(const __grid_constant__ TensorMap w_map, const __grid_constant__ TensorMap x_map, const char* s_tiles,
-                const u32* pairs, const u16* bias, u16* y, float* parts, u32* counters, int M, int N, int steps,
-                float factor, const float* scale_values, float offset) {
-  const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
-  const int tiles = (N + ROWS - 1) / ROWS, blocks = gridDim.x;
-  const long long total = (long long)tiles * steps;
-  const int first = (int)(blockIdx.x * total / blocks), last = (int)((blockIdx.x + 1) * total / blocks);
+                const __grid_constant__ Codes codes, const u16* bias, u16* y, float* parts, u32* counters, int M, int N,
+                const __grid_constant__ Work work, float factor, const float* scale_values, float offset) {
+  const int thread = threadIdx.x, lane = thread % 32, warp = of_warp(thread / 32);
+  const int steps = work.steps, first = work.first_of(blockIdx.x), last = work.first_of(blockIdx.x + 1);
   auto begin_of = [=](int tile) { return first > tile * steps ? first - tile * steps : 0; };
   auto end_of = [=](int tile) { return last < (tile + 1) * steps ? last - tile * steps : steps; };
-  int tile = (last - 1) / steps, step = begin_of(tile);
+  int tile = work.tile_of(last - 1), step = begin_of(tile);
   const u32 stages = shared_address(memory + TABLE), full = shared_address(memory + BARRIERS), empty = full + 8 * STAGES;
   if (shared_address(memory) != MEMORY) __trap();
+  int slot = 0;
+  u32 parity = 0;
 
   if (warp >= WARPS) {
     give_up_registers<COPIER_REGISTERS>();
-    int left = last - first;
-    if (thread == WORKERS) prefetch(counters + tile), prefetch(counters + first / steps);
-    const u64 policy = read_once();
-    auto copy = [&](int slot) {
-      const u32 to = stages + slot * STAGE, ready = full + 8 * slot;
-      const long long scale_steps = steps / STEPS_PER_SCALE;  // K is a multiple of GROUP
-      const char* scales = s_tiles + (tile * scale_steps + step / STEPS_PER_SCALE) * S_BYTES;
-      barrier_expect(ready, USED);
-      copy_box(to, &w_map, step * 128, tile * ROWS, ready, policy);
-      copy_bytes(to + W_BYTES + X_BYTES, scales, S_BYTES, ready, policy);
-      copy_box(to + W_BYTES, &x_map, 0, 0, step * 4, ready);
-      --left;
-      if (++step == end_of(tile)) --tile, step = begin_of(tile);
-    };
-    if (thread == WORKERS) {
+    if (warp == WARPS + 1) {
+      if (lane == 0) prefetch_map(&w_map), prefetch_map(&x_map);
+      if (lane == 1) prefetch(counters + tile), prefetch(counters + work.tile_of(first));
+    }
+    if (warp > WARPS) return;
+    if (lane == 0) {
       for (int i = 0; i < STAGES; ++i) {
         barrier_init(full + 8 * i, 1);
         barrier_init(empty + 8 * i, WARPS);
       }
       barriers_ready();
-      for (int slot = 0; slot < STAGES && left; ++slot) copy(slot);
     }
-    __syncthreads();
-    if (thread == WORKERS) {
-      u32 parity = 0;
-      for (int slot = 0; left; slot = (slot + 1) % STAGES) {
-        barrier_wait(empty + 8 * slot, parity);
-        copy(slot);
-        if (slot == STAGES - 1) parity ^= 1;
+    __syncwarp();
+    arrive<STARTED, WORKERS + 32>();
+    const u64 policy = read_once();
+    const int scale_steps = steps / STEPS_PER_SCALE;  // K is a multiple of GROUP
+#pragma unroll 1
+    for (int left = last - first; left; --left) {
+      const u32 to = stages + slot * STAGE, ready = full + 8 * slot;
+      barrier_wait(empty + 8 * slot, parity ^ 1);
+      if (lane == 0) {
+        const char* scales = s_tiles + ((long long)tile * scale_steps + step / STEPS_PER_SCALE) * S_BYTES;
+        barrier_expect(ready, W_BYTES + M * 512 + S_BYTES);
+        copy_box(to, &w_map, step * 128, tile * ROWS, ready, policy);
+        copy_bytes(to + W_BYTES + X_BYTES, scales, S_BYTES, ready, policy);
+        copy_box(to + W_BYTES, &x_map, 0, 0, step * 4, ready);
       }
+      if (++step == end_of(tile)) --tile, step = begin_of(tile);
+      if (++slot == STAGES) slot = 0, parity ^= 1;
     }
     return;
   }
 
   take_registers<WORKER_REGISTERS>();
   for (int i = thread; i < 256 * 8; i += WORKERS) {
-    const u32 value = pairs[i / 8];
+    const u32 value = codes.of[i / 128] | codes.of[i / 8 % 16] << 16;
     *(uint4*)(memory + (i / 8) * 256 + (i % 8) * 16) = make_uint4(value, value, value, value);
   }
-  __syncthreads();
+  meet<STARTED, WORKERS + 32>();
 
   // Lane 4 g + t holds rows g and g + 8 of A, here `row` and `row` + 8, and column g of B, here row `x_row` of X: 16 of the
   // quarter's columns, next to each other, or 8 in each half. Lanes that read together read rows that TMA has permuted
@@ -127,7 +126,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   const int row = warp / 4 * WARP_ROWS + swizzle, x_row = HALVES == 1 ? g : g / 2 + g % 2 * 4;
   const int w_piece = 2 * quarter + (HALVES == 1 ? t / 2 : 0), x_piece = HALVES == 1 ? 2 * t : t;
   const int at_w = row * 128 + (w_piece ^ swizzle) * 16 + (HALVES == 1 ? 8 * (t % 2) : 4 * t);
-  const int at_x = (quarter * COLUMNS + x_row) * 128 + (x_piece ^ x_row) * 16;
+  const int x_line = quarter * M + x_row, at_x = x_line * 128 + (x_piece ^ x_line % 8) * 16;
+  const bool loads_x = TILES > 1 || x_row < M;  // columns of B without a row of X may have anything
   const int group = row * SCALES + quarter * SCALES / 4 + (GROUP == 16 ? t / HALVES : 0);
   const char* at_outer = memory + TABLE + W_BYTES + X_BYTES + row * 4;
   const char* at_s = memory + TABLE + W_BYTES + X_BYTES + OUTER_BYTES + group * SCALE_BYTES;
@@ -135,20 +135,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   const u32 bank = lane * 4;
 
   float sums[BLOCKS][TILES][4] = {};
-  int slot = 0;
-  u32 parity = 0;
+  bool first_tile = true;
   for (int left = last - first; left; --left) {
     barrier_wait(full + 8 * slot, parity);
     const int stage = slot * STAGE;
 #pragma unroll
     for (int half = 0; half < HALVES; ++half) {
-      u32 x[TILES][8 / HALVES];
+      u32 x[TILES][8 / HALVES] = {};
 #pragma unroll
       for (int n = 0; n < TILES; ++n) {
         const char* from = memory + TABLE + W_BYTES + stage + n * 1024;
 #pragma unroll
         for (int j = 0; j < 2 / HALVES; ++j)
-          *(uint4*)&x[n][4 * j] = *(const uint4*)(from + (at_x ^ (half * 64 + j * 16)));
+          if (loads_x) *(uint4*)&x[n][4 * j] = *(const uint4*)(from + (at_x ^ (half * 64 + j * 16)));
       }
 #pragma unroll
       for (int i = 0; i < BLOCKS; ++i) {
@@ -204,20 +203,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (++step < end_of(tile)) continue;
 
     const bool ends = step == steps;
-    const long long all_steps = (long long)((N + ROWS - 1) / ROWS) * steps;  // again: kept, it would take registers
-    const int first_of_tile = (int)((((long long)tile * steps + 1) * gridDim.x - 1) / all_steps);
-    const int from = ends && begin_of(tile) ? first_of_tile : blockIdx.x;
-    if (from < blockIdx.x) {
+    int from = blockIdx.x;  // the first block with a part of this tile
+    if (ends && begin_of(tile)) {
+      from = work.block_of(tile * steps);
       if (thread == 0) {
         wait_for_count(counters + tile, blockIdx.x - from);
         counters[tile] = 0;
       }
-      workers_meet<WORKERS>();
+      meet<WORKING, WORKERS>();
     }
 #pragma unroll
     for (int n = 0; n < TILES; n += AT_ONCE) {
       constexpr int EACH = (AT_ONCE * ROWS * 2 + WORKERS - 1) / WORKERS;
       const int count_of = (TILES - n < AT_ONCE ? TILES - n : AT_ONCE) * ROWS * 2;
+      if (n || !first_tile) meet<WORKING, WORKERS>();
 #pragma unroll
       for (int i = 0; i < AT_ONCE * BLOCKS && n + i / BLOCKS < TILES; ++i) {
         const float(&from)[4] = sums[i % BLOCKS][n + i / BLOCKS];
@@ -225,8 +224,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         *(float2*)sum_at(i / BLOCKS, quarter, row + i % BLOCKS * 16 + 8, 2 * t) = make_float2(from[2], from[3]);
       }
       // Each thread adds up 4 columns of a row: lanes read what is next to each other.
-      auto part = [=](int block, int i, int j) {
-        return parts + (u32)block * (COLUMNS * ROWS) + n * ROWS * 8 + j * count_of + i;
+      auto part = [=](int block, int i) {
+        return (float4*)parts + (u32)block * (COLUMNS * ROWS / 4) + n * ROWS * 2 + i;
       };
       auto x_row = [=](int i, int j) {
         return (n + i / (2 * ROWS)) * 8 + (HALVES == 1 ? i % 2 * 4 + j : i % 2 * 2 + j / 2 + j % 2 * 4);
@@ -235,32 +234,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       for (int b = from; b < blockIdx.x; ++b)
 #pragma unroll
         for (int i = thread, k = 0; k < EACH; i += WORKERS, ++k)
-#pragma unroll
-          for (int j = 0; j < 4; ++j)
-            if (i < count_of && x_row(i, j) < M) value[k][j] += __ldcg(part(b, i, j));
-      workers_meet<WORKERS>();
+          if (i < count_of && x_row(i, 0) < M) add(value[k], __ldcg(part(b, i)));
+      meet<WORKING, WORKERS>();
 #pragma unroll
       for (int i = thread, k = 0; k < EACH; i += WORKERS, ++k) {
         const int r = i / 2 % ROWS, out = tile * ROWS + r;
-        if (i >= count_of) continue;
+        if (i >= count_of || x_row(i, 0) >= M) continue;
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const float4 more = *(const float4*)sum_at(i / (2 * ROWS), j, r, i % 2 * 4);
-          value[k][0] += more.x, value[k][1] += more.y, value[k][2] += more.z, value[k][3] += more.w;
-        }
+        for (int j = 0; j < 4; ++j) add(value[k], *(const float4*)sum_at(i / (2 * ROWS), j, r, i % 2 * 4));
+        if (!ends) __stcg(part(blockIdx.x, i), four(value[k]));
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int m = x_row(i, j);
-          if (m >= M || ends && out >= N) continue;
-          if (ends)
-            y[(long long)m * N + out] = rounded(value[k][j] * factor + (bias ? widened(bias[out]) : 0.f));
-          else
-            __stcg(part(blockIdx.x, i, j), value[k][j]);
-        }
+        for (int j = 0; j < 4; ++j)
+          if (ends && out < N && x_row(i, j) < M)
+            y[(long long)x_row(i, j) * N + out] = rounded(value[k][j] * factor + (bias ? widened(bias[out]) : 0.f));
       }
-      workers_meet<WORKERS>();
     }
-    if (!ends && thread == 0) count(counters + tile);
+    if (!ends) {
+      meet<WORKING, WORKERS>();
+      if (thread == 0) count(counters + tile);
+    }
+    first_tile = false;
 #pragma unroll
     for (int i = 0; i < BLOCKS * TILES * 4; ++i) sums[i / (TILES * 4)][i / 4 % TILES][i % 4] = 0.f;
     --tile;

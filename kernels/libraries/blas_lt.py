@@ -228,10 +228,10 @@ def _cold_times(
     """Return the milliseconds of cold launches by name, in the order in which they ran: `launches` of each pass.
 
     In warm caches other algorithms win. In passes over all of them, so that a busy moment hits none alone. Reading
-    twice what the last-level cache holds empties it, and takes so long that the host has queued a launch before it
-    starts.
+    eight times what the last-level cache holds empties it, and takes so long that the host has queued a launch before
+    it starts: with twice as much, a slow host had not, and every launch of up to 22 us took 22.
     """
-    filler = torch.zeros(torch.cuda.get_device_properties(device).L2_cache_size // 2, dtype=torch.int32, device=device)
+    filler = torch.zeros(2 * torch.cuda.get_device_properties(device).L2_cache_size, dtype=torch.int32, device=device)
     times: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(passes + 1):
         for name, call in calls.items():

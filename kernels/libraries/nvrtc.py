@@ -44,8 +44,8 @@ class Boxes:
     box: tuple[int, ...]
 
 
-Argument: TypeAlias = "torch.Tensor | Boxes | int | float | None"
-"""Of a kernel: tensors and None are pointers, int is 32 bits, float is fp32."""
+Argument: TypeAlias = "torch.Tensor | Boxes | bytes | int | float | None"
+"""Of a kernel: tensors and None are pointers, bytes are a struct, int is 32 bits, float is fp32."""
 
 
 @cache
@@ -160,6 +160,8 @@ class CudaCall:
     def _value(self, argument: Argument) -> Any:
         if isinstance(argument, Boxes):
             return self._kernel.encoded(argument)
+        if isinstance(argument, bytes):
+            return ctypes.create_string_buffer(argument, len(argument))
         if isinstance(argument, int):
             return ctypes.c_int(argument)
         if isinstance(argument, float):

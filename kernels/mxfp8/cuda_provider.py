@@ -12,6 +12,7 @@ from ..cuda.stream_k import (
     SHARED_BYTES,
     LaunchPlan,
     StreamKGemm,
+    divided,
     grids,
     in_steps,
     scratch,
@@ -29,15 +30,15 @@ _ROWS = 64
 """Of W in a tile; 128 were as fast or slower."""
 
 _STEP_US: dict[tuple[int, int], dict[int, float]] = {
-    (2, 1): {8: 0.276, 16: 0.281, 32: 0.312, 64: 0.464},
-    (1, 2): {64: 0.748},
+    (2, 1): {8: 0.26, 16: 0.268, 32: 0.276, 64: 0.407},
+    (1, 2): {64: 0.472},
 }
 """Microseconds of a step, by the parts of its columns (SPLIT), the blocks that an SM holds (RESIDENT), and columns of
 the sums: M, rounded up to one here. Fitted, with what `estimated_us` adds, to cold launches on an
 H200 (docs/results/h200-stream-k).
 """
 
-_LAUNCH_US = 5.6
+_LAUNCH_US = 5.59
 """What a launch takes apart from steps and shared tiles."""
 
 
@@ -48,7 +49,7 @@ class CudaMx(StreamKGemm[MxFp8, MxFp8Inputs]):
     family = "mxfp8"
     op = Op.GEMM
     sources = ("matmul.cu",)
-    headers = ("sm90.cuh", "wgmma.cuh")
+    headers = ("sm90.cuh", "stream_k.cuh", "wgmma.cuh")
     kernel = "matmul_mx"
     step = _STEP
     decodes = False
@@ -89,14 +90,14 @@ class CudaMx(StreamKGemm[MxFp8, MxFp8Inputs]):
         grid, columns = min(config["BLOCKS"], tiles * steps), _columns(m)
         arguments: list[Argument] = [
             Boxes(inputs.w.view(torch.uint8), (k, n), (k,), (_STEP, rows)),
-            Boxes(inputs.x.view(torch.uint8), (k, m), (k,), (_STEP, columns)),
+            Boxes(inputs.x.view(torch.uint8), (k, m), (k,), (_STEP, m)),
             in_steps(inputs.w_scale, rows, _STEP // BLOCK),
             inputs.x_scale,
             output,
             *scratch(grid, tiles, rows, columns, output.device),
             m,
             n,
-            steps,
+            divided(tiles, steps, grid),
         ]
         constants = {name: config[name] for name in ("ROWS", "STAGES", "SPLIT", "RESIDENT")} | {
             "TILES": columns // 8,
@@ -123,7 +124,7 @@ def estimated_us(problem: Problem, split: int, resident: int, blocks: int) -> fl
     us = _LAUNCH_US + math.ceil(tiles * steps / blocks) * _STEP_US[split, resident][_columns(problem.M)]
     if tiles % blocks:
         others = math.ceil(blocks / tiles) - (blocks % tiles == 0)
-        us += 1.2 + (0.4 * resident + 0.45 * others) * problem.M / 64
+        us += 0.964 + (1.001 * resident + 0.238 * others) * problem.M / 64
     return us
 
 

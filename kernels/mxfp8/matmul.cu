@@ -1,16 +1,13 @@
 // Y[M,N] = X[M,K] W[N,K]^T on sm90, both in MX-FP8: e4m3 with a scale 2^(byte - 127) per 32 columns of a row; Y in bf16.
 //
 // A stage is 128 columns of ROWS rows of W and of all rows of X, with their scales. One warp copies stages ahead of the
-// others: payloads through TMA, which fills in zeros for rows beyond M, the scales of W, which are in the order of
+// others: payloads through TMA, the scales of W, which are in the order of
 // stages, as they are, and those of X word by word; the next warp turns these into fp32. Four warps multiply 64 rows of W
 // by X, on the FP8 matrix units (wgmma), 32 columns at a time: such a product takes one scale per row of W and of X, with
 // which it is added up in fp32, while the next one is computed. Nothing is decoded.
 //
-// All steps, stages of work, of all tiles of ROWS rows of W are divided evenly among the blocks (stream-K).
-// A block works from its last tile to its first. A part of a tile whose end it does not have comes first, and is left to
-// the block that has it; a tile that blocks of lower index began comes last, and the parts that they have left are added. So a
-// block seldom waits, and only for those of lower index, which the hardware starts before it (CUDA does not promise that).
-// Launches of one call share parts and counters: one at a time.
+// All stages of all tiles of ROWS rows of W, `work`, are divided among the blocks. Launches of one call share parts and
+// counters: one at a time.
 //
 // Compiled with ROWS (64, 128), STAGES, SPLIT (1, 2), TILES (of 8 rows of X: 1, 2, 4, 8), RESIDENT (blocks that an SM holds)
 // and FP16=0. `w_scales` are bytes [tiles][steps][ROWS][4]. K is a multiple of 128. `parts` has TILES * 8 * ROWS elements
@@ -20,8 +17,7 @@
 
 constexpr int WARPS = ROWS / 16 * SPLIT, WORKERS = WARPS * 32, THREADS = WORKERS + 64, COLUMNS = TILES * 8;
 constexpr int VALUES = TILES * 4, SUM_WORKERS = WORKERS / SPLIT, BLOCKS = 4 / SPLIT, PAIR = TILES > 1 ? 2 : 1;
-constexpr int X_AT = ROWS * 128, WS_AT = X_AT + COLUMNS * 128, COPIED = WS_AT + ROWS * 4;
-constexpr int BYTES_AT = COPIED, XS_AT = BYTES_AT + COLUMNS * 4, USED = XS_AT + COLUMNS * 16;
+constexpr int X_AT = ROWS * 128, WS_AT = X_AT + COLUMNS * 128, BYTES_AT = WS_AT + ROWS * 4, XS_AT = BYTES_AT + COLUMNS * 4, USED = XS_AT + COLUMNS * 16;
 constexpr int STAGE = (USED + 1023) / 1024 * 1024;  // what TMA permutes in
 constexpr int BARRIERS = STAGES * STAGE, SUMS = BARRIERS + 24 * STAGES;
 
@@ -39,20 +35,19 @@ struct alignas(PAIR * 8) XScales {
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     matmul_mx(const __grid_constant__ TensorMap w_map, const __grid_constant__ TensorMap x_map, const char* w_scales,
-              const char* x_scales, u16* y, float* parts, u32* counters, int M, int N, int steps) {
+              const char* x_scales, u16* y, float* parts, u32* counters, int M, int N, const __grid_constant__ Work work) {
   const int thread = threadIdx.x, lane = thread % 32, warp = of_warp(thread / 32);
-  const int tiles = (N + ROWS - 1) / ROWS, blocks = gridDim.x;
-  const long long total = (long long)tiles * steps;
-  const int first = (int)(blockIdx.x * total / blocks), last = (int)((blockIdx.x + 1) * total / blocks);
+  const int steps = work.steps, first = work.first_of(blockIdx.x), last = work.first_of(blockIdx.x + 1);
   const u32 stages = shared_address(memory), full = stages + BARRIERS, empty = full + 8 * STAGES, bytes = empty + 8 * STAGES;
-  const int first_tile = first / steps, last_tile = (last - 1) / steps;
+  const int first_tile = work.tile_of(first), last_tile = work.tile_of(last - 1);
   auto begin_of = [=](int tile) { return first > tile * steps ? first - tile * steps : 0; };
   auto end_of = [=](int tile) { return last < (tile + 1) * steps ? last - tile * steps : steps; };
   int slot = 0;
   u32 parity = 0;
 
+  if (thread == 0) prefetch_map(&w_map), prefetch_map(&x_map);
+  if (thread == 32) prefetch(counters + last_tile), prefetch(counters + first_tile);
   if (thread == WORKERS) {
-    prefetch(counters + last_tile), prefetch(counters + first_tile);
     for (int i = 0; i < STAGES; ++i) {
       barrier_init(full + 8 * i, 2);
       barrier_init(empty + 8 * i, WARPS);
@@ -69,13 +64,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         const u32 to = stages + slot * STAGE, ready = full + 8 * slot;
         barrier_wait(empty + 8 * slot, parity ^ 1);
         if (lane == 0) {
-          barrier_expect(ready, COPIED);
+          barrier_expect(ready, ROWS * 132 + M * 128);
           copy_box(to, &w_map, step * 128, tile * ROWS, ready, policy);
           copy_box(to + X_AT, &x_map, step * 128, 0, ready);
           copy_bytes(to + WS_AT, w_scales + ((long long)tile * steps + step) * (ROWS * 4), ROWS * 4, ready, policy);
         }
+#pragma unroll
         for (int m = lane; m < COLUMNS; m += 32)
-          copy_word(to + BYTES_AT + m * 4, x_scales + ((long long)(m < M ? m : 0) * steps + step) * 4, m < M);
+          if (m < M) copy_word(to + BYTES_AT + m * 4, x_scales + ((long long)m * steps + step) * 4);
         arrive_when_copied(bytes + 8 * slot);
         if (++slot == STAGES) slot = 0, parity ^= 1;
       }
@@ -87,7 +83,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     for (int at = first; at < last; ++at) {
       char* stage = memory + slot * STAGE;
       barrier_wait(bytes + 8 * slot, parity);
+#pragma unroll
       for (int m = lane; m < COLUMNS; m += 32) {
+        if (m >= M) break;
         const u32 word = *(const u32*)(stage + BYTES_AT + m * 4);
         // Those of a lane, two tiles together, next to those of the other lanes that load them at a time.
         float* to = (float*)(stage + XS_AT) + ((m / 8 / PAIR * 4 + m % 8 / 2) * PAIR + m / 8 % PAIR) * 2 + m % 2;
@@ -142,38 +140,36 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 
     if (SPLIT == 2) {
       float* other = (float*)(memory + SUMS) + thread % SUM_WORKERS;
-      workers_meet<WORKERS>();
+      meet<WORKING, WORKERS>();
       if (part_of_k)
 #pragma unroll
         for (int i = 0; i < VALUES; ++i) other[i * SUM_WORKERS] = sums[i / 4][i % 4];
-      workers_meet<WORKERS>();
+      meet<WORKING, WORKERS>();
       if (!part_of_k)
 #pragma unroll
         for (int i = 0; i < VALUES; ++i) sums[i / 4][i % 4] += other[i * SUM_WORKERS];
     }
-    auto part_of = [=](int block) { return parts + (long long)block * (COLUMNS * ROWS) + thread; };
+    auto part_of = [=](int block) { return (float4*)parts + (long long)block * (COLUMNS * ROWS / 4) + thread; };
     if (end_of(tile) < steps) {
       if (!part_of_k)
 #pragma unroll
-        for (int i = 0; i < VALUES; ++i)
-          if (i / 4 * 8 + 2 * t + i % 2 < M) __stcg(part_of(blockIdx.x) + i * SUM_WORKERS, sums[i / 4][i % 4]);
-      workers_meet<WORKERS>();
+        for (int n = 0; n < TILES; ++n) __stcg(part_of(blockIdx.x) + n * SUM_WORKERS, four(sums[n]));
+      meet<WORKING, WORKERS>();
       if (thread == 0) count(counters + tile);
       continue;
     }
     if (begin_of(tile)) {
-      const int from = (int)((((long long)tile * steps + 1) * blocks - 1) / total);
+      const int from = work.block_of(tile * steps);
       if (thread == 0) {
         wait_for_count(counters + tile, blockIdx.x - from);
         counters[tile] = 0;
       }
-      workers_meet<WORKERS>();
+      meet<WORKING, WORKERS>();
       if (!part_of_k)
-#pragma unroll 3  // loads of several parts at a time
+#pragma unroll 2  // loads of several parts at a time
         for (int b = from; b < blockIdx.x; ++b)
 #pragma unroll
-          for (int i = 0; i < VALUES; ++i)
-            if (i / 4 * 8 + 2 * t + i % 2 < M) sums[i / 4][i % 4] += __ldcg(part_of(b) + i * SUM_WORKERS);
+          for (int n = 0; n < TILES; ++n) add(sums[n], __ldcg(part_of(b) + n * SUM_WORKERS));
     }
     if (part_of_k) continue;
 #pragma unroll

@@ -39,6 +39,8 @@ def value(argument: Argument) -> object:
         )
     if isinstance(argument, int):
         return ctypes.c_int(argument)
+    if isinstance(argument, bytes):
+        return ctypes.create_string_buffer(argument, len(argument))
     if isinstance(argument, float):
         return ctypes.c_float(argument)
     return ctypes.c_void_p(None if argument is None else argument.data_ptr())
@@ -47,17 +49,18 @@ def value(argument: Argument) -> object:
 def emulate(provider: StreamKGemm[Any, Any], plan: LaunchPlan, folder: Path) -> None:
     """Compile the kernel for this CPU, and run it."""
     body = (Path(inspect.getfile(type(provider))).parent / provider.sources[0]).read_text(encoding="utf-8")
+    shared = (Path(inspect.getfile(StreamKGemm)).parent / "stream_k.cuh").read_text(encoding="utf-8")
     names = [f"a{i}" for i in range(len(plan.arguments))]
-    types = ["const TensorMap&" if isinstance(one, Boxes) else None for one in plan.arguments]
     heads = re.search(rf"{provider.kernel}\((.*?)\) \{{", body, re.DOTALL)
     assert heads
-    declared = [one.split("__grid_constant__ ")[-1].strip() for one in heads[1].split(",")]
+    declared = [one.rsplit(" ", 1)[0].strip() for one in heads[1].split(",")]
     parameters = ", ".join(
-        f"{kind} {name}" if kind else f"{one.rsplit(' ', 1)[0]} {name}"
-        for one, kind, name in zip(declared, types, names, strict=True)
+        f"{kind.replace(' __grid_constant__', '')}{'&' * isinstance(argument, Boxes | bytes)} {name}"
+        for kind, argument, name in zip(declared, plan.arguments, names, strict=True)
     )
     text = [
         '#include "cuda_emulator.hpp"',
+        shared,
         body.replace("extern __shared__ __align__(1024) char memory[];", ""),
         f'extern "C" void run(int grid, int count, int shared, {parameters})',
         f"{{ launch(grid, count, shared, [&] {{ {provider.kernel}({', '.join(names)}); }}); }}",
@@ -69,5 +72,5 @@ def emulate(provider: StreamKGemm[Any, Any], plan: LaunchPlan, folder: Path) -> 
     command = [*(cpu_build.compiler_command() or ()), *flags, *macros, str(source), "-o", str(library)]
     subprocess.run(command, check=True)
     values = [value(argument) for argument in plan.arguments]
-    arguments = [ctypes.byref(one) if isinstance(one, Map) else one for one in values]
+    arguments = [ctypes.byref(one) if isinstance(one, Map | ctypes.Array) else one for one in values]
     ctypes.CDLL(str(library)).run(plan.grid, plan.threads, plan.shared_bytes, *arguments)

@@ -47,7 +47,9 @@ struct Meeting { int waiting, wanted; long long held; };
 static ucontext_t scheduler;
 static std::vector<ucontext_t> threads;
 static std::vector<char> finished;
-static Meeting block, workers, warps[64];
+enum { WORKING = 1, STARTED };
+static Meeting block, some[STARTED + 1], warps[64];
+static Meeting& workers = some[WORKING];
 static std::function<void()> kernel;
 
 static void wait_for_others() {
@@ -56,16 +58,21 @@ static void wait_for_others() {
   threadIdx.x = me;
 }
 
+static void come(Meeting& meeting, int wanted) {
+  if (++meeting.waiting == wanted) meeting.waiting = 0, ++meeting.held;
+}
 static void meet(Meeting& meeting, int wanted) {
   const long long before = meeting.held;
-  if (++meeting.waiting == wanted) meeting.waiting = 0, ++meeting.held;
+  come(meeting, wanted);
   while (meeting.held == before) wait_for_others();
 }
 
 inline void __syncthreads() { meet(block, (int)threads.size()); }
 inline void __syncwarp() { meet(warps[threadIdx.x / 32], 32); }
-template <int THREADS>
-void workers_meet() { meet(workers, THREADS); }
+template <int ID, int THREADS>
+void meet() { meet(some[ID], THREADS); }
+template <int ID, int THREADS>
+void arrive() { come(some[ID], THREADS); }
 template <int EACH>
 void take_registers() {
   static_assert(EACH % 8 == 0 && EACH >= 24 && EACH <= 256, "setmaxnreg takes no other number");
@@ -76,17 +83,22 @@ void give_up_registers() {
 }
 inline void __trap() { abort(); }
 inline void prefetch(const void*) {}
+inline void prefetch_map(const TensorMap*) {}
 inline void all_copied() {}
 
 // What a block writes for others is theirs once its threads have met, and one of them has counted; it may be read by threads
 // that have met since one of them waited for the count.
-static std::map<const float*, long long> written;  // and not published: how often the workers had met
-static std::set<const float*> published;
+static std::map<const float4*, long long> written;  // and not published: how often the workers had met
+static std::set<const float4*> published;
 static long long waited = -1;
-inline void __stcg(float* at, float value) { *at = value, written[at] = workers.held, published.erase(at); }
-inline float __ldcg(const float* at) {
+inline void __stcg(float4* at, float4 value) { *at = value, written[at] = workers.held, published.erase(at); }
+inline float4 __ldcg(const float4* at) {
   if (!published.count(at) || waited < 0 || workers.held <= waited) abort();
   return *at;
+}
+inline float4 four(const float (&values)[4]) { return {values[0], values[1], values[2], values[3]}; }
+inline void add(float (&sums)[4], const float4& more) {
+  sums[0] += more.x, sums[1] += more.y, sums[2] += more.z, sums[3] += more.w;
 }
 inline void count(u32* at) {
   for (auto one = written.begin(); one != written.end();)
@@ -103,6 +115,7 @@ inline float __uint_as_float(u32 bits) { float value; memcpy(&value, &bits, 4); 
 
 inline u32 shared_address(const void* at) { return (u32)((const char*)at - memory) + MEMORY; }
 inline u32 look_up(u32 offset) { return *(const u32*)(memory + offset); }
+inline u32 __umulhi(u32 a, u32 b) { return (u64)a * b >> 32; }
 inline u32 permute(u32 a, u32 b, u32 selector) {
   const u64 bytes = (u64)b << 32 | a;
   u32 result = 0;
@@ -148,10 +161,9 @@ inline void copy_bytes(u32 to, const void* from, u32 bytes, u32 ready, u64) {
   memcpy(memory + (to - MEMORY), from, bytes);
   copied(ready, bytes);
 }
-inline void copy_word(u32 to, const void* from, bool inside) {
+inline void copy_word(u32 to, const void* from) {
   if (to % 4 || (u64)from % 4) abort();
-  const u32 word = inside ? *(const u32*)from : 0;
-  memcpy(memory + (to - MEMORY), &word, 4);
+  memcpy(memory + (to - MEMORY), from, 4);
 }
 inline void arrive_when_copied(u32 at) { barrier_arrive(at); }
 
@@ -239,7 +251,8 @@ static void launch(int grid, int count, u32 shared_bytes, const std::function<vo
   kernel = function, gridDim.x = grid, threads.resize(count);
   for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {
     memset(memory, 0xee, sizeof memory);
-    block = workers = Meeting{};
+    block = Meeting{};
+    for (Meeting& meeting : some) meeting = Meeting{};
     for (Meeting& warp : warps) warp = Meeting{};
     finished.assign(count, 0);
     for (int i = 0; i < count; ++i) {

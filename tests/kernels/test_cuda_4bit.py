@@ -14,7 +14,7 @@ import torch
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels.cuda.stream_k import in_steps
 from rooflens.kernels.fourbit import cpu_build, cuda_provider
-from rooflens.kernels.fourbit.cuda_provider import CUDA_4BIT, constants_of, pair_table
+from rooflens.kernels.fourbit.cuda_provider import CUDA_4BIT, code_bits, constants_of
 from rooflens.kernels.fourbit.groups import GroupScales
 from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.fourbit.quantize import code_table, dequantize
@@ -210,13 +210,12 @@ def test_operands() -> None:
     assert in_steps(absmax.half(), 4, 1).shape == (2, 6, 8)
 
     code = code_table("nf4", torch.device("cpu"))
-    pairs, factor = pair_table(code, torch.bfloat16)
-    halves = pairs.view(torch.bfloat16).view(256, 2).double() * factor
-    expected = torch.stack([code.repeat_interleave(16), code.repeat(16)], 1).double()
-    lost, plain = (halves - expected).norm(), (expected.bfloat16().double() - expected).norm()
+    bits, factor = code_bits(code, torch.bfloat16)
+    taken = torch.tensor(bits, dtype=torch.uint16).view(torch.bfloat16).double() * factor
+    lost, plain = (taken - code.double()).norm(), (code.bfloat16().double() - code.double()).norm()
     assert lost < 0.6 * plain
     exact = code_table("fp4", torch.device("cpu")) * 12
-    assert pair_table(exact, torch.bfloat16)[1] == 1
+    assert code_bits(exact, torch.bfloat16)[1] == 1
 
 
 @pytest.mark.parametrize(
@@ -228,6 +227,7 @@ def test_operands() -> None:
         ("nf4-g64", DType.BF16, (1, 64, 96), "sm90", "multiple"),
         ("nf4-g64-nested", DType.BF16, (1, 64, 320), "sm90", "multiple of 256"),
         ("nvfp4", DType.BF16, (1, 64, 48), "sm90", "multiple of 64"),
+        ("nf4-g64", DType.BF16, (1, 1 << 20, 1 << 17), "sm90", "more steps than 32 bits"),
     ],
 )
 def test_refusals(scheme: str, dtype: DType, sizes: tuple[int, int, int], arch: str, why: str) -> None:
@@ -313,7 +313,7 @@ def test_without_nvrtc_the_cell_is_unsupported(monkeypatch):
 
 
 def test_defaults_are_near_the_fastest_of_a_sweep() -> None:
-    """Of the configurations that were timed on an H200, cold: at most 8 % slower, 1 % in the mean."""
+    """Of the configurations that were timed on an H200, cold: at most 5 % slower, 1 % in the mean."""
     sweep = Path(__file__).parents[2] / "docs/results/h200-stream-k/cuda_4bit.csv"
     timed = pd.read_csv(sweep).set_index(["M", "N", "K", "ROWS", "BLOCKS"])["us"]
     fastest, taken = timed.groupby(["M", "N", "K"]).min(), []
@@ -321,5 +321,5 @@ def test_defaults_are_near_the_fastest_of_a_sweep() -> None:
         config = CUDA_4BIT.candidates(Problem(*sizes), parse_scheme("nf4-g64", DType.BF16), H200)[0]
         taken.append(timed[(*sizes, config["ROWS"], config["BLOCKS"])] / best)
     assert len(taken) > 50
-    assert max(taken) < 1.08
+    assert max(taken) < 1.05
     assert sum(taken) / len(taken) < 1.01

@@ -130,7 +130,7 @@ def test_bytes() -> None:
 
 
 def test_defaults_are_near_the_fastest_of_a_sweep() -> None:
-    """Of the configurations that were timed on an H200, cold: at most 11 % slower, 1 % in the mean."""
+    """Of the configurations that were timed on an H200, cold: at most 8 % slower, 1 % in the mean."""
     timed = pd.read_csv(SWEEP).set_index(["M", "N", "K", "SPLIT", "RESIDENT", "BLOCKS"])["us"]
     fastest = timed.groupby(["M", "N", "K"]).min()
     taken = []
@@ -138,5 +138,5 @@ def test_defaults_are_near_the_fastest_of_a_sweep() -> None:
         config = CUDA_MX.candidates(Problem(*sizes), SCHEME, H200)[0]
         taken.append(timed[(*sizes, config["SPLIT"], config["RESIDENT"], config["BLOCKS"])] / best)
     assert len(taken) > 50
-    assert max(taken) < 1.11
-    assert sum(taken) / len(taken) < 1.012
+    assert max(taken) < 1.08
+    assert sum(taken) / len(taken) < 1.01

@@ -1,0 +1,57 @@
+"""How steps are divided among blocks: the kernels' own arithmetic, compiled for this CPU, against counting."""
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+import pytest
+from rooflens.kernels.cuda import stream_k
+from rooflens.kernels.fourbit import cpu_build
+
+PROGRAM = """
+#include "cuda_emulator.hpp"
+#include "stream_k.cuh"
+extern "C" int first_of(const Work& work, int block) { return work.first_of(block); }
+extern "C" int tile_of(const Work& work, int step) { return work.tile_of(step); }
+extern "C" int block_of(const Work& work, int blocks, int step) { gridDim.x = blocks; return work.block_of(step); }
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    if not (compiler := cpu_build.compiler_command()):
+        pytest.skip(cpu_build.NO_COMPILER)
+    folder = tmp_path_factory.mktemp("work")
+    source, built = folder / "work.cpp", folder / "work.so"
+    source.write_text(PROGRAM, encoding="utf-8")
+    headers = [f"-I{path}" for path in (Path(__file__).parent, Path(stream_k.__file__).parent)]
+    subprocess.run([*compiler, "-std=c++17", "-w", "-shared", "-fPIC", *headers, source, "-o", built], check=True)
+    return ctypes.CDLL(str(built))
+
+
+@pytest.mark.compile
+@pytest.mark.parametrize(
+    ("tiles", "steps", "blocks"), [(1, 1, 1), (5, 1, 3), (3, 7, 21), (12, 48, 132), (128, 16, 131), (344, 16, 86)]
+)
+def test_every_step_has_its_block(library: ctypes.CDLL, tiles: int, steps: int, blocks: int) -> None:
+    work = stream_k.divided(tiles, steps, blocks)
+    firsts = [library.first_of(work, block) for block in range(blocks + 1)]
+    assert firsts == [block * tiles * steps // blocks for block in range(blocks + 1)]
+    for block in range(blocks):
+        for step in range(firsts[block], firsts[block + 1]):
+            assert library.block_of(work, blocks, step) == block
+            assert library.tile_of(work, step) == step // steps
+
+
+@pytest.mark.compile
+@pytest.mark.parametrize(("tiles", "steps"), [(1 << 20, 2), (22_550, 93), (1 << 11, 1 << 10), (9_754, 215), (57, 6_137)])
+def test_tiles_of_many_steps(library: ctypes.CDLL, tiles: int, steps: int) -> None:
+    """Where the products of 32 bits end: `supports` takes no more."""
+    assert tiles * steps * max(steps, stream_k._MOST_BLOCKS) <= 1 << 31
+    work = stream_k.divided(tiles, steps, 132)
+    assert [library.first_of(work, block) for block in (0, 1, 131, 132)] == [
+        block * tiles * steps // 132 for block in (0, 1, 131, 132)
+    ]
+    for tile in {0, 1, tiles // 2, tiles - 1}:
+        for step in {tile * steps, (tile + 1) * steps - 1}:
+            assert library.tile_of(work, step) == tile
