@@ -31,7 +31,6 @@ SHARED_BYTES = 227 << 10
 MOST_ROWS = 64
 """Of X: more would take a second launch, which reads W again."""
 
-
 _MOST_BLOCKS = 1024
 """More than any device of sm90 holds: `Work` counts in 32 bits."""
 
@@ -160,7 +159,7 @@ def grids(tiles: int, steps: int, units: int) -> set[int]:
 
 
 def divided(tiles: int, steps: int, blocks: int) -> bytes:
-    """`Work` of stream_k.cuh,."""
+    """Return `Work` of stream_k.cuh."""
     each, more = divmod(tiles * steps, blocks)
     return struct.pack("3i2I", steps, each, more, *(-(-(1 << 31) // divisor) for divisor in (steps, blocks)))
 

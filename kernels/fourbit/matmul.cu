@@ -2,9 +2,10 @@
 //
 // A stage is ROWS rows of W times 256 columns, that is 128 bytes of each row, their scales, and the same columns of X.
 // One thread copies stages ahead of the others through TMA. Each other warp multiplies WARP_ROWS rows by a quarter of
-// the columns. X is the B operand of mma.m16n8k16, so that M = 1 costs what M = 8 does. W is decoded by a table of 256 pairs, one for each byte, which every bank of shared memory has a copy of:
-// a warp reads 32 entries at a time without conflicts. Rows of the table begin every 256 bytes, so that one permutation
-// of bytes makes an address; the other half of each row holds what the quarters add up to.
+// the columns. X is the B operand of mma.m16n8k16, so that M = 1 costs what M = 8 does. W is decoded by a table of 256
+// pairs, one for each byte, which every bank of shared memory has a copy of: a warp reads 32 entries at a time without
+// conflicts. Rows of the table begin every 256 bytes, so that one permutation of bytes makes an address; the other half
+// of each row holds what the quarters add up to.
 //
 // Scales are multiplied by the decoded elements in 16 bits (SCALED_PAIRS), or by the product of each group in fp32. That
 // is more exact, but takes up to TILES / 2 times as many instructions, and registers.

@@ -1,10 +1,10 @@
 // Y[M,N] = X[M,K] W[N,K]^T on sm90, both in MX-FP8: e4m3 with a scale 2^(byte - 127) per 32 columns of a row; Y in bf16.
 //
 // A stage is 128 columns of ROWS rows of W and of all rows of X, with their scales. One warp copies stages ahead of the
-// others: payloads through TMA, the scales of W, which are in the order of
-// stages, as they are, and those of X word by word; the next warp turns these into fp32. Four warps multiply 64 rows of W
-// by X, on the FP8 matrix units (wgmma), 32 columns at a time: such a product takes one scale per row of W and of X, with
-// which it is added up in fp32, while the next one is computed. Nothing is decoded.
+// others: payloads through TMA, the scales of W, which are in the order of stages, as they are, and those of X word by
+// word; the next warp turns these into fp32. Four warps multiply 64 rows of W by X, on the FP8 matrix units (wgmma), 32
+// columns at a time: such a product takes one scale per row of W and of X, with which it is added up in fp32, while the
+// next one is computed. Nothing is decoded.
 //
 // All stages of all tiles of ROWS rows of W, `work`, are divided among the blocks. Launches of one call share parts and
 // counters: one at a time.
@@ -17,7 +17,8 @@
 
 constexpr int WARPS = ROWS / 16 * SPLIT, WORKERS = WARPS * 32, THREADS = WORKERS + 64, COLUMNS = TILES * 8;
 constexpr int VALUES = TILES * 4, SUM_WORKERS = WORKERS / SPLIT, BLOCKS = 4 / SPLIT, PAIR = TILES > 1 ? 2 : 1;
-constexpr int X_AT = ROWS * 128, WS_AT = X_AT + COLUMNS * 128, BYTES_AT = WS_AT + ROWS * 4, XS_AT = BYTES_AT + COLUMNS * 4, USED = XS_AT + COLUMNS * 16;
+constexpr int X_AT = ROWS * 128, WS_AT = X_AT + COLUMNS * 128, BYTES_AT = WS_AT + ROWS * 4;
+constexpr int XS_AT = BYTES_AT + COLUMNS * 4, USED = XS_AT + COLUMNS * 16;
 constexpr int STAGE = (USED + 1023) / 1024 * 1024;  // what TMA permutes in
 constexpr int BARRIERS = STAGES * STAGE, SUMS = BARRIERS + 24 * STAGES;
 
