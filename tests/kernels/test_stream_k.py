@@ -44,7 +44,9 @@ def test_every_step_has_its_block(library: ctypes.CDLL, tiles: int, steps: int, 
 
 
 @pytest.mark.compile
-@pytest.mark.parametrize(("tiles", "steps"), [(1 << 20, 2), (22_550, 93), (1 << 11, 1 << 10), (9_754, 215), (57, 6_137)])
+@pytest.mark.parametrize(
+    ("tiles", "steps"), [(1 << 20, 2), (22_550, 93), (1 << 11, 1 << 10), (9_754, 215), (57, 6_137)]
+)
 def test_tiles_of_many_steps(library: ctypes.CDLL, tiles: int, steps: int) -> None:
     """Where the products of 32 bits end: `supports` takes no more."""
     assert tiles * steps * max(steps, stream_k._MOST_BLOCKS) <= 1 << 31
