@@ -53,9 +53,9 @@ class LaunchPlan:
 class StreamKGemm(Provider[SchemeT, InputsT]):
     """Y[M,N] = X[M,K] W[N,K]^T for up to 64 rows of X by a kernel named `kernel` in `sources`.
 
-    Configurations have ROWS (of W in a tile), STAGES and BLOCKS. A subclass defines `plan`, `operand_bytes` and
-    `candidates`. `prepare` puts the scales of W in the order of reading; W stays as it is. Launches of what it returns
-    share scratch memory: one at a time.
+    Configurations have ROWS (of W in a tile), STAGES and BLOCKS. A subclass defines `plan`, `part_columns`,
+    `operand_bytes` and `candidates`. `prepare` puts the scales of W in the order of reading; W stays as it is. Launches
+    of what it returns share scratch memory: one at a time.
     """
 
     kernel: ClassVar[str]
@@ -80,6 +80,10 @@ class StreamKGemm(Provider[SchemeT, InputsT]):
     @abstractmethod
     def plan(self, inputs: InputsT, output: torch.Tensor, config: Config) -> LaunchPlan:
         """Return the launch that writes `output`, [M,N]."""
+
+    @abstractmethod
+    def part_columns(self, problem: Problem, scheme: SchemeT) -> int:
+        """Columns of the sums, at least M, that a block leaves of a tile whose end it does not have."""
 
     @abstractmethod
     def operand_bytes(self, problem: Problem, scheme: SchemeT) -> int:
@@ -117,18 +121,18 @@ class StreamKGemm(Provider[SchemeT, InputsT]):
 
     def moved_bytes(self, problem: Problem, scheme: SchemeT, config: Config) -> int:
         """Operands and output once; parts of shared tiles written and read."""
-        return self.operand_bytes(problem, scheme) + 2 * self._part_bytes(problem, config)
+        return self.operand_bytes(problem, scheme) + 2 * self._part_bytes(problem, scheme, config)
 
     def working_set_bytes(self, problem: Problem, scheme: SchemeT, config: Config) -> int:
         """Operands, output, and the parts of tiles that blocks share."""
-        return self.operand_bytes(problem, scheme) + self._part_bytes(problem, config)
+        return self.operand_bytes(problem, scheme) + self._part_bytes(problem, scheme, config)
 
-    def _part_bytes(self, problem: Problem, config: Config) -> int:
+    def _part_bytes(self, problem: Problem, scheme: SchemeT, config: Config) -> int:
         """Bytes of the sums, fp32, of whole tiles, that blocks leave for the one that has the end of the tile."""
         tiles, steps = tiles_and_steps(problem, config["ROWS"], self.step)
         blocks = min(int(config["BLOCKS"]), tiles * steps)
         left = sum(block * tiles * steps // blocks % steps != 0 for block in range(blocks))
-        return 4 * problem.M * int(config["ROWS"]) * left
+        return 4 * self.part_columns(problem, scheme) * int(config["ROWS"]) * left
 
 
 @cache
@@ -160,6 +164,7 @@ def grids(tiles: int, steps: int, units: int) -> set[int]:
 
 def divided(tiles: int, steps: int, blocks: int) -> bytes:
     """Return `Work` of stream_k.cuh."""
+    assert blocks <= _MOST_BLOCKS
     each, more = divmod(tiles * steps, blocks)
     return struct.pack("3i2I", steps, each, more, *(-(-(1 << 31) // divisor) for divisor in (steps, blocks)))
 

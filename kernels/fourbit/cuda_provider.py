@@ -123,6 +123,12 @@ class Cuda4Bit(StreamKGemm[FourBit, FourBitInputs]):
         threads = rows // config["WARP_ROWS"] * 128 + 128
         return LaunchPlan(constants_of(m, scheme, config), grid, threads, shared, arguments)
 
+    def part_columns(self, problem: Problem, scheme: FourBit) -> int:
+        """Fours of columns, as threads add them up, of which one at least is below M."""
+        whole, rest = divmod(problem.M, 8)
+        in_four = 2 if scheme.group == 32 or _column_tiles(problem.M) > 4 else 4  # HALVES of the source
+        return 8 * whole + (0 if not rest else 4 if rest <= in_four else 8)
+
     def operand_bytes(self, problem: Problem, scheme: FourBit) -> int:
         """Bytes of W, X, bias and output, and of the scales in the order of stages."""
         return scheme.compulsory_bytes(problem) - scheme.scale_bytes(problem) + _scale_bytes(problem, scheme)
@@ -219,7 +225,7 @@ def _scaled_pairs(m: int, scheme: FourBit) -> bool:
 
 
 def _column_tiles(m: int) -> int:
-    """Tiles of 8 columns that hold M of them: with more, M = 40 took longer than 64, as TMA fills in zeros slowly."""
+    """Tiles of 8 columns that hold M of them."""
     return math.ceil(m / 8)
 
 

@@ -109,6 +109,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       }
       if (++step == end_of(tile)) --tile, step = begin_of(tile);
       if (++slot == STAGES) slot = 0, parity ^= 1;
+      __syncwarp();  // no lane may fall behind by a phase of the barriers
     }
     return;
   }

@@ -30,15 +30,15 @@ _ROWS = 64
 """Of W in a tile; 128 were as fast or slower."""
 
 _STEP_US: dict[tuple[int, int], dict[int, float]] = {
-    (2, 1): {8: 0.26, 16: 0.268, 32: 0.276, 64: 0.407},
-    (1, 2): {64: 0.472},
+    (2, 1): {8: 0.257, 16: 0.271, 32: 0.278, 64: 0.409},
+    (1, 2): {64: 0.46},
 }
 """Microseconds of a step, by the parts of its columns (SPLIT), the blocks that an SM holds (RESIDENT), and columns of
 the sums: M, rounded up to one here. Fitted, with what `estimated_us` adds, to cold launches on an
 H200 (docs/results/h200-stream-k).
 """
 
-_LAUNCH_US = 5.59
+_LAUNCH_US = 5.62
 """What a launch takes apart from steps and shared tiles."""
 
 
@@ -106,6 +106,10 @@ class CudaMx(StreamKGemm[MxFp8, MxFp8Inputs]):
         shared = config["STAGES"] * (_stage_bytes(rows, m) + 24) + _sum_bytes(rows, config["SPLIT"], m)
         return LaunchPlan(constants, grid, 2 * rows * config["SPLIT"] + 64, shared, arguments, config["RESIDENT"])
 
+    def part_columns(self, problem: Problem, scheme: MxFp8) -> int:
+        """All of a tile."""
+        return _columns(problem.M)
+
     def operand_bytes(self, problem: Problem, scheme: MxFp8) -> int:
         """Those of the problem: W, X, their scales and Y."""
         return scheme.compulsory_bytes(problem)
@@ -124,7 +128,7 @@ def estimated_us(problem: Problem, split: int, resident: int, blocks: int) -> fl
     us = _LAUNCH_US + math.ceil(tiles * steps / blocks) * _STEP_US[split, resident][_columns(problem.M)]
     if tiles % blocks:
         others = math.ceil(blocks / tiles) - (blocks % tiles == 0)
-        us += 0.964 + (1.001 * resident + 0.238 * others) * problem.M / 64
+        us += 0.797 + (1.149 * resident + 0.23 * others) * _columns(problem.M) / 64
     return us
 
 

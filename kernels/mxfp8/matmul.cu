@@ -75,6 +75,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
           if (m < M) copy_word(to + BYTES_AT + m * 4, x_scales + ((long long)m * steps + step) * 4);
         arrive_when_copied(bytes + 8 * slot);
         if (++slot == STAGES) slot = 0, parity ^= 1;
+        __syncwarp();  // no lane may fall behind by a phase of the barriers
       }
     all_copied();
     return;

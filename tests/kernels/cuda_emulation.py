@@ -46,8 +46,8 @@ def value(argument: Argument) -> object:
     return ctypes.c_void_p(None if argument is None else argument.data_ptr())
 
 
-def emulate(provider: StreamKGemm[Any, Any], plan: LaunchPlan, folder: Path) -> None:
-    """Compile the kernel for this CPU, and run it."""
+def emulate(provider: StreamKGemm[Any, Any], plan: LaunchPlan, folder: Path) -> int:
+    """Compile the kernel for this CPU, and run it. Return how many bytes of parts of tiles it stored."""
     body = (Path(inspect.getfile(type(provider))).parent / provider.sources[0]).read_text(encoding="utf-8")
     shared = (Path(inspect.getfile(StreamKGemm)).parent / "stream_k.cuh").read_text(encoding="utf-8")
     names = [f"a{i}" for i in range(len(plan.arguments))]
@@ -62,8 +62,8 @@ def emulate(provider: StreamKGemm[Any, Any], plan: LaunchPlan, folder: Path) -> 
         '#include "cuda_emulator.hpp"',
         shared,
         body.replace("extern __shared__ __align__(1024) char memory[];", ""),
-        f'extern "C" void run(int grid, int count, int shared, {parameters})',
-        f"{{ launch(grid, count, shared, [&] {{ {provider.kernel}({', '.join(names)}); }}); }}",
+        f'extern "C" int run_all(int grid, int count, int shared, {parameters})',
+        f"{{ launch(grid, count, shared, [&] {{ {provider.kernel}({', '.join(names)}); }}); return stored; }}",
     ]
     source, library = folder / "kernel.cpp", folder / "kernel.so"
     source.write_text("\n".join(text), encoding="utf-8")
@@ -73,4 +73,4 @@ def emulate(provider: StreamKGemm[Any, Any], plan: LaunchPlan, folder: Path) -> 
     subprocess.run(command, check=True)
     values = [value(argument) for argument in plan.arguments]
     arguments = [ctypes.byref(one) if isinstance(one, Map | ctypes.Array) else one for one in values]
-    ctypes.CDLL(str(library)).run(plan.grid, plan.threads, plan.shared_bytes, *arguments)
+    return int(ctypes.CDLL(str(library)).run_all(plan.grid, plan.threads, plan.shared_bytes, *arguments))

@@ -69,8 +69,12 @@ static void meet(Meeting& meeting, int wanted) {
 
 inline void __syncthreads() { meet(block, (int)threads.size()); }
 inline void __syncwarp() { meet(warps[threadIdx.x / 32], 32); }
+// One warp, another one in each block, goes on late: the others run ahead as far as the kernel lets them.
 template <int ID, int THREADS>
-void meet() { meet(some[ID], THREADS); }
+void meet() {
+  meet(some[ID], THREADS);
+  for (int i = 0; i < 120 && threadIdx.x / 32 == blockIdx.x % (THREADS / 32); ++i) wait_for_others();
+}
 template <int ID, int THREADS>
 void arrive() { come(some[ID], THREADS); }
 template <int EACH>
@@ -91,7 +95,10 @@ inline void all_copied() {}
 static std::map<const float4*, long long> written;  // and not published: how often the workers had met
 static std::set<const float4*> published;
 static long long waited = -1;
-inline void __stcg(float4* at, float4 value) { *at = value, written[at] = workers.held, published.erase(at); }
+static long long stored;  // bytes of parts
+inline void __stcg(float4* at, float4 value) {
+  *at = value, written[at] = workers.held, published.erase(at), stored += sizeof value;
+}
 inline float4 __ldcg(const float4* at) {
   if (!published.count(at) || waited < 0 || workers.held <= waited) abort();
   return *at;
@@ -133,7 +140,10 @@ inline void barrier_init(u32 at, u32 count) { barrier(at) = {count, 0, 0, 0}; }
 inline void barriers_ready() {}
 inline void barrier_arrive(u32 at) { ++barrier(at).arrived, advance(barrier(at)); }
 inline void barrier_expect(u32 at, u32 bytes) { barrier(at).bytes += bytes, barrier_arrive(at); }
-inline void barrier_wait(u32 at, u32 parity) { while (barrier(at).phase == parity) wait_for_others(); }
+inline void barrier_wait(u32 at, u32 parity) {
+  if (!barrier(at).wanted) abort();  // not initialised
+  while (barrier(at).phase == parity) wait_for_others();
+}
 static void copied(u32 at, long long bytes) { barrier(at).bytes -= bytes, advance(barrier(at)); }
 
 static void copy(u32 to, const TensorMap& map, const long long (&from)[3], u32 ready) {
@@ -211,6 +221,7 @@ inline void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, const flo
 #ifdef TILES
 static float e4m3(u8 byte) {
   const int exponent = byte >> 3 & 15, mantissa = byte & 7;
+  if ((byte & 127) == 127) return NAN;
   const float value = exponent ? ldexpf(8 + mantissa, exponent - 10) : ldexpf(mantissa, -9);
   return byte & 128 ? -value : value;
 }
@@ -248,9 +259,10 @@ static void run_thread() {
 
 static void launch(int grid, int count, u32 shared_bytes, const std::function<void()>& function) {
   std::vector<std::vector<char>> stacks(count, std::vector<char>(1 << 16));
-  kernel = function, gridDim.x = grid, threads.resize(count);
+  kernel = function, gridDim.x = grid, threads.resize(count), stored = 0;
   for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {
-    memset(memory, 0xee, sizeof memory);
+    memset(memory, 0xff, sizeof memory);  // NaN in all types
+    memset(barriers, 0, sizeof barriers);
     block = Meeting{};
     for (Meeting& meeting : some) meeting = Meeting{};
     for (Meeting& warp : warps) warp = Meeting{};
@@ -270,6 +282,6 @@ static void launch(int grid, int count, u32 shared_bytes, const std::function<vo
       }
     }
     for (u32 i = shared_bytes; i < MEMORY_BYTES; ++i)
-      if (memory[i] != (char)0xee) abort();  // more than the launch asks for
+      if (memory[i] != (char)0xff) abort();  // more than the launch asks for
   }
 }

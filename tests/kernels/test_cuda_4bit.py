@@ -77,7 +77,11 @@ def test_emulated(
     config = dict(zip(("ROWS", "WARP_ROWS", "STAGES", "BLOCKS"), (*tile, blocks), strict=True))
     plan = CUDA_4BIT.plan(inputs, output, config)
     assert plan.grid == blocks
-    emulate(CUDA_4BIT, plan, tmp_path)
+    output.fill_(torch.nan)
+    plan.arguments[6].fill_(torch.nan)
+    stored = emulate(CUDA_4BIT, plan, tmp_path)
+    moved = CUDA_4BIT.moved_bytes(inputs.problem, kind, config)
+    assert moved - CUDA_4BIT.operand_bytes(inputs.problem, kind) == 2 * stored
     found = measure(output, inputs.reference()[0])
     assert not found.failure(kind), found
     rounded_scales = plan.constants["SCALED_PAIRS"] and scheme != "nvfp4"
@@ -249,7 +253,7 @@ def test_refusals(scheme: str, dtype: DType, sizes: tuple[int, int, int], arch: 
 def test_bytes_of_shared_tiles(sizes: tuple[int, int, int], rows: int, blocks: int, parts: int) -> None:
     problem, scheme = Problem(*sizes), parse_scheme("nf4-g64", DType.BF16)
     config = {"ROWS": rows, "WARP_ROWS": 32, "STAGES": 4, "BLOCKS": blocks}
-    compulsory, stored = scheme.compulsory_bytes(problem), 4 * problem.M * parts
+    compulsory, stored = scheme.compulsory_bytes(problem), 4 * 4 * parts  # 3 columns in a four
     assert CUDA_4BIT.moved_bytes(problem, scheme, config) == compulsory + 2 * stored
     assert CUDA_4BIT.working_set_bytes(problem, scheme, config) == compulsory + stored
 

@@ -44,16 +44,18 @@ def test_every_step_has_its_block(library: ctypes.CDLL, tiles: int, steps: int, 
 
 
 @pytest.mark.compile
+@pytest.mark.parametrize("blocks", [132, stream_k._MOST_BLOCKS])
 @pytest.mark.parametrize(
     ("tiles", "steps"), [(1 << 20, 2), (22_550, 93), (1 << 11, 1 << 10), (9_754, 215), (57, 6_137)]
 )
-def test_tiles_of_many_steps(library: ctypes.CDLL, tiles: int, steps: int) -> None:
+def test_many_steps(library: ctypes.CDLL, tiles: int, steps: int, blocks: int) -> None:
     """Where the products of 32 bits end: `supports` takes no more."""
-    assert tiles * steps * max(steps, stream_k._MOST_BLOCKS) <= 1 << 31
-    work = stream_k.divided(tiles, steps, 132)
-    assert [library.first_of(work, block) for block in (0, 1, 131, 132)] == [
-        block * tiles * steps // 132 for block in (0, 1, 131, 132)
-    ]
+    total = tiles * steps
+    assert total * max(steps, stream_k._MOST_BLOCKS) <= 1 << 31
+    work = stream_k.divided(tiles, steps, blocks)
     for tile in {0, 1, tiles // 2, tiles - 1}:
         for step in {tile * steps, (tile + 1) * steps - 1}:
             assert library.tile_of(work, step) == tile
+            assert library.block_of(work, blocks, step) == ((step + 1) * blocks - 1) // total
+    for block in {0, 1, blocks // 2, blocks - 1, blocks}:
+        assert library.first_of(work, block) == block * total // blocks

@@ -51,7 +51,9 @@ def test_emulated(tile: tuple[int, int, int], sizes: tuple[int, int, int], block
     config = dict(zip(("ROWS", "SPLIT", "STAGES", "RESIDENT", "BLOCKS"), (*tile, 1, blocks), strict=True))
     plan = CUDA_MX.plan(inputs, output, config)
     assert plan.grid == blocks
-    emulate(CUDA_MX, plan, tmp_path)
+    stored = emulate(CUDA_MX, plan, tmp_path)
+    moved = CUDA_MX.moved_bytes(inputs.problem, SCHEME, config)
+    assert moved - CUDA_MX.operand_bytes(inputs.problem, SCHEME) == 2 * stored
     found = measure(output, inputs.reference()[0])
     assert not found.failure(SCHEME), found
     assert found.snr_db > 54  # as rounding the output to bf16 leaves it
@@ -126,7 +128,7 @@ def test_bytes() -> None:
     problem, alone = Problem(3, 256, 1024), {"ROWS": 64, "SPLIT": 1, "RESIDENT": 1, "STAGES": 4, "BLOCKS": 4}
     assert CUDA_MX.moved_bytes(problem, SCHEME, alone) == SCHEME.compulsory_bytes(problem)
     shared = alone | {"BLOCKS": 8}
-    assert CUDA_MX.moved_bytes(problem, SCHEME, shared) == SCHEME.compulsory_bytes(problem) + 2 * 4 * 3 * 256
+    assert CUDA_MX.moved_bytes(problem, SCHEME, shared) == SCHEME.compulsory_bytes(problem) + 2 * 4 * 8 * 256
 
 
 def test_defaults_are_near_the_fastest_of_a_sweep() -> None:
