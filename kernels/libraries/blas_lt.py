@@ -229,7 +229,7 @@ def _cold_times(
 
     In warm caches other algorithms win. In passes over all of them, so that a busy moment hits none alone. Reading
     eight times what the last-level cache holds empties it, and takes so long that the host has queued a launch before
-    it starts: with twice as much, a slow host had not, and every launch of up to 22 us took 22.
+    it starts: with twice as much, a slow host had not (docs/measured-facts.md).
     """
     filler = torch.zeros(2 * torch.cuda.get_device_properties(device).L2_cache_size, dtype=torch.int32, device=device)
     times: dict[str, list[float]] = {name: [] for name in calls}
