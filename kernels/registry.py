@@ -61,6 +61,7 @@ BUILTIN = {
     "torch_int4": Shipped("fourbit", "upstream", "fourbit.upstream_torch:TORCH_INT4"),
     "kernel_a16w8": Shipped("a16w8", "candidate", "a16w8.triton_providers:KERNEL", needs.GPU),
     "wrapper_a16w8": Shipped("a16w8", "candidate", "a16w8.triton_providers:WRAPPER", needs.GPU),
+    "cuda_a16w8": Shipped("a16w8", "candidate", "a16w8.cuda_provider:CUDA_A16W8", needs.CUDA_SM90),
     "tuned_a16w8": Shipped("a16w8", "candidate", "a16w8.triton_providers:TUNED", needs.GPU),
     "stock_triton_a16w8": Shipped("a16w8", "stock_triton", "a16w8.triton_providers:STOCK_TRITON", needs.GPU),
     "dequant_bmm_a16w8": Shipped("a16w8", "dequant_blas", "a16w8.blas:DEQUANT_BMM"),

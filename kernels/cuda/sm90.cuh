@@ -143,6 +143,14 @@ __device__ __forceinline__ u32 subtract_pairs(u32 a, u32 b) {
   return difference;
 }
 
+#if FP16
+__device__ __forceinline__ u32 e4m3_pair(u32 two) {
+  u32 pair;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"((u16)two));
+  return pair;
+}
+#endif
+
 __device__ __forceinline__ u16 rounded(float value) {
   u16 bits;
   asm("cvt.rn." ELEMENT ".f32 %0, %1;" : "=h"(bits) : "f"(value));
@@ -164,6 +172,10 @@ __device__ __forceinline__ float widened(u16 bits) {
   return __uint_as_float((u32)bits << 16);
 #endif
 }
+
+// A row-major operand of wgmma, rows of 128 bytes that TMA has permuted (PTX ISA, "Matrix Descriptor Format": addresses in
+// units of 16 bytes, 1024 from 8 rows to the next, swizzling of 128 bytes).
+__device__ __forceinline__ u64 rows_of_128_bytes(u32 at) { return (u64)(at >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 
 // Barriers of some of a block's warps: THREADS in all, of which those that `arrive` do not wait.
 enum { WORKING = 1, STARTED };

@@ -1,17 +1,9 @@
-"""Products in CUDA C++ for sm90 whose tiles are divided evenly among blocks (stream-K): what all of them share.
+"""Products whose tiles are divided evenly among blocks (stream-K): what all of them share."""
 
-Compiled at run time by NVRTC, each as one file: `headers` and the kernel's own source.
-"""
-
-import hashlib
-import inspect
 import math
 import struct
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+from collections.abc import Iterable
 from typing import ClassVar
 
 import torch
@@ -19,14 +11,9 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ..geometry import Geometry
-from ..libraries.nvrtc import Argument, CudaKernel, compile_cubin
 from ..needs import WRITTEN_FOR_SM90
-from ..provider import Config, InputsT, Launch, Provider, SchemeT, Support
-
-SOURCES = ("sm90.cuh", "stream_k.cuh", "wgmma.cuh")
-
-SHARED_BYTES = 227 << 10
-"""Shared memory that a block can have on sm90."""
+from ..provider import Config, InputsT, SchemeT, Support
+from .provider import CudaProvider, LaunchPlan
 
 MOST_ROWS = 64
 """Of X: more would take a second launch, which reads W again."""
@@ -35,32 +22,14 @@ _MOST_BLOCKS = 1024
 """More than any device of sm90 holds: `Work` counts in 32 bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchPlan:
-    """One launch: constants of the source, grid, threads and shared memory of a block, arguments.
-
-    resident  blocks that an SM holds at once
-    """
-
-    constants: Mapping[str, int]
-    grid: int
-    threads: int
-    shared_bytes: int
-    arguments: Sequence[Argument]
-    resident: int = 1
-
-
-class StreamKGemm(Provider[SchemeT, InputsT]):
-    """Y[M,N] = X[M,K] W[N,K]^T for up to 64 rows of X by a kernel named `kernel` in `sources`.
+class StreamKGemm(CudaProvider[SchemeT, InputsT]):
+    """Y[M,N] = X[M,K] W[N,K]^T for up to 64 rows of X.
 
     Configurations have ROWS (of W in a tile), STAGES and BLOCKS. A subclass defines `plan`, `part_columns`,
     `operand_bytes` and `candidates`. `prepare` puts the scales of W in the order of reading; W stays as it is. Launches
     of what it returns share scratch memory: one at a time.
     """
 
-    kernel: ClassVar[str]
-    headers: ClassVar[tuple[str, ...]]
-    """Of `SOURCES`."""
     step: ClassVar[int]
     """Columns of W in a stage."""
     decodes: ClassVar[bool]
@@ -78,10 +47,6 @@ class StreamKGemm(Provider[SchemeT, InputsT]):
         return Support.yes()
 
     @abstractmethod
-    def plan(self, inputs: InputsT, output: torch.Tensor, config: Config) -> LaunchPlan:
-        """Return the launch that writes `output`, [M,N]."""
-
-    @abstractmethod
     def part_columns(self, problem: Problem, scheme: SchemeT) -> int:
         """Columns of the sums, at least M, that a block leaves of a tile whose end it does not have."""
 
@@ -89,26 +54,11 @@ class StreamKGemm(Provider[SchemeT, InputsT]):
     def operand_bytes(self, problem: Problem, scheme: SchemeT) -> int:
         """Bytes of operands and output, with scales as they are read."""
 
-    def source(self) -> str:
-        """CUDA C++, without its constants."""
-        here, own = Path(__file__).parent, Path(inspect.getfile(type(self))).parent
-        return "".join(
-            (folder / name).read_text(encoding="utf-8")
-            for folder, names in ((here, self.headers), (own, self.sources))
-            for name in names
-        )
-
-    def prepare(self, inputs: InputsT, config: Config | None = None) -> Launch:
-        """Compile, arrange the scales, allocate."""
-        config, (output,) = config or self.default_config(inputs), inputs.empty_outputs()
-        plan, problem = self.plan(inputs, output, config), inputs.problem
-        with torch.cuda.device(output.device):
-            cubin = build(self.source(), tuple(plan.constants.items()))
-            run = CudaKernel(cubin, self.kernel, plan.shared_bytes).call(plan.grid, plan.threads, plan.arguments)
-        run()
+    def geometry(self, problem: Problem, config: Config, plan: LaunchPlan) -> Geometry:
+        """Tiles with the columns and rows that they are padded with."""
         rows, columns = config["ROWS"], 8 * plan.constants["TILES"]
         padded = math.prod(tiles_and_steps(problem, rows, self.step)) * rows * self.step
-        geometry = Geometry(
+        return Geometry(
             tile_M=columns,
             tile_N=rows,
             workgroups=plan.grid,
@@ -116,8 +66,6 @@ class StreamKGemm(Provider[SchemeT, InputsT]):
             issued_flops=2 * columns * padded,
             decoded_weights=padded if self.decodes else None,
         )
-        artifact = hashlib.sha256(cubin).hexdigest()[:16]
-        return Launch(run, output, config, (self.kernel,), artifact=artifact, geometry=geometry)
 
     def moved_bytes(self, problem: Problem, scheme: SchemeT, config: Config) -> int:
         """Operands and output once; parts of shared tiles written and read."""
@@ -133,13 +81,6 @@ class StreamKGemm(Provider[SchemeT, InputsT]):
         blocks = min(int(config["BLOCKS"]), tiles * steps)
         left = sum(block * tiles * steps // blocks % steps != 0 for block in range(blocks))
         return 4 * self.part_columns(problem, scheme) * int(config["ROWS"]) * left
-
-
-@cache
-def build(source: str, constants: tuple[tuple[str, int], ...]) -> bytes:
-    """Machine code of a kernel with these constants; CudaError when NVRTC rejects it."""
-    options = ["--gpu-architecture=sm_90a", "--std=c++17", *(f"-D{name}={value}" for name, value in constants)]
-    return compile_cubin(source, options)[0]
 
 
 def tiles_and_steps(problem: Problem, rows: int, step: int) -> tuple[int, int]:

@@ -1,9 +1,5 @@
 // Products on the FP8 matrix units of sm90, of operands in shared memory.
 
-// A row-major operand of wgmma, rows of 128 bytes that TMA has permuted (PTX ISA, "Matrix Descriptor Format": addresses in
-// units of 16 bytes, 1024 from 8 rows to the next, swizzling of 128 bytes).
-__device__ __forceinline__ u64 rows_of_128_bytes(u32 at) { return (u64)(at >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62; }
-
 // Of 64 rows of A by TILES * 8 rows of B, 32 columns of e4m3: begins D, which `multiplied` waits for. In lane 4 g + t of warp
 // w, D[n] has row 16 w + g, twice, then 8 more, and columns 8 n + 2 t and 8 n + 2 t + 1 of each.
 #define FOUR(n) "=f"(d[n][0]), "=f"(d[n][1]), "=f"(d[n][2]), "=f"(d[n][3])

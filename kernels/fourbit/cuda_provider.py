@@ -11,9 +11,8 @@ from ...shapes.problem import Problem
 from ...shapes.scheme import DType
 from ...shapes.schemes.fourbit import NESTED_BLOCK_SIZE, FourBit
 from ...shapes.schemes.w4a16 import W4A16
+from ..cuda.provider import SHARED_BYTES, LaunchPlan
 from ..cuda.stream_k import (
-    SHARED_BYTES,
-    LaunchPlan,
     StreamKGemm,
     divided,
     grids,

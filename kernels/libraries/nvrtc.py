@@ -21,8 +21,8 @@ _MAX_DYNAMIC_SHARED = 8
 _ELEMENT_TYPES = {torch.uint8: 0, torch.float16: 6, torch.float32: 7, torch.bfloat16: 9}
 """CUtensorMapDataType."""
 
-_SWIZZLE_128, _PROMOTE_256 = 3, 3
-"""CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B."""
+_SWIZZLES, _PROMOTE_256 = {64: 2, 128: 3}, 3
+"""CU_TENSOR_MAP_SWIZZLE_64B and _128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B."""
 
 
 class CudaError(RooflensError):
@@ -35,7 +35,7 @@ class Boxes:
 
     sizes    elements along each dimension, the contiguous one first
     strides  bytes from one element to the next along the others, multiples of 16
-    box      elements of a box; its first dimension has 128 bytes, of which 16-byte pieces are permuted by the row
+    box      elements of a box; its first dimension has 64 or 128 bytes, of which 16-byte pieces are permuted by the row
     """
 
     tensor: torch.Tensor
@@ -131,7 +131,7 @@ class CudaKernel:
                 (ctypes.c_uint32 * rank)(*boxes.box),
                 (ctypes.c_uint32 * rank)(*[1] * rank),
                 0,  # not interleaved
-                _SWIZZLE_128,
+                _SWIZZLES[boxes.box[0] * boxes.tensor.element_size()],
                 _PROMOTE_256,
                 0,  # zeros beyond the tensor
             )

@@ -8,9 +8,8 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import BLOCK, MxFp8
+from ..cuda.provider import SHARED_BYTES, LaunchPlan
 from ..cuda.stream_k import (
-    SHARED_BYTES,
-    LaunchPlan,
     StreamKGemm,
     divided,
     grids,

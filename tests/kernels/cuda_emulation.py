@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from rooflens.kernels.cuda.stream_k import LaunchPlan, StreamKGemm
+from rooflens.kernels.cuda.provider import CudaProvider, LaunchPlan
 from rooflens.kernels.fourbit import cpu_build
 from rooflens.kernels.libraries.nvrtc import Argument, Boxes
 
@@ -46,10 +46,10 @@ def value(argument: Argument) -> object:
     return ctypes.c_void_p(None if argument is None else argument.data_ptr())
 
 
-def emulate(provider: StreamKGemm[Any, Any], plan: LaunchPlan, folder: Path) -> int:
+def emulate(provider: CudaProvider[Any, Any], plan: LaunchPlan, folder: Path) -> int:
     """Compile the kernel for this CPU, and run it. Return how many bytes of parts of tiles it stored."""
     body = (Path(inspect.getfile(type(provider))).parent / provider.sources[0]).read_text(encoding="utf-8")
-    shared = (Path(inspect.getfile(StreamKGemm)).parent / "stream_k.cuh").read_text(encoding="utf-8")
+    shared = (Path(inspect.getfile(CudaProvider)).parent / "stream_k.cuh").read_text(encoding="utf-8")
     names = [f"a{i}" for i in range(len(plan.arguments))]
     heads = re.search(rf"{provider.kernel}\((.*?)\) \{{", body, re.DOTALL)
     assert heads

@@ -156,7 +156,7 @@ static void copy(u32 to, const TensorMap& map, const long long (&from)[3], u32 r
         bool inside = true;
         for (int i = 0; i < 3; ++i) inside &= at[i] >= 0 && at[i] < map.sizes[i];
         long long place = to - MEMORY + bytes;
-        place ^= place / 128 % 8 * 16;
+        place ^= place / 128 % (map.box[0] * map.element == 64 ? 4 : 8) * 16;
         const char* value = map.data + at[0] * map.element + x % map.element + at[1] * map.strides[1] + at[2] * map.strides[2];
         memory[place] = inside ? *value : 0;
       }
@@ -218,13 +218,13 @@ inline void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, const flo
   memcpy(d, result, 16);
 }
 
-#ifdef TILES
 static float e4m3(u8 byte) {
   const int exponent = byte >> 3 & 15, mantissa = byte & 7;
   if ((byte & 127) == 127) return NAN;
   const float value = exponent ? ldexpf(8 + mantissa, exponent - 10) : ldexpf(mantissa, -9);
   return byte & 128 ? -value : value;
 }
+#ifdef TILES
 // Operands are read when the product begins, results are there when it has been waited for (PTX ISA, "Register Fragments for
 // wgmma.mma_async.m64nNk32").
 struct Pending { float (*d)[4]; float value[TILES][4]; };
@@ -248,6 +248,43 @@ template <int LATER>
 void multiplied(float (&)[TILES][4]) {
   auto& mine = pending[threadIdx.x];
   for (; mine.size() > LATER; mine.erase(mine.begin())) memcpy(mine[0].d, mine[0].value, sizeof mine[0].value);
+}
+#endif
+
+// Of operands in 16 bits, A in registers.
+static u32 operands[1024][4][4];
+static std::vector<std::pair<float (*)[4], std::vector<float>>> sums_to_come[1024];
+template <int N>
+void multiply_stage(float (&d)[N][4], const u32 (&a)[4][4], u32 at_b, bool adds) {
+  const int thread = threadIdx.x, lane = thread % 32;
+  memcpy(operands[thread], a, sizeof a);
+  __syncwarp();
+  auto& mine = sums_to_come[thread];
+  std::vector<float> sums(4 * N);
+  if (adds) memcpy(sums.data(), mine.empty() ? &d[0][0] : mine.back().second.data(), sizeof d);
+  for (int n = 0; n < N; ++n)
+    for (int i = 0; i < 4; ++i)
+      for (int k = 0; k < 64; ++k) {
+        const int row = n * 8 + lane % 4 * 2 + i % 2, place = at_b - MEMORY + row * 128 + k * 2;
+        const u32 pair = operands[thread / 4 * 4 + k % 8 / 2][k / 16][i / 2 + k % 16 / 8 * 2];
+        const u16 b = *(const u16*)(memory + (place ^ place / 128 % 8 * 16));
+        sums[n * 4 + i] += widened((u16)(pair >> k % 2 * 16)) * widened(b);
+      }
+  __syncwarp();
+  for (auto& one : d) for (float& value : one) value = NAN;
+  mine.push_back({d, sums});
+}
+template <int LATER, class Used>
+void multiplied(Used&) {
+  auto& mine = sums_to_come[threadIdx.x];
+  for (; mine.size() > LATER; mine.erase(mine.begin()))
+    if (mine.size() == 1) memcpy(mine[0].first, mine[0].second.data(), 4 * mine[0].second.size());
+}
+#if FP16
+inline u32 e4m3_pair(u32 two) {
+  u32 result = 0;
+  for (int i = 0; i < 2; ++i) result |= (u32)rounded(e4m3((u8)(two >> 8 * i))) << 16 * i;
+  return result;
 }
 #endif
 
