@@ -174,6 +174,26 @@ def of_cuda_mx() -> Iterator[str]:
     yield f"`mma_mx` {before:.2f} times there"
 
 
+def of_cuda_a16w8() -> Iterator[str]:
+    """Yield how `cuda_a16w8` compares with dequantize + bmm, the Triton kernel and the 16-bit product."""
+    name = "h200-a16w8-large"
+    for other in ("dequant_bmm_a16w8", "tuned_a16w8", "bmm_bf16_a16w8"):
+        ratios = speedup(name, "cuda_a16w8", other)
+        ratios = ratios[ratios.index.get_level_values("dtype") == "bf16"]
+        yield row(f"`{other}`", *by_m(ratios))
+        if other == "dequant_bmm_a16w8":
+            yield f"{ratios.min():.2f} times in the least of {len(ratios)} cells, below 1 in {(ratios < 1).sum()}"
+    cells = cells_of(name, "cuda_a16w8")
+    large = cells[cells["B"] == 16].set_index("dtype")["tflops"]
+    ratios = {
+        other: speedup(name, "cuda_a16w8", other).xs(16, level="B").groupby("dtype").apply(mean)
+        for other in ("dequant_bmm_a16w8", "tuned_a16w8", "bmm_bf16_a16w8")
+    }
+    for dtype in ("bf16", "fp16"):
+        over = (f"{one[dtype]:.2f}" for one in ratios.values())
+        yield row("16 x 8192³", dtype, f"{large[dtype]:.0f} TFLOPS", *over)
+
+
 def _of_nf4(name: str, rows: tuple[int, ...]) -> str:
     """Return what a run of `llm4bit` says of `cuda_4bit`."""
     cells, simt, dequantized = (cells_of(name, provider) for provider in ("cuda_4bit", "simt_4bit", "dequant_blas"))

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from rooflens.kernels.a16w8.cuda_provider import CUDA_A16W8
@@ -65,6 +66,16 @@ def test_machine_code(columns: int, fp16: int) -> None:
     assert re.findall(r"(\d+) bytes spill stores", log) == ["0"]
     assert "serialized" not in log
     assert "setmaxnreg" not in log
+
+
+def test_the_default_tile_is_the_faster_in_a_sweep() -> None:
+    """Times of cold launches on an H200, of both sizes of tiles."""
+    sweep = Path(__file__).parents[2] / "docs/results/h200-a16w8-large/tiles.csv"
+    timed = pd.read_csv(sweep).pivot_table(index=["B", "M", "N", "K"], columns="COLUMNS", values="us")
+    scheme = parse_scheme("a16w8-128x128", DType.BF16)
+    for (b, m, n, k), us in timed.iterrows():
+        default, *_ = CUDA_A16W8.candidates(Problem(m, n, k, B=b), scheme, H200)
+        assert us[default["COLUMNS"]] == us.min(), (b, m, n, k)
 
 
 @pytest.mark.parametrize(
