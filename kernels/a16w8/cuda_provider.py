@@ -47,7 +47,7 @@ class CudaA16W8(CudaProvider[A16W8, A16W8Inputs]):
         return Support.yes()
 
     def candidates(self, problem: Problem, scheme: A16W8, device: Device) -> Sequence[Config]:
-        """Both sizes of tiles, with as many stages as fit; first, of which blocks finish their share sooner."""
+        """Both sizes of tiles, with as many stages as fit; first the one estimated to finish sooner."""
         units = device.compute_units
         sizes = sorted(_COSTS, key=lambda columns: math.ceil(_tiles(problem, columns) / units) * _COSTS[columns])
         return [
@@ -59,17 +59,14 @@ class CudaA16W8(CudaProvider[A16W8, A16W8Inputs]):
         """Return the launch that writes `output`, [B,M,N]."""
         problem, fp16, columns = inputs.problem, inputs.dtype == torch.float16, config["COLUMNS"]
         b, m, n, k = problem.B, problem.M, problem.N, problem.K
-        # Scales lie between 0 and 1 for the kernel: they are multiplied in 16 bits.
-        factor = 2.0 ** math.ceil(math.log2(float(inputs.scale.max()) or 1))
         arguments: list[Argument] = [
             Boxes(inputs.q.view(torch.uint8), (k, n, b), (k, n * k), (_STEP, _ROWS, 1)),
             Boxes(inputs.x, (k, m, b), (2 * k, 2 * m * k), (_STEP, columns, 1)),
             inputs.scale,
+            _factors(inputs.scale),
             inputs.bias,
             output,
             *(b, m, n, k),
-            factor,
-            (1 if fp16 else 2.0**120) / factor,
         ]
         constants = {"COLUMNS": columns, "STAGES": config["STAGES"], "FP16": int(fp16)}
         shared = config["STAGES"] * _stage_bytes(columns) + _y_bytes(columns)
@@ -90,6 +87,14 @@ class CudaA16W8(CudaProvider[A16W8, A16W8Inputs]):
 
 
 CUDA_A16W8 = CudaA16W8()
+
+
+def _factors(scale: torch.Tensor) -> torch.Tensor:
+    """Powers of two, fp32 [B, tiles of W], that no scale of a tile exceeds: scales are multiplied in 16 bits."""
+    exponents = torch.frexp(scale.amax(dim=-1)).exponent.clamp(
+        -119, 127
+    )  # both the factor and 2^-7 times it are normal
+    return ((exponents + 127) << 23).view(torch.float32)
 
 
 def _tiles(problem: Problem, columns: int) -> int:

@@ -1,28 +1,35 @@
-// Y[b,M,N] = X[b,M,K] W[b,N,K]^T (+ bias[b,N]) on sm90: W in e4m3 with a scale per 128 x 128 elements, X and Y in 16 bits.
+// Y[b,M,N] = X[b,M,K] W[b,N,K]^T (+ bias[b,N]) on sm90: W in e4m3, without NaN, with a scale per 128 x 128 elements, X and Y in
+// 16 bits.
 //
-// A tile is 128 rows of W by COLUMNS, 128 or 256, rows of X, a stage 64 columns of both. One thread copies stages ahead of the others through
-// TMA, which fills in zeros beyond the matrices. Two groups of four warps multiply 64 rows of W each by all of X, on the
-// matrix units (wgmma). W is the operand in registers: it is decoded there, in two sets by turns, while the product of the
-// stage before runs, and the groups need not wait for each other. Y goes through shared memory, where it is transposed.
+// A tile is 128 rows of W by COLUMNS, 128 or 256, rows of X, a stage 64 columns of both. One thread copies stages ahead of the
+// others through TMA, which fills in zeros beyond the matrices. Two groups of four warps multiply 64 rows of W each by all of
+// X, on the matrix units (wgmma). W is the operand in registers: it is decoded there, in two sets by turns, while the product
+// of the stage before runs, and the groups need not wait for each other. Y goes through shared memory, where it is transposed.
 //
-// Blocks, one per SM, take tiles in turns: those of one b after another, GROUP rows of tiles at a time, so that what
-// blocks read together stays in the L2 cache.
+// Blocks, one per SM, take tiles in turns: those of one b after another, GROUP rows of tiles at a time, so that what blocks
+// read together stays in the L2 cache.
 //
-// Compiled with COLUMNS, STAGES and FP16 (1: fp16, 0: bf16). W is scaled before it is multiplied, in the type of X: by scales over
-// `factor`, which sums are multiplied by. N is a multiple of 8, K of 16.
+// Compiled with COLUMNS, STAGES and FP16 (1: fp16, 0: bf16). N is a multiple of 8, K of 16. W is scaled before it is multiplied,
+// in the type of X: by scales over the tile's factor, a power of two that they do not exceed. Sums are multiplied by it.
 
 constexpr int ROWS = 128, GROUP = 8, WORKERS = 256, THREADS = WORKERS + 128;
 constexpr int W_BYTES = ROWS * 64, X_BYTES = COLUMNS * 128, STAGE = W_BYTES + X_BYTES;
 constexpr int Y_AT = STAGES * STAGE, HALF_OF_Y = COLUMNS * 128, BARRIERS = Y_AT + 2 * HALF_OF_Y;
 
+// Scales over factors, from 0 to 1, use the range of the type: 448, the largest e4m3, times 2^7 is an fp16, and `decoded` takes
+// 2^120 away from a bf16.
+constexpr float SPREAD = FP16 ? 0x1p7f : 0x1p120f, GATHER = FP16 ? 0x1p-7f : 1.f;
+
+enum { FIRST_HALF = 1, SECOND_HALF };  // barriers of the groups of warps
+
 extern __shared__ __align__(1024) char memory[];
 
-// Two e4m3 times a scale.
+// Two e4m3 times a scale over its factor, spread.
 __device__ __forceinline__ u32 decoded(u32 two, u32 scale) {
 #if FP16
   return multiply_pairs(e4m3_pair(two), scale);
 #else
-  // The bits of an e4m3, in the place of those of a bf16, are smaller by 2^120, which the scale makes up for.
+  // The bits of an e4m3, read as those of a bf16, are 2^-120 times its value.
   const u32 apart = permute(two, 0, 0x1404);
   return multiply_pairs(apart & 0x80008000u | apart >> 4 & 0x07f007f0u, scale);
 #endif
@@ -30,7 +37,7 @@ __device__ __forceinline__ u32 decoded(u32 two, u32 scale) {
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     matmul_a16w8(const __grid_constant__ TensorMap w_map, const __grid_constant__ TensorMap x_map, const float* scales,
-                 const u16* bias, u16* y, int B, int M, int N, int K, float factor, float reciprocal) {
+                 const float* factors, const u16* bias, u16* y, int B, int M, int N, int K) {
   const int thread = threadIdx.x, lane = thread % 32, warp = of_warp(thread / 32);
   const int m_tiles = (M + COLUMNS - 1) / COLUMNS, n_tiles = (N + ROWS - 1) / ROWS, groups = (K + 127) / 128;
   const int all = B * m_tiles * n_tiles;
@@ -78,16 +85,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   take_registers<232>();
   const int g = lane / 4, t = lane % 4, half = warp / 4, row = warp * 16 + g;
   char* const own_y = memory + Y_AT + half * HALF_OF_Y;
-  auto meet_half = [=] { half ? meet<STARTED, 128>() : meet<WORKING, 128>(); };
+  auto meet_half = [=] { half ? meet<SECOND_HALF, 128>() : meet<FIRST_HALF, 128>(); };
   u32 w[2][4][4] = {};
   for (int i = blockIdx.x; i < all; i += gridDim.x) {
     const Tile tile = tile_at(i);
-    const float* scale_at = scales + ((long long)tile.b * n_tiles + tile.n) * groups;
+    const long long row_of_tiles = (long long)tile.b * n_tiles + tile.n;
+    const float* scale_at = scales + row_of_tiles * groups;
+    const float factor = __ldg(factors + row_of_tiles), reciprocal = 1 / factor;
     float sums[COLUMNS / 8][4];
     int before = slot;
     float next_scale = __ldg(scale_at);
     for (int k = 0; k < groups; ++k) {
-      const u32 scale = rounded_pair(next_scale * reciprocal);
+      const u32 scale = rounded_pair(next_scale * reciprocal * SPREAD);
       next_scale = __ldg(scale_at + (k + 1 < groups ? k + 1 : k));
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
@@ -117,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       const int m = 2 * t + j % 2;
       char* const at = own_y + m * 128 + (own / 8 ^ m) * 16 + own % 8 * 2;
 #pragma unroll
-      for (int n = 0; n < COLUMNS / 8; ++n) *(u16*)(at + n * 1024) = rounded(sums[n][j] * factor + added);
+      for (int n = 0; n < COLUMNS / 8; ++n) *(u16*)(at + n * 1024) = rounded(sums[n][j] * (factor * GATHER) + added);
     }
     meet_half();
     for (int at = thread % 128; at < COLUMNS * 8; at += 128) {

@@ -113,6 +113,10 @@ LARGER_DEFAULTS: Cases = {
 """What the default configurations are checked on as well, on a GPU."""
 
 LARGER: Cases = {
+    "a16w8": tuple(
+        (f"a16w8-128x128{more}", (Problem(65, 8, 16), Problem(300, 136, 208, B=2), Problem(2300, 264, 144)))
+        for more in ("", "-bias", "-prequant")
+    ),
     "fourbit": (
         ("nf4-g64", (Problem(1, 4096, 4096),)),
         ("fp4-g64-nested-bias", (Problem(1, 512, 8192),)),

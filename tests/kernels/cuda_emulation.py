@@ -49,7 +49,11 @@ def value(argument: Argument) -> object:
 def emulate(provider: CudaProvider[Any, Any], plan: LaunchPlan, folder: Path) -> int:
     """Compile the kernel for this CPU, and run it. Return how many bytes of parts of tiles it stored."""
     body = (Path(inspect.getfile(type(provider))).parent / provider.sources[0]).read_text(encoding="utf-8")
-    shared = (Path(inspect.getfile(CudaProvider)).parent / "stream_k.cuh").read_text(encoding="utf-8")
+    # What wraps instructions is the emulator's; stream_k.cuh has none.
+    folder_of_headers = Path(inspect.getfile(CudaProvider)).parent
+    shared = [
+        (folder_of_headers / name).read_text(encoding="utf-8") for name in provider.headers if name == "stream_k.cuh"
+    ]
     names = [f"a{i}" for i in range(len(plan.arguments))]
     heads = re.search(rf"{provider.kernel}\((.*?)\) \{{", body, re.DOTALL)
     assert heads
@@ -60,7 +64,7 @@ def emulate(provider: CudaProvider[Any, Any], plan: LaunchPlan, folder: Path) ->
     )
     text = [
         '#include "cuda_emulator.hpp"',
-        shared,
+        *shared,
         body.replace("extern __shared__ __align__(1024) char memory[];", ""),
         f'extern "C" int run_all(int grid, int count, int shared, {parameters})',
         f"{{ launch(grid, count, shared, [&] {{ {provider.kernel}({', '.join(names)}); }}); return stored; }}",

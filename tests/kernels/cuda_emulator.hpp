@@ -4,6 +4,7 @@
 
 #include <ucontext.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -73,7 +74,7 @@ inline void __syncwarp() { meet(warps[threadIdx.x / 32], 32); }
 template <int ID, int THREADS>
 void meet() {
   meet(some[ID], THREADS);
-  for (int i = 0; i < 120 && threadIdx.x / 32 == blockIdx.x % (THREADS / 32); ++i) wait_for_others();
+  for (int i = 0; i < 120 && threadIdx.x / 32 % (THREADS / 32) == blockIdx.x % (THREADS / 32); ++i) wait_for_others();
 }
 template <int ID, int THREADS>
 void arrive() { come(some[ID], THREADS); }
@@ -225,60 +226,68 @@ static float e4m3(u8 byte) {
   return byte & 128 ? -value : value;
 }
 #ifdef TILES
-// Operands are read when the product begins, results are there when it has been waited for (PTX ISA, "Register Fragments for
-// wgmma.mma_async.m64nNk32").
-struct Pending { float (*d)[4]; float value[TILES][4]; };
+// A product may read operands until it has been waited for, and writes results by then: both happen last, after others have run
+// ahead (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk32").
+struct Pending { float (*d)[4]; u32 at_a, at_b; };
 static std::vector<Pending> pending[1024];
 inline void multiply_block(float (&d)[TILES][4], u32 at_a, u32 at_b) {
+  for (auto& one : d) for (float& value : one) value = NAN;
+  pending[threadIdx.x].push_back({d, at_a, at_b});
+}
+template <int LATER>
+void multiplied(float (&)[TILES][4]) {
   auto element = [](u32 at, int row, int k) {
     const u32 place = at - MEMORY + row * 128 + k;
     return e4m3((u8)memory[place ^ place / 128 % 8 * 16]);
   };
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-  Pending one{d, {}};
-  for (int n = 0; n < TILES; ++n)
-    for (int i = 0; i < 4; ++i) {
-      d[n][i] = NAN;
-      for (int k = 0; k < 32; ++k)
-        one.value[n][i] += element(at_a, warp * 16 + lane / 4 + i / 2 * 8, k) * element(at_b, n * 8 + lane % 4 * 2 + i % 2, k);
-    }
-  pending[threadIdx.x].push_back(one);
-}
-template <int LATER>
-void multiplied(float (&)[TILES][4]) {
   auto& mine = pending[threadIdx.x];
-  for (; mine.size() > LATER; mine.erase(mine.begin())) memcpy(mine[0].d, mine[0].value, sizeof mine[0].value);
+  for (; mine.size() > LATER; mine.erase(mine.begin())) {
+    for (int i = 0; i < 3; ++i) wait_for_others();
+    const Pending one = mine[0];
+    for (int n = 0; n < TILES; ++n)
+      for (int i = 0; i < 4; ++i) {
+        const int a = warp * 16 + lane / 4 + i / 2 * 8, b = n * 8 + lane % 4 * 2 + i % 2;
+        one.d[n][i] = 0;
+        for (int k = 0; k < 32; ++k) one.d[n][i] += element(one.at_a, a, k) * element(one.at_b, b, k);
+      }
+  }
 }
 #endif
 
-// Of operands in 16 bits, A in registers.
-static u32 operands[1024][4][4];
-static std::vector<std::pair<float (*)[4], std::vector<float>>> sums_to_come[1024];
+// Of 16-bit operands, A in registers: both are read when the product has been waited for and others have run ahead, as it may
+// read them until then. Sums are there when no product is left.
+struct Product { float (*d)[4]; const u32 (*a)[4]; u32 at_b; bool adds; };
+static std::vector<Product> products[1024];
+static std::vector<float> sums_of[1024];
 template <int N>
 void multiply_stage(float (&d)[N][4], const u32 (&a)[4][4], u32 at_b, bool adds) {
-  const int thread = threadIdx.x, lane = thread % 32;
-  memcpy(operands[thread], a, sizeof a);
-  __syncwarp();
-  auto& mine = sums_to_come[thread];
-  std::vector<float> sums(4 * N);
-  if (adds) memcpy(sums.data(), mine.empty() ? &d[0][0] : mine.back().second.data(), sizeof d);
-  for (int n = 0; n < N; ++n)
-    for (int i = 0; i < 4; ++i)
-      for (int k = 0; k < 64; ++k) {
-        const int row = n * 8 + lane % 4 * 2 + i % 2, place = at_b - MEMORY + row * 128 + k * 2;
-        const u32 pair = operands[thread / 4 * 4 + k % 8 / 2][k / 16][i / 2 + k % 16 / 8 * 2];
-        const u16 b = *(const u16*)(memory + (place ^ place / 128 % 8 * 16));
-        sums[n * 4 + i] += widened((u16)(pair >> k % 2 * 16)) * widened(b);
-      }
-  __syncwarp();
+  auto& sums = sums_of[threadIdx.x];
+  if (products[threadIdx.x].empty()) sums.assign(&d[0][0], &d[0][0] + 4 * N);
+  products[threadIdx.x].push_back({d, a, at_b, adds});
   for (auto& one : d) for (float& value : one) value = NAN;
-  mine.push_back({d, sums});
 }
 template <int LATER, class Used>
 void multiplied(Used&) {
-  auto& mine = sums_to_come[threadIdx.x];
-  for (; mine.size() > LATER; mine.erase(mine.begin()))
-    if (mine.size() == 1) memcpy(mine[0].first, mine[0].second.data(), 4 * mine[0].second.size());
+  const int thread = threadIdx.x, lane = thread % 32;
+  auto &mine = products[thread];
+  auto &sums = sums_of[thread];
+  while (mine.size() > LATER) {
+    const Product one = mine[0];
+    if (!one.adds) std::fill(sums.begin(), sums.end(), 0.f);
+    for (int i = 0; i < 3; ++i) wait_for_others();
+    __syncwarp();
+    for (int i = 0; i < (int)sums.size(); ++i)
+      for (int k = 0; k < 64; ++k) {
+        const int row = i / 4 * 8 + lane % 4 * 2 + i % 2, place = one.at_b - MEMORY + row * 128 + k * 2;
+        const u32 pair = products[thread / 4 * 4 + k % 8 / 2][0].a[k / 16][i % 4 / 2 + k % 16 / 8 * 2];
+        const u16 b = *(const u16*)(memory + (place ^ place / 128 % 8 * 16));
+        sums[i] += widened((u16)(pair >> k % 2 * 16)) * widened(b);
+      }
+    __syncwarp();
+    mine.erase(mine.begin());
+    if (mine.empty()) std::copy(sums.begin(), sums.end(), &one.d[0][0]);
+  }
 }
 #if FP16
 inline u32 e4m3_pair(u32 two) {

@@ -1,6 +1,6 @@
 """cuda_a16w8 without a GPU: its very source on emulated threads, its machine code, and what it refuses.
 
-On a GPU, the tests of all providers run it.
+On a GPU, the tests of all providers run it, with the larger problems of contract_cases.py.
 """
 
 import re
@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from rooflens.kernels.a16w8.cuda_provider import CUDA_A16W8
+from rooflens.kernels.a16w8.inputs import A16W8Inputs
 from rooflens.kernels.fourbit import cpu_build
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.libraries import nvrtc
@@ -22,33 +23,63 @@ from rooflens.shapes.schemes import parse_scheme
 from .cuda_emulation import emulate
 from .devices import CPU, H200, gpu
 
-CASES = (  # B, M, N, K; rows of X in a tile, stages, blocks of threads
-    ("a16w8-128x128", DType.BF16, (1, 256, 128, 128), (256, 2, 1)),
-    ("a16w8-128x128-bias", DType.FP16, (2, 300, 136, 208), (256, 3, 3)),  # M, N and K end within a tile and a stage
-    ("a16w8-128x128-bias", DType.BF16, (1, 260, 200, 400), (128, 3, 1)),  # a block takes several tiles
-    ("a16w8-128x128", DType.BF16, (3, 130, 264, 144), (128, 2, 4)),
+PLAIN, BIAS = "a16w8-128x128", "a16w8-128x128-bias"
+
+# B, M, N, K; rows of X in a tile, stages, blocks of threads; exponents of what scales of each matrix are multiplied by
+CASES = (
+    (PLAIN, DType.BF16, (1, 256, 128, 128), (256, 2, 1), (-30,)),
+    (BIAS, DType.FP16, (2, 300, 136, 208), (256, 3, 3), (0, 0)),  # M, N and K end within a tile and a stage
+    (BIAS, DType.BF16, (1, 260, 200, 400), (128, 3, 1), (0,)),  # a block takes several tiles
+    (PLAIN, DType.BF16, (3, 130, 264, 144), (128, 2, 4), (20, 0, -30)),
+    (PLAIN, DType.FP16, (2, 130, 136, 144), (128, 2, 2), (3, -12)),
+    (PLAIN, DType.BF16, (1, 300, 264, 128), (128, 8, 1), (0,)),  # stages of the next tile do not wait for this one's
+    (PLAIN, DType.BF16, (1, 1300, 264, 16), (128, 2, 5), (0,)),  # more rows of tiles than a group has
 )
 
 
 @pytest.mark.compile
 @pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
-@pytest.mark.parametrize(("scheme", "dtype", "sizes", "launch"), CASES)
+@pytest.mark.parametrize(("scheme", "dtype", "sizes", "launch", "exponents"), CASES)
 def test_emulated(
-    scheme: str, dtype: DType, sizes: tuple[int, int, int, int], launch: tuple[int, int, int], tmp_path: Path
+    scheme: str,
+    dtype: DType,
+    sizes: tuple[int, int, int, int],
+    launch: tuple[int, int, int],
+    exponents: tuple[int, ...],
+    tmp_path: Path,
 ) -> None:
     kind, (b, m, n, k) = parse_scheme(scheme, dtype), sizes
     drawn = make_inputs(Problem(m, n, k, B=b), kind, CPU, seed=5)
-    # Scales of one matrix a million times as large as those of the next: the kernel multiplies them in 16 bits.
-    far = 2.0 ** torch.tensor([20.0, 0.0, -3.0])[:b, None, None]
-    inputs = replace(drawn, scale=(drawn.scale * far).contiguous()) if dtype is DType.BF16 else drawn
+    inputs = replace(drawn, scale=drawn.scale * 2.0 ** torch.tensor(exponents)[:, None, None])
+    for own, exact in zip(emulated(inputs, launch, tmp_path), inputs.reference()[0], strict=True):
+        found = measure(own, exact)
+        assert not found.failure(kind), found
+        assert found.snr_db > (64 if dtype is DType.FP16 else 46)  # a rounded scale alone may leave 66 and 48
+
+
+@pytest.mark.compile
+@pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
+@pytest.mark.parametrize("dtype", [DType.BF16, DType.FP16])
+def test_every_payload(dtype: DType, tmp_path: Path) -> None:
+    """All bytes but NaN, at both places of a pair, against 1: exact, where scales of a tile are far apart, too."""
+    drawn = make_inputs(Problem(65, 256, 256), parse_scheme(PLAIN, dtype), CPU, seed=5)
+    payloads = torch.tensor([byte if byte & 0x7F != 0x7F else 0 for byte in range(256)], dtype=torch.uint8)
+    q, x = torch.zeros(256, 256, dtype=torch.uint8), torch.zeros_like(drawn.x)
+    q[:, 136], q[:, 137], x[0, 0, 136], x[0, 1, 137] = payloads, payloads.flip(0), 1, 1
+    scale = torch.tensor([[1, 0.75 * 2.0**-14], [0, 0.75]])
+    inputs = replace(drawn, q=q.view(torch.float8_e4m3fn)[None], x=x, scale=scale[None])
+    output = emulated(inputs, (128, 2, 2), tmp_path)
+    expected = inputs.q[0, :, 136:138].double() * scale[:, 1].repeat_interleave(128)[:, None].double()
+    assert output[0, :2].equal(expected.T.to(x.dtype))
+
+
+def emulated(inputs: A16W8Inputs, launch: tuple[int, int, int], folder: Path) -> torch.Tensor:
+    """Return what emulated threads compute, with these rows of X in a tile, stages and blocks."""
     (output,) = inputs.empty_outputs()
     output.fill_(torch.nan)
     plan = CUDA_A16W8.plan(inputs, output, dict(zip(("COLUMNS", "STAGES", "BLOCKS"), launch, strict=True)))
-    emulate(CUDA_A16W8, plan, tmp_path)
-    for own, exact in zip(output, inputs.reference()[0], strict=True):
-        found = measure(own, exact)
-        assert not found.failure(kind), found
-        assert found.snr_db > (69 if dtype is DType.FP16 else 48)  # scales are rounded to the type of X
+    emulate(CUDA_A16W8, plan, folder)
+    return output
 
 
 @pytest.mark.compile

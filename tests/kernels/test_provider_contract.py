@@ -104,6 +104,21 @@ def test_support_is_an_answer_with_a_reason(provider: AnyProvider, device: Devic
                     assert not answer.ok or provider.family == family
 
 
+def test_a_case_reaches_every_provider(provider: AnyProvider) -> None:
+    """Otherwise what is checked here says nothing of it; a library that this machine lacks excuses it."""
+    answers = [
+        support(provider, problem, scheme, device)
+        for cases in (CASES, LARGER)
+        for dtype in DType
+        for scheme, problems in schemes(provider.family, dtype, cases)
+        for problem in problems
+        for device in DEVICES
+    ]
+    reasons = {answer.reason for answer in answers}
+    lacking = any("not installed" in reason or "this torch has none" in reason for reason in reasons)
+    assert lacking or any(answer.ok for answer in answers), reasons
+
+
 def test_a_provider_has_one_operation(provider: AnyProvider) -> None:
     """GEMMs, grouped ones and quantizers of a family decline each other's problems."""
     asked = ((problem, scheme) for scheme, some in schemes(provider.family, DType.BF16) for problem in some)
