@@ -140,6 +140,16 @@ def of_cuda_4bit() -> Iterator[str]:
         yield row(scheme, *_read_shares(own, "h200-4bit-formats"), *(f"{mean(one):.2f}×" for one in ratios))
 
 
+def of_w4a16_models() -> Iterator[str]:
+    """Yield how `cuda_4bit` compares with dequantize + BLAS on layers of models of 2024 and 2025, by format."""
+    name = "h200-w4a16-models"
+    ratios = speedup(name, "cuda_4bit", "dequant_blas")
+    for scheme, one in ratios.groupby("scheme"):
+        yield row(scheme, *by_m(one), f"{one.min():.2f}")
+    shares = " and ".join(_read_shares(cells_of(name, "cuda_4bit"), name))
+    yield f"M = 1, weights of 32 MB and more, and of 8 to 32 MB, are read at {shares} of the read bandwidth"
+
+
 def of_counters() -> Iterator[str]:
     """Yield what hardware counters say of kernels: shares of the peak (of the DRAM, of the measured bandwidth), and how
     many warps of a scheduler wait in a clock in which one issues.
@@ -192,6 +202,10 @@ def of_cuda_a16w8() -> Iterator[str]:
     for dtype in ("bf16", "fp16"):
         over = (f"{one[dtype]:.2f}" for one in ratios.values())
         yield row("16 x 8192³", dtype, f"{large[dtype]:.0f} TFLOPS", *over)
+    snr = cells_of(name).groupby(["provider", "dtype"])["snr_db"].median()
+    bf16, fp16 = snr["cuda_a16w8"][["bf16", "fp16"]]
+    bf16_once, fp16_once = snr["dequant_bmm_a16w8"][["bf16", "fp16"]]
+    yield f"{bf16:.1f} dB in bf16 and {fp16:.1f} in fp16, {bf16_once:.1f} and {fp16_once:.1f} where"
 
 
 def _of_nf4(name: str, rows: tuple[int, ...]) -> str:

@@ -11,7 +11,14 @@ import roofline_figures as roofline
 PARTS = (
     *(kernels.of_llm4bit, kernels.of_rates, kernels.of_cpu, kernels.of_ratios, kernels.of_fp8_training),
     *(roofline.of_limits, roofline.of_instructions, roofline.of_decoding),
-    *(kernels.of_cuda_4bit, kernels.of_cuda_mx, kernels.of_cuda_a16w8, kernels.of_counters, kernels.of_default_tiles),
+    *(
+        kernels.of_cuda_4bit,
+        kernels.of_w4a16_models,
+        kernels.of_cuda_mx,
+        kernels.of_cuda_a16w8,
+        kernels.of_counters,
+        kernels.of_default_tiles,
+    ),
     roofline.of_shared_memory,
     *(kernels.of_4bit_peers, kernels.of_blas_best, kernels.of_deepgemm),
 )
