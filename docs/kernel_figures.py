@@ -206,6 +206,12 @@ def of_cuda_a16w8() -> Iterator[str]:
     bf16, fp16 = snr["cuda_a16w8"][["bf16", "fp16"]]
     bf16_once, fp16_once = snr["dequant_bmm_a16w8"][["bf16", "fp16"]]
     yield f"{bf16:.1f} dB in bf16 and {fp16:.1f} in fp16, {bf16_once:.1f} and {fp16_once:.1f} where"
+    sweep = pd.read_csv(RESULTS / name / "tiles.csv")
+    tiles = sweep["B"] * np.ceil(sweep["M"] / sweep["COLUMNS"]) * np.ceil(sweep["N"] / 128)
+    each = sweep.assign(us=sweep["us"] / np.ceil(tiles / 132))  # the tiles that a block, one per SM, takes at most
+    each = each.pivot_table(index=["B", "M", "N", "K"], columns="COLUMNS", values="us")
+    low, middle, high = (each[128] / each[256]).quantile([0.25, 0.5, 0.75])
+    yield f"{middle:.2f} of the time of one of 256, {low:.2f} to {high:.2f} between the quartiles of {len(each)} problems"
 
 
 def _of_nf4(name: str, rows: tuple[int, ...]) -> str:
