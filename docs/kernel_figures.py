@@ -211,7 +211,7 @@ def of_cuda_a16w8() -> Iterator[str]:
     each = sweep.assign(us=sweep["us"] / np.ceil(tiles / 132))  # the tiles that a block, one per SM, takes at most
     each = each.pivot_table(index=["B", "M", "N", "K"], columns="COLUMNS", values="us")
     low, middle, high = (each[128] / each[256]).quantile([0.25, 0.5, 0.75])
-    yield f"{middle:.2f} of the time of one of 256, {low:.2f} to {high:.2f} between the quartiles of {len(each)} problems"
+    yield f"{middle:.2f} of the time of one of 256, {low:.2f} to {high:.2f} between the quartiles of {len(each)}"
 
 
 def _of_nf4(name: str, rows: tuple[int, ...]) -> str:
