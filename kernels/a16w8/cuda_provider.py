@@ -91,13 +91,13 @@ CUDA_A16W8 = CudaA16W8()
 
 def _factors(scale: torch.Tensor) -> torch.Tensor:
     """Powers of two, fp32 [B, tiles of W], that no scale of a tile exceeds: scales are multiplied in 16 bits."""
-    exponents = torch.frexp(scale.amax(dim=-1)).exponent.clamp(
-        -119, 127
-    )  # both the factor and 2^-7 times it are normal
+    # The kernel multiplies by 2^-7 times a factor, too: both are normal numbers.
+    exponents = torch.frexp(scale.amax(dim=-1)).exponent.clamp(-119, 127)
     return ((exponents + 127) << 23).view(torch.float32)
 
 
 def _tiles(problem: Problem, columns: int) -> int:
+    """Tiles with `columns` rows of X, of all matrices."""
     return problem.B * math.ceil(problem.M / columns) * math.ceil(problem.N / _ROWS)
 
 

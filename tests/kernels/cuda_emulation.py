@@ -49,11 +49,6 @@ def value(argument: Argument) -> object:
 def emulate(provider: CudaProvider[Any, Any], plan: LaunchPlan, folder: Path) -> int:
     """Compile the kernel for this CPU, and run it. Return how many bytes of parts of tiles it stored."""
     body = (Path(inspect.getfile(type(provider))).parent / provider.sources[0]).read_text(encoding="utf-8")
-    # What wraps instructions is the emulator's; stream_k.cuh has none.
-    folder_of_headers = Path(inspect.getfile(CudaProvider)).parent
-    shared = [
-        (folder_of_headers / name).read_text(encoding="utf-8") for name in provider.headers if name == "stream_k.cuh"
-    ]
     names = [f"a{i}" for i in range(len(plan.arguments))]
     heads = re.search(rf"{provider.kernel}\((.*?)\) \{{", body, re.DOTALL)
     assert heads
@@ -62,9 +57,11 @@ def emulate(provider: CudaProvider[Any, Any], plan: LaunchPlan, folder: Path) ->
         f"{kind.replace(' __grid_constant__', '')}{'&' * isinstance(argument, Boxes | bytes)} {name}"
         for kind, argument, name in zip(declared, plan.arguments, names, strict=True)
     )
+    headers = Path(inspect.getfile(CudaProvider)).parent
     text = [
         '#include "cuda_emulator.hpp"',
-        *shared,
+        # The other headers wrap instructions, which the emulator replaces.
+        *(f'#include "{headers / name}"' for name in provider.headers if name == "stream_k.cuh"),
         body.replace("extern __shared__ __align__(1024) char memory[];", ""),
         f'extern "C" int run_all(int grid, int count, int shared, {parameters})',
         f"{{ launch(grid, count, shared, [&] {{ {provider.kernel}({', '.join(names)}); }}); return stored; }}",

@@ -270,8 +270,8 @@ void multiply_stage(float (&d)[N][4], const u32 (&a)[4][4], u32 at_b, bool adds)
 template <int LATER, class Used>
 void multiplied(Used&) {
   const int thread = threadIdx.x, lane = thread % 32;
-  auto &mine = products[thread];
-  auto &sums = sums_of[thread];
+  auto& mine = products[thread];
+  auto& sums = sums_of[thread];
   while (mine.size() > LATER) {
     const Product one = mine[0];
     if (!one.adds) std::fill(sums.begin(), sums.end(), 0.f);
