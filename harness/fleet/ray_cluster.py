@@ -7,8 +7,11 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from contextlib import contextmanager, suppress
 from functools import wraps
+from threading import Thread
 from typing import Any, TypeVar, cast
 
 import ray
@@ -28,7 +31,7 @@ SUSPECT_S = 30.0
 """Time for which a node is not used after it lost a worker: Ray lists a dead one as alive for 15 s and more."""
 
 HEAD_GONE = 3
-"""Times in a row that the head must not answer to count as dead. Ray would end this process after 60 s."""
+"""Times in a row, a second apart, that the head must not accept a connection to count as dead."""
 
 _STORE_BYTES = 200 << 20
 
@@ -110,6 +113,35 @@ def _quiet() -> Iterator[Callable[[], str]]:
         yield captured
 
 
+_T = TypeVar("_T")
+
+
+def ask(head: tuple[str, int], question: Callable[[], _T]) -> _T:
+    """Return what the head of a cluster answers. Raises RooflensError when it is gone.
+
+    Ray does not return from a question to a dead head, and ends this process after 60 s, silently: a thread waits.
+    """
+    answer: Future[_T] = Future()
+
+    def ask_ray() -> None:
+        try:
+            answer.set_result(question())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    Thread(target=ask_ray, daemon=True).start()
+    silent = 0
+    while silent < HEAD_GONE:
+        if wait_for([answer], timeout=1).done:
+            return answer.result()
+        silent = 0 if answers(*head) else silent + 1
+    raise _gone(head)
+
+
+def _gone(head: tuple[str, int]) -> RooflensError:
+    return RooflensError(f"the head of the Ray cluster ({':'.join(map(str, head))}) is gone")
+
+
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -123,7 +155,7 @@ def _asks_the_head(method: _Method) -> _Method:
         except OSError as error:
             if answers(*cluster.head):
                 raise
-            raise cluster.headless() from error
+            raise _gone(cluster.head) from error
 
     return cast(_Method, call)
 
@@ -139,7 +171,7 @@ class RayCluster:
         )
         self._worker: Any = ray.remote(RayWorker)
         host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
-        self.head, self._silent = (host, int(port)), 0
+        self.head = host, int(port)
         self._suspects: dict[str, float] = {}
         self._slots: dict[str, list[Slot]] = {}
         self._actors: dict[Slot, Any] = {}
@@ -149,17 +181,13 @@ class RayCluster:
         self._heartbeats: Any = None
         self._last_heartbeats: Mapping[str, Heartbeat] = {}
 
-    def headless(self) -> RooflensError:
-        """Return the error for a head that is gone."""
-        return RooflensError(f"the head of the Ray cluster ({':'.join(map(str, self.head))}) is gone")
-
     def offered(self) -> dict[str, int]:
         """Count the devices of the cluster by architecture."""
-        return architectures(ray.cluster_resources())
+        return architectures(ask(self.head, ray.cluster_resources))
 
     def nodes(self) -> list[dict[str, Any]]:
         """List the nodes that are alive: host, address, what they offer, and what they should."""
-        nodes: Sequence[Mapping[str, Any]] = ray.nodes()
+        nodes: Sequence[Mapping[str, Any]] = ask(self.head, ray.nodes)
         return [
             {
                 "host": node["NodeManagerHostname"],
@@ -174,13 +202,8 @@ class RayCluster:
     @_asks_the_head
     def slots(self) -> Sequence[Slot]:
         """List the current slots. Raises RooflensError when the head of the cluster is gone."""
-        self._silent = 0 if answers(*self.head) else self._silent + 1
-        if self._silent >= HEAD_GONE:
-            raise self.headless()
-        if self._silent:
-            return [slot for slots in self._slots.values() for slot in slots]
+        nodes: Sequence[Mapping[str, Any]] = ask(self.head, ray.nodes)
         now = time.monotonic()
-        nodes: Sequence[Mapping[str, Any]] = ray.nodes()
         alive = {node["NodeID"]: node for node in nodes if node["Alive"]}
         self._slots = {node: slots for node, slots in self._slots.items() if node in alive}
         trusted = [node for node in self._slots if now - self._suspects.get(node, -SUSPECT_S) >= SUSPECT_S]
