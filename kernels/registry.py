@@ -71,6 +71,7 @@ BUILTIN = {
     "bmm_hipblaslt_a16w8": Shipped("a16w8", "reference", "a16w8.blas:BMM_HIPBLASLT", needs.HIPBLASLT),
     "shared_fp8": Shipped("fp8train", "candidate", "fp8train.providers:SHARED", needs.GPU),
     "specialised_fp8": Shipped("fp8train", "candidate", "fp8train.providers:SPECIALISED", needs.GPU),
+    "cuda_fp8": Shipped("fp8train", "candidate", "fp8train.cuda_provider:CUDA_FP8", needs.CUDA_SM90),
     "stock_triton_fp8": Shipped("fp8train", "reference", "fp8train.stock:STOCK_TRITON", needs.GPU),
     "dequant_blas_fp8": Shipped("fp8train", "dequant_blas", "fp8train.blas:DEQUANT_BLAS"),
     "blas_bf16_fp8": Shipped("fp8train", "reference", "fp8train.blas:BLAS_BF16"),

@@ -8,7 +8,7 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.a16w8 import A16W8
-from ..cuda.provider import SHARED_BYTES, CudaProvider, LaunchPlan
+from ..cuda.provider import SHARED_BYTES, CudaGemm, LaunchPlan
 from ..geometry import Geometry
 from ..libraries.nvrtc import Argument, Boxes
 from ..needs import WRITTEN_FOR_SM90
@@ -25,7 +25,7 @@ _COSTS = {256: 1.0, 128: 0.68}
 """Time of a tile by its rows of X, over that of the larger."""
 
 
-class CudaA16W8(CudaProvider[A16W8, A16W8Inputs]):
+class CudaA16W8(CudaGemm[A16W8, A16W8Inputs]):
     """Weights are decoded in registers while the stage before is multiplied."""
 
     name = "cuda_a16w8"

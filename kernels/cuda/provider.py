@@ -16,7 +16,7 @@ import torch
 
 from ...shapes.problem import Problem
 from ..geometry import Geometry
-from ..libraries.nvrtc import Argument, CudaKernel, compile_cubin
+from ..libraries.nvrtc import Argument, CudaCall, CudaKernel, compile_cubin
 from ..provider import Config, InputsT, Launch, Provider, SchemeT
 
 SOURCES = ("sm90.cuh", "stream_k.cuh", "wgmma.cuh", "wgmma_16.cuh")
@@ -41,19 +41,11 @@ class LaunchPlan:
 
 
 class CudaProvider(Provider[SchemeT, InputsT]):
-    """A kernel named `kernel` in `sources`. A subclass defines `plan` and `geometry`."""
+    """A kernel named `kernel` in `sources`."""
 
     kernel: ClassVar[str]
     headers: ClassVar[tuple[str, ...]]
     """Of `SOURCES`."""
-
-    @abstractmethod
-    def plan(self, inputs: InputsT, output: torch.Tensor, config: Config) -> LaunchPlan:
-        """Return the launch that writes `output`."""
-
-    @abstractmethod
-    def geometry(self, problem: Problem, config: Config, plan: LaunchPlan) -> Geometry:
-        """Return how `plan` divides the work."""
 
     def source(self) -> str:
         """CUDA C++, without its constants."""
@@ -64,16 +56,32 @@ class CudaProvider(Provider[SchemeT, InputsT]):
             for name in names
         )
 
+    def compiled(self, plan: LaunchPlan, device: torch.device) -> tuple[CudaCall, str]:
+        """Return what launches `plan` on a device, and a hash of its machine code."""
+        with torch.cuda.device(device):
+            cubin = build(self.source(), tuple(plan.constants.items()))
+            call = CudaKernel(cubin, self.kernel, plan.shared_bytes).call(plan.grid, plan.threads, plan.arguments)
+        return call, hashlib.sha256(cubin).hexdigest()[:16]
+
+
+class CudaGemm(CudaProvider[SchemeT, InputsT]):
+    """One launch of the kernel is all. A subclass defines `plan` and `geometry`."""
+
+    @abstractmethod
+    def plan(self, inputs: InputsT, output: torch.Tensor, config: Config) -> LaunchPlan:
+        """Return the launch that writes `output`."""
+
+    @abstractmethod
+    def geometry(self, problem: Problem, config: Config, plan: LaunchPlan) -> Geometry:
+        """Return how `plan` divides the work."""
+
     def prepare(self, inputs: InputsT, config: Config | None = None) -> Launch:
         """Compile, arrange the operands, allocate, and launch once."""
         config, (output,) = config or self.default_config(inputs), inputs.empty_outputs()
         plan = self.plan(inputs, output, config)
-        with torch.cuda.device(output.device):
-            cubin = build(self.source(), tuple(plan.constants.items()))
-            run = CudaKernel(cubin, self.kernel, plan.shared_bytes).call(plan.grid, plan.threads, plan.arguments)
+        run, artifact = self.compiled(plan, output.device)
         run()
         geometry = self.geometry(inputs.problem, config, plan)
-        artifact = hashlib.sha256(cubin).hexdigest()[:16]
         return Launch(run, output, config, (self.kernel,), artifact=artifact, geometry=geometry)
 
 

@@ -82,6 +82,22 @@ __device__ __forceinline__ void copy_bytes(u32 to, const void* from, u32 bytes, 
       : "memory");
 }
 
+// Copies a box from shared memory, in which TMA expects rows of 128 bytes permuted as it writes them. `boxes_stored` waits until all
+// boxes of this thread but the last LATER have been read. Other threads meet after `written_for_copies`, before the copy.
+__device__ __forceinline__ void store_box(const TensorMap* map, int c0, int c1, u32 from) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];\ncp.async.bulk.commit_group;" ::"l"(map),
+      "r"(c0), "r"(c1), "r"(from)
+      : "memory");
+}
+
+template <int LATER>
+__device__ __forceinline__ void boxes_stored() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(LATER) : "memory");
+}
+
+__device__ __forceinline__ void written_for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 // Four bytes; arrive_when_copied arrives at a barrier once those of this thread are there.
 __device__ __forceinline__ void copy_word(u32 to, const void* from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
@@ -157,11 +173,13 @@ __device__ __forceinline__ u16 rounded(float value) {
   return bits;
 }
 
-__device__ __forceinline__ u32 rounded_pair(float value) {
+__device__ __forceinline__ u32 rounded_pair(float low, float high) {
   u32 pair;
-  asm("cvt.rn." ELEMENT "x2.f32 %0, %1, %1;" : "=r"(pair) : "f"(value));
+  asm("cvt.rn." ELEMENT "x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
   return pair;
 }
+
+__device__ __forceinline__ u32 rounded_pair(float value) { return rounded_pair(value, value); }
 
 __device__ __forceinline__ float widened(u16 bits) {
 #if FP16

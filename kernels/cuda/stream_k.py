@@ -13,7 +13,7 @@ from ...shapes.problem import Problem
 from ..geometry import Geometry
 from ..needs import WRITTEN_FOR_SM90
 from ..provider import Config, InputsT, SchemeT, Support
-from .provider import CudaProvider, LaunchPlan
+from .provider import CudaGemm, LaunchPlan
 
 MOST_ROWS = 64
 """Of X: more would take a second launch, which reads W again."""
@@ -22,7 +22,7 @@ _MOST_BLOCKS = 1024
 """More than any device of sm90 holds: `Work` counts in 32 bits."""
 
 
-class StreamKGemm(CudaProvider[SchemeT, InputsT]):
+class StreamKGemm(CudaGemm[SchemeT, InputsT]):
     """Y[M,N] = X[M,K] W[N,K]^T for up to 64 rows of X.
 
     Configurations have ROWS (of W in a tile), STAGES and BLOCKS. A subclass defines `plan`, `part_columns`,

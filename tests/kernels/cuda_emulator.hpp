@@ -178,6 +178,29 @@ inline void copy_word(u32 to, const void* from) {
 }
 inline void arrive_when_copied(u32 at) { barrier_arrive(at); }
 
+// A box is read when it has been waited for and others have run ahead; then its place is anybody's.
+struct Store { const TensorMap* map; int c0, c1; u32 from; };
+static std::vector<Store> stores[1024];
+inline void store_box(const TensorMap* map, int c0, int c1, u32 from) {
+  if ((from - MEMORY) % 1024) abort();
+  stores[threadIdx.x].push_back({map, c0, c1, from});
+}
+inline void written_for_copies() {}
+template <int LATER>
+void boxes_stored() {
+  auto& mine = stores[threadIdx.x];
+  for (; mine.size() > LATER; mine.erase(mine.begin())) {
+    for (int i = 0; i < 3; ++i) wait_for_others();
+    const auto [map, c0, c1, from] = mine[0];
+    for (long long y = 0; y < map->box[1] && c1 + y < map->sizes[1]; ++y)
+      for (long long x = 0; x < map->box[0] && c0 + x < map->sizes[0]; ++x) {
+        const long long place = from - MEMORY + y * 128 + x * map->element;
+        memcpy((char*)map->data + (c0 + x) * map->element + (c1 + y) * map->strides[1],
+               memory + (place ^ place / 128 % 8 * 16), map->element);
+      }
+  }
+}
+
 #if FP16
 inline float widened(u16 bits) { _Float16 half; memcpy(&half, &bits, 2); return half; }
 inline u16 rounded(float value) { const _Float16 half = value; u16 bits; memcpy(&bits, &half, 2); return bits; }
@@ -186,7 +209,8 @@ inline float widened(u16 bits) { const u32 word = (u32)bits << 16; float value; 
 inline u16 rounded(float value) { u32 word; memcpy(&word, &value, 4); return (word + 0x7fff + (word >> 16 & 1)) >> 16; }
 #endif
 
-inline u32 rounded_pair(float value) { return rounded(value) * 0x10001u; }
+inline u32 rounded_pair(float low, float high) { return (u32)rounded(high) << 16 | rounded(low); }
+inline u32 rounded_pair(float value) { return rounded_pair(value, value); }
 
 template <class Operation>
 static u32 each_half(u32 a, u32 b, Operation operation) {
@@ -220,20 +244,28 @@ inline void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, const flo
 }
 
 static float e4m3(u8 byte) {
-  const int exponent = byte >> 3 & 15, mantissa = byte & 7;
-  if ((byte & 127) == 127) return NAN;
-  const float value = exponent ? ldexpf(8 + mantissa, exponent - 10) : ldexpf(mantissa, -9);
-  return byte & 128 ? -value : value;
+  static const std::vector<float> values = [] {
+    std::vector<float> all(256);
+    for (int i = 0; i < 128; ++i) {
+      const int exponent = i >> 3, mantissa = i & 7;
+      all[i] = i == 127 ? NAN : exponent ? ldexpf(8 + mantissa, exponent - 10) : ldexpf(mantissa, -9);
+      all[i + 128] = -all[i];
+    }
+    return all;
+  }();
+  return values[byte];
 }
 #ifdef TILES
 // A product may read operands until it has been waited for, and writes results by then: both happen last, after others have run
 // ahead (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk32").
-struct Pending { float (*d)[4]; u32 at_a, at_b; };
+struct Pending { float (*d)[4]; u32 at_a, at_b; int depth; };
 static std::vector<Pending> pending[1024];
-inline void multiply_block(float (&d)[TILES][4], u32 at_a, u32 at_b) {
+static void begin(float (&d)[TILES][4], u32 at_a, u32 at_b, int depth) {
   for (auto& one : d) for (float& value : one) value = NAN;
-  pending[threadIdx.x].push_back({d, at_a, at_b});
+  pending[threadIdx.x].push_back({d, at_a, at_b, depth});
 }
+inline void multiply_block(float (&d)[TILES][4], u32 at_a, u32 at_b) { begin(d, at_a, at_b, 32); }
+inline void multiply_stage(float (&d)[TILES][4], u32 at_a, u32 at_b) { begin(d, at_a, at_b, 128); }
 template <int LATER>
 void multiplied(float (&)[TILES][4]) {
   auto element = [](u32 at, int row, int k) {
@@ -249,7 +281,7 @@ void multiplied(float (&)[TILES][4]) {
       for (int i = 0; i < 4; ++i) {
         const int a = warp * 16 + lane / 4 + i / 2 * 8, b = n * 8 + lane % 4 * 2 + i % 2;
         one.d[n][i] = 0;
-        for (int k = 0; k < 32; ++k) one.d[n][i] += element(one.at_a, a, k) * element(one.at_b, b, k);
+        for (int k = 0; k < one.depth; ++k) one.d[n][i] += element(one.at_a, a, k) * element(one.at_b, b, k);
       }
   }
 }

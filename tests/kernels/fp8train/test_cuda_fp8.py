@@ -1,0 +1,117 @@
+"""cuda_fp8 without a GPU: its very source on emulated threads, its machine code, and what it refuses.
+
+On a GPU, the tests of all providers run it.
+"""
+
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+from rooflens.kernels.cuda.provider import LaunchPlan
+from rooflens.kernels.fourbit import cpu_build
+from rooflens.kernels.fp8train.cuda_provider import CUDA_FP8
+from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.libraries import nvrtc
+from rooflens.shapes.problem import Pass, Problem
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
+
+from ..checks import check_launch
+from ..cuda_emulation import emulate
+from ..devices import H200, cpu, gpu
+from ..interpreter import interpreted
+
+FP8, GIVEN, HYBRID = "fp8-blockwise", "fp8-blockwise-prequantized", "fp8-blockwise-hybrid"
+FLOOR_DB = 54
+"""Rounding the output to bf16 leaves 55 dB."""
+
+needs_compiler = pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
+
+
+@pytest.fixture(autouse=True)
+def emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CUDA_FP8, "compiled", on_this_cpu)
+
+
+def on_this_cpu(plan: LaunchPlan, device: torch.device) -> tuple[object, str]:
+    def run() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            emulate(CUDA_FP8, plan, Path(folder))
+
+    return run, ""
+
+
+# M, N, K; stages, blocks of threads
+CASES = (
+    ((128, 256, 128), (2, 1)),
+    ((200, 272, 400), (3, 1)),  # all sizes end within a tile; the block takes several
+    ((300, 528, 272), (2, 2)),
+    ((1, 16, 16), (3, 132)),
+    ((1200, 256, 144), (2, 3)),  # more rows of tiles than a group has
+    ((130, 144, 1040), (2, 1)),  # stages are used several times
+)
+
+
+@pytest.mark.compile
+@needs_compiler
+@pytest.mark.parametrize(("sizes", "launch"), CASES)
+def test_products(sizes: tuple[int, int, int], launch: tuple[int, int]) -> None:
+    m, n, k = sizes
+    inputs = make_inputs(Problem(m, n, k, pass_=Pass.FWD), parse_scheme(GIVEN, DType.BF16), cpu("sm90"), 5)
+    config = dict(zip(("STAGES", "BLOCKS"), launch, strict=True))
+    check_launch(CUDA_FP8, inputs, config, times=1, least_db=FLOOR_DB, again=False)
+
+
+@pytest.mark.compile
+@needs_compiler
+@pytest.mark.parametrize(
+    ("pass_", "scheme", "kernels"),
+    [
+        ("fwd", HYBRID, ["quantize_kernel", "quantize_weight_kernel", "matmul_fp8"]),
+        ("dgrad", GIVEN, ["transpose_kernel", "matmul_fp8"]),
+        (
+            "step",
+            FP8,
+            [*["quantize_kernel", "quantize_weight_kernel", "quantize_kernel"], "nt_gemm_kernel", *["matmul_fp8"] * 2],
+        ),
+    ],
+)
+@interpreted
+def test_passes(pass_: str, scheme: str, kernels: list[str]) -> None:
+    """Operands of the quantizers, in the order in which these write scales, and of the forward pass."""
+    CUDA_FP8.compiled = on_this_cpu
+    inputs = make_inputs(Problem(140, 272, 400, pass_=Pass(pass_)), parse_scheme(scheme, DType.BF16), cpu("sm90"), 5)
+    launch = check_launch(CUDA_FP8, inputs, None, times=1, least_db=FLOOR_DB, again=False)
+    assert list(launch.kernels) == kernels
+
+
+@pytest.mark.compile
+@pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC")
+def test_machine_code() -> None:
+    """A product runs while the one before is scaled, and no registers are spilled."""
+    (config,) = CUDA_FP8.candidates(Problem(4096, 4096, 4096), parse_scheme(FP8, DType.BF16), H200)
+    options = (f"-DSTAGES={config['STAGES']}", "-DTILES=8", "--gpu-architecture=sm_90a", "--std=c++17")
+    _, log = nvrtc.compile_cubin(CUDA_FP8.source(), [*options, "--ptxas-options=-v"])
+    assert re.findall(r"Used (\d+) registers", log) == ["168"]
+    assert re.findall(r"(\d+) bytes spill stores", log) == ["0"]
+    assert "serialized" not in log
+    assert "setmaxnreg" not in log
+
+
+@pytest.mark.parametrize(
+    ("scheme", "pass_", "sizes", "arch", "why"),
+    [
+        (FP8, "fwd", (256, 128, 128), "sm100", "sm90"),
+        (FP8, "wgrad", (256, 128, 128), "sm90", "wgrad has none"),
+        (HYBRID, "step", (256, 128, 128), "sm90", "e5m2"),
+        (FP8, "fwd", (256, 136, 128), "sm90", "multiples of 16"),
+        (FP8, "fwd", (256, 128, 136), "sm90", "multiples of 16"),
+    ],
+)
+def test_refusals(scheme: str, pass_: str, sizes: tuple[int, int, int], arch: str, why: str) -> None:
+    problem = Problem(*sizes, pass_=Pass(pass_))
+    answer = CUDA_FP8.supports(problem, parse_scheme(scheme, DType.BF16), gpu(arch))
+    assert not answer.ok
+    assert why in answer.reason
