@@ -211,6 +211,35 @@ def of_cuda_a16w8() -> Iterator[str]:
     yield f"{middle:.2f} of the time of one of 256, {low:.2f} to {high:.2f} between the quartiles of {len(each)}"
 
 
+def of_cuda_fp8() -> Iterator[str]:
+    """Yield the rates of `cuda_fp8` beside others, those of its variants, and what counters say of it and of cuBLAS."""
+    problem, own, others = ["M", "N", "K"], "cuda_fp8", ("specialised_fp8", "torch_scaled_mm_fp8")
+    rows = pd.read_csv(RESULTS / "h200-fp8-products" / "variants.csv")
+    calls = {
+        call: one.pivot_table(index=problem, columns="kernel", values="tflops") for call, one in rows.groupby("call")
+    }
+    mine = rows[rows["variant"] == "as it is"]
+    beside, rates = calls[mine["call"].iloc[0]], mine.set_index(problem)["tflops"]
+    near = 0
+    for (m, n, k), rate in rates.items():
+        theirs = DEEPGEMM_TFLOPS[m][n, k]
+        near += rate >= 0.97 * theirs
+        yield row(m, f"{n} x {k}", *(f"{one:,.0f}" for one in (rate, *beside.loc[(m, n, k), [*others]], theirs)))
+    over = (f"{mean(rates / beside[other]):.2f}" for other in others)
+    yield f"{' and '.join(over)} times as fast as `{'` and `'.join(others)}`"
+    yield f"within 3 % of DeepGEMM's figure, or above, in {near} of {len(rates)}"
+    for variant, one in rows[rows["kernel"] == own].groupby("variant", sort=False):
+        last = one[one["call"] == one["call"].max()].set_index(problem)["tflops"]
+        if "16 rows" not in variant and "3 stages" not in variant:  # those differ little
+            yield row(variant, f"{mean(last / calls[one['call'].max()][others[0]]):.2f}×", len(last))
+    counters = pd.read_csv(RESULTS / "h200-fp8-products" / "counters.csv", keep_default_na=False)
+    units = ["sm__pipe_tensor_op_hmma_cycles_active", "l1tex__data_pipe_lsu_wavefronts"]
+    seen = counters[counters["call"] == 3].pivot_table(index=["kernel", "variant"], columns="metric", values="value")
+    for kernel, variant in ((own, "4 stages"), (others[1], "")):
+        shares = " and ".join(f"{share:.0f} %" for share in seen.loc[(kernel, variant), units])
+        yield f"{shares} of all clocks"
+
+
 def _of_nf4(name: str, rows: tuple[int, ...]) -> str:
     """Return what a run of `llm4bit` says of `cuda_4bit`."""
     cells, simt, dequantized = (cells_of(name, provider) for provider in ("cuda_4bit", "simt_4bit", "dequant_blas"))

@@ -16,6 +16,7 @@ PARTS = (
         kernels.of_w4a16_models,
         kernels.of_cuda_mx,
         kernels.of_cuda_a16w8,
+        kernels.of_cuda_fp8,
         kernels.of_counters,
         kernels.of_default_tiles,
     ),

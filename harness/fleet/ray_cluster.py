@@ -31,7 +31,10 @@ SUSPECT_S = 30.0
 """Time for which a node is not used after it lost a worker: Ray lists a dead one as alive for 15 s and more."""
 
 HEAD_GONE = 3
-"""Times in a row, a second apart, that the head must not accept a connection to count as dead."""
+"""Times in a row, a second and more apart, that the head must not accept a connection to count as dead."""
+
+ANSWER_S = 90.0
+"""Time after which a head that accepts connections and does not answer counts as dead."""
 
 _STORE_BYTES = 200 << 20
 
@@ -117,7 +120,7 @@ _T = TypeVar("_T")
 
 
 def ask(head: tuple[str, int], question: Callable[[], _T]) -> _T:
-    """Return what the head of a cluster answers. Raises RooflensError when it is gone.
+    """Return what the head of a cluster answers. Raises RooflensError when it does not.
 
     Ray does not return from a question to a dead head, and ends this process after 60 s, silently: a thread waits.
     """
@@ -130,16 +133,16 @@ def ask(head: tuple[str, int], question: Callable[[], _T]) -> _T:
             answer.set_exception(error)
 
     Thread(target=ask_ray, daemon=True).start()
-    silent = 0
-    while silent < HEAD_GONE:
-        if wait_for([answer], timeout=1).done:
-            return answer.result()
+    silent, until = 0, time.monotonic() + ANSWER_S
+    while not wait_for([answer], timeout=1).done:
         silent = 0 if answers(*head) else silent + 1
-    raise _gone(head)
+        if silent >= HEAD_GONE or time.monotonic() > until:
+            raise _silent(head)
+    return answer.result()
 
 
-def _gone(head: tuple[str, int]) -> RooflensError:
-    return RooflensError(f"the head of the Ray cluster ({':'.join(map(str, head))}) is gone")
+def _silent(head: tuple[str, int]) -> RooflensError:
+    return RooflensError(f"the head of the Ray cluster ({':'.join(map(str, head))}) does not answer")
 
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -155,7 +158,7 @@ def _asks_the_head(method: _Method) -> _Method:
         except OSError as error:
             if answers(*cluster.head):
                 raise
-            raise _gone(cluster.head) from error
+            raise _silent(cluster.head) from error
 
     return cast(_Method, call)
 
@@ -201,7 +204,7 @@ class RayCluster:
 
     @_asks_the_head
     def slots(self) -> Sequence[Slot]:
-        """List the current slots. Raises RooflensError when the head of the cluster is gone."""
+        """List the current slots. Raises RooflensError when the head of the cluster does not answer."""
         nodes: Sequence[Mapping[str, Any]] = ask(self.head, ray.nodes)
         now = time.monotonic()
         alive = {node["NodeID"]: node for node in nodes if node["Alive"]}

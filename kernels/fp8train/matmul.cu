@@ -16,6 +16,8 @@ constexpr int ROWS = 128, COLUMNS = 256, DEPTH = 128, PIECES = 4, GROUP = 8, WOR
 constexpr int X_BYTES = ROWS * DEPTH, W_BYTES = COLUMNS * DEPTH, STAGE = X_BYTES + W_BYTES;
 constexpr int BOX = 64 * 128, Y_AT = STAGES * STAGE, BARRIERS = Y_AT + 2 * PIECES * BOX;
 
+static_assert(STAGES > 1, "a stage is released when the next one has come");
+
 enum { FIRST_HALF = 1, SECOND_HALF };  // barriers of the groups of warps
 
 extern __shared__ __align__(1024) char memory[];

@@ -20,7 +20,7 @@ and the backward pass finds them. Therefore `fwd` understates the specialised ke
 compares the two ways, and prequantized operands compare the products alone.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,7 @@ import torch
 
 from ...shapes.problem import Pass
 from ...shapes.schemes.fp8train import BLOCK, COMPUTES, FACTORS, cd, operands
-from ..jit.call import KernelCall, compile_calls, moved_bytes
+from ..jit.call import KernelCall, compile_calls
 from ..quantized import Quantized
 from ..saved import Saved
 from .inputs import ORIGINS, TrainInputs
@@ -59,17 +59,6 @@ class Plan:
     timed: list[KernelCall] = field(default_factory=list)
     saved: list[KernelCall] = field(default_factory=list)
     saved_from: list[torch.Tensor] = field(default_factory=list)
-
-    def moved_bytes(self, more: Iterable[torch.Tensor]) -> int:
-        """Every operand of the timed calls once per call, and `more`, of products that are no such calls."""
-        moved: int = moved_bytes(self.timed) + sum(tensor.nbytes for tensor in more)
-        return moved
-
-    def touched_bytes(self, more: Iterable[torch.Tensor]) -> int:
-        """Distinct memory behind the timed calls and `more`."""
-        called = [tensor for call in self.timed for tensor in call.tensors.values()]
-        touched: int = sum({id(tensor): tensor.nbytes for tensor in (*called, *more)}.values())
-        return touched
 
 
 def prepare_saved(plan: Plan) -> Callable[[], object]:

@@ -15,7 +15,7 @@ from ...shapes.problem import Op, Pass, Problem
 from ...shapes.schemes.fp8train import BLOCK, COMPUTES, FACTORS, Fp8Train
 from ..geometry import combined
 from ..inputs import placeholders
-from ..jit.call import compile_calls
+from ..jit.call import compile_calls, moved_bytes
 from ..needs import ONLY_SM90
 from ..provider import Config, Launch, Provider, Role, Support
 from .inputs import TrainInputs
@@ -71,12 +71,16 @@ class TorchScaledMm(Provider[Fp8Train, TrainInputs]):
     def moved_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
         """Operands of the quantizers and transpositions once per launch, those of the products, and the results."""
         plan, tensors = self._described(problem, scheme)
-        return plan.moved_bytes(tensors) + scheme.output_bytes(problem)
+        read: int = sum(tensor.nbytes for tensor in tensors)
+        return moved_bytes(plan.timed) + read + scheme.output_bytes(problem)
 
     def working_set_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
         """Distinct memory of all of them."""
         plan, tensors = self._described(problem, scheme)
-        return plan.touched_bytes(tensors) + scheme.output_bytes(problem)
+        found = {id(tensor): tensor.nbytes for call in plan.timed for tensor in call.tensors.values()}
+        found |= {id(tensor): tensor.nbytes for tensor in tensors}
+        touched: int = sum(found.values())
+        return touched + scheme.output_bytes(problem)
 
     def _described(self, problem: Problem, scheme: Fp8Train) -> tuple[Plan, list[torch.Tensor]]:
         """The plan, and data and scales of every product."""

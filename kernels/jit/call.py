@@ -81,7 +81,7 @@ def compile_calls(calls: Sequence[KernelCall]) -> CompiledCalls:
     return CompiledCalls(
         runs[0] if len(runs) == 1 else run,
         tuple(launch.kernel for launch in launches),
-        _combined_hash([launch.artifact for launch in launches]),
+        combined_hash([launch.artifact for launch in launches]),
         combined(described) if len(described) == 1 else combined(multiplying, beside),
         described,
     )
@@ -127,7 +127,7 @@ def touched_bytes(calls: Iterable[KernelCall]) -> int:
     return sum({id(tensor): tensor.nbytes for call in calls for tensor in call.tensors.values()}.values())
 
 
-def _combined_hash(hashes: list[str]) -> str:
+def combined_hash(hashes: Sequence[str]) -> str:
     """Return the only hash, or one over all of several; "" where one is missing."""
     if len(hashes) == 1:
         return hashes[0]

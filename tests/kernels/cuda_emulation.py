@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import torch
 from rooflens.kernels.cuda.provider import CudaProvider, LaunchPlan
 from rooflens.kernels.fourbit import cpu_build
 from rooflens.kernels.libraries.nvrtc import Argument, Boxes
@@ -74,4 +75,9 @@ def emulate(provider: CudaProvider[Any, Any], plan: LaunchPlan, folder: Path) ->
     subprocess.run(command, check=True)
     values = [value(argument) for argument in plan.arguments]
     arguments = [ctypes.byref(one) if isinstance(one, Map | ctypes.Array) else one for one in values]
-    return int(ctypes.CDLL(str(library)).run_all(plan.grid, plan.threads, plan.shared_bytes, *arguments))
+    loaded = ctypes.CDLL(str(library))
+    for argument in plan.arguments:
+        if isinstance(argument, torch.Tensor):
+            memory = argument.untyped_storage()
+            loaded.add_tensor(ctypes.c_void_p(memory.data_ptr()), ctypes.c_longlong(memory.nbytes()))
+    return int(loaded.run_all(plan.grid, plan.threads, plan.shared_bytes, *arguments))

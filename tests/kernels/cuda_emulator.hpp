@@ -1,5 +1,5 @@
 // As much of CUDA as the kernels in CUDA C++ use, on a CPU: the threads of a block take turns, each on a stack of
-// its own, and one that waits lets the others run. Copies of TMA are complete when they are issued. The fragments of mma
+// its own, and one that waits lets the others run. What TMA copies to shared memory is there when the copy is issued. The fragments of mma
 // and the permutation of 128-byte rows follow the PTX ISA ("Matrix Fragments for mma.m16n8k16", "Swizzling Modes").
 
 #include <ucontext.h>
@@ -73,14 +73,20 @@ inline void __syncwarp() { meet(warps[threadIdx.x / 32], 32); }
 // One warp, another one in each block, goes on late: the others run ahead as far as the kernel lets them.
 template <int ID, int THREADS>
 void meet() {
+  static_assert(ID <= STARTED, "no such barrier");
   meet(some[ID], THREADS);
-  for (int i = 0; i < 120 && threadIdx.x / 32 % (THREADS / 32) == blockIdx.x % (THREADS / 32); ++i) wait_for_others();
+  for (int i = 0; i < 120 && threadIdx.x / 32 == blockIdx.x * 5 % 8; ++i) wait_for_others();
 }
 template <int ID, int THREADS>
 void arrive() { come(some[ID], THREADS); }
+static std::vector<int> registers;
 template <int EACH>
 void take_registers() {
   static_assert(EACH % 8 == 0 && EACH >= 24 && EACH <= 256, "setmaxnreg takes no other number");
+  registers[threadIdx.x] = EACH;
+  int all = 0;
+  for (int each : registers) all += each;
+  if (all > 1 << 16) abort();  // it would wait for ever
 }
 template <int EACH>
 void give_up_registers() {
@@ -118,7 +124,13 @@ inline void wait_for_count(u32* at, u32 wanted) {
   waited = workers.held;
 }
 inline int of_warp(int value) { return value; }
-inline float __ldg(const float* at) { return *at; }
+struct Range { const char *first, *end; };
+static std::vector<Range> tensors;
+extern "C" void add_tensor(const char* first, long long bytes) { tensors.push_back({first, first + bytes}); }
+inline float __ldg(const float* at) {
+  for (const Range& one : tensors) if ((const char*)at >= one.first && (const char*)(at + 1) <= one.end) return *at;
+  abort();
+}
 inline float __uint_as_float(u32 bits) { float value; memcpy(&value, &bits, 4); return value; }
 
 inline u32 shared_address(const void* at) { return (u32)((const char*)at - memory) + MEMORY; }
@@ -178,12 +190,13 @@ inline void copy_word(u32 to, const void* from) {
 }
 inline void arrive_when_copied(u32 at) { barrier_arrive(at); }
 
-// A box is read when it has been waited for and others have run ahead; then its place is anybody's.
-struct Store { const TensorMap* map; int c0, c1; u32 from; };
+// A box may be read from its copy on until it has been waited for: nobody changes it meanwhile.
+struct Store { const TensorMap* map; int c0, c1; u32 from; std::vector<char> issued; };
 static std::vector<Store> stores[1024];
 inline void store_box(const TensorMap* map, int c0, int c1, u32 from) {
   if ((from - MEMORY) % 1024) abort();
-  stores[threadIdx.x].push_back({map, c0, c1, from});
+  const char* at = memory + (from - MEMORY);
+  stores[threadIdx.x].push_back({map, c0, c1, from, {at, at + map->box[1] * 128}});
 }
 inline void written_for_copies() {}
 template <int LATER>
@@ -191,7 +204,8 @@ void boxes_stored() {
   auto& mine = stores[threadIdx.x];
   for (; mine.size() > LATER; mine.erase(mine.begin())) {
     for (int i = 0; i < 3; ++i) wait_for_others();
-    const auto [map, c0, c1, from] = mine[0];
+    const auto& [map, c0, c1, from, issued] = mine[0];
+    if (memcmp(issued.data(), memory + (from - MEMORY), issued.size())) abort();
     for (long long y = 0; y < map->box[1] && c1 + y < map->sizes[1]; ++y)
       for (long long x = 0; x < map->box[0] && c0 + x < map->sizes[0]; ++x) {
         const long long place = from - MEMORY + y * 128 + x * map->element;
@@ -344,7 +358,7 @@ static void launch(int grid, int count, u32 shared_bytes, const std::function<vo
     block = Meeting{};
     for (Meeting& meeting : some) meeting = Meeting{};
     for (Meeting& warp : warps) warp = Meeting{};
-    finished.assign(count, 0);
+    finished.assign(count, 0), registers.assign(count, 0);
     for (int i = 0; i < count; ++i) {
       getcontext(&threads[i]);
       threads[i].uc_stack.ss_sp = stacks[i].data(), threads[i].uc_stack.ss_size = stacks[i].size();

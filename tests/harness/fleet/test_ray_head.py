@@ -16,7 +16,7 @@ def _hurry(monkeypatch):
 def test_a_question_ends_when_the_head_is_gone():
     with socket.create_server(("127.0.0.1", 0)) as server:
         host, port = server.getsockname()
-    with pytest.raises(RooflensError, match=rf"the head of the Ray cluster \({host}:{port}\) is gone"):
+    with pytest.raises(RooflensError, match=rf"the head of the Ray cluster \({host}:{port}\) does not answer"):
         ray_cluster.ask((host, port), Event().wait)
 
 
@@ -29,6 +29,12 @@ def test_a_slow_head_is_waited_for():
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert ray_cluster.ask(server.getsockname(), slowly) == "answer"
+
+
+def test_a_frozen_head_is_given_up(monkeypatch):
+    monkeypatch.setattr(ray_cluster, "ANSWER_S", 0)
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(RooflensError, match="does not answer"):
+        ray_cluster.ask(server.getsockname(), Event().wait)
 
 
 def test_an_error_is_of_the_question():

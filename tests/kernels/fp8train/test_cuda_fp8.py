@@ -31,8 +31,16 @@ needs_compiler = pytest.mark.skipif(cpu_build.compiler_command() is None, reason
 
 
 @pytest.fixture(autouse=True)
-def emulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CUDA_FP8, "compiled", on_this_cpu)
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[LaunchPlan]:
+    """Return the launches that are compiled, which run on this CPU."""
+    found: list[LaunchPlan] = []
+
+    def compiled(plan: LaunchPlan, device: torch.device) -> tuple[object, str]:
+        found.append(plan)
+        return on_this_cpu(plan, device)
+
+    monkeypatch.setattr(CUDA_FP8, "compiled", compiled)
+    return found
 
 
 def on_this_cpu(plan: LaunchPlan, device: torch.device) -> tuple[object, str]:
@@ -57,11 +65,28 @@ CASES = (
 @pytest.mark.compile
 @needs_compiler
 @pytest.mark.parametrize(("sizes", "launch"), CASES)
-def test_products(sizes: tuple[int, int, int], launch: tuple[int, int]) -> None:
-    m, n, k = sizes
-    inputs = make_inputs(Problem(m, n, k, pass_=Pass.FWD), parse_scheme(GIVEN, DType.BF16), cpu("sm90"), 5)
+def test_products(sizes: tuple[int, int, int], launch: tuple[int, int], plans: list[LaunchPlan]) -> None:
+    problem, scheme = Problem(*sizes, pass_=Pass.FWD), parse_scheme(GIVEN, DType.BF16)
     config = dict(zip(("STAGES", "BLOCKS"), launch, strict=True))
+    inputs = make_inputs(problem, scheme, cpu("sm90"), 5)
     check_launch(CUDA_FP8, inputs, config, times=1, least_db=FLOOR_DB, again=False)
+    (plan,) = plans
+    passed = [one.tensor if isinstance(one, nvrtc.Boxes) else one for one in plan.arguments]
+    moved = sum(one.nbytes for one in passed if isinstance(one, torch.Tensor))
+    assert moved == CUDA_FP8.moved_bytes(problem, scheme, config) == CUDA_FP8.working_set_bytes(problem, scheme, config)
+
+
+@pytest.mark.compile
+@needs_compiler
+def test_tiles_are_apart() -> None:
+    """What is not finite in a row of X is not in another tile of the same block."""
+    problem = Problem(200, 256, 256, pass_=Pass.FWD)
+    inputs = make_inputs(problem, parse_scheme(GIVEN, DType.BF16), cpu("sm90"), 5)
+    inputs.given["x_row"].data.view(torch.uint8)[:128] = 0x7F
+    launch = CUDA_FP8.prepare(inputs, {"STAGES": 2, "BLOCKS": 1})
+    (output,) = launch.outputs
+    assert output[:128].isnan().all()
+    assert output[128:].isfinite().all()
 
 
 @pytest.mark.compile
@@ -71,11 +96,7 @@ def test_products(sizes: tuple[int, int, int], launch: tuple[int, int]) -> None:
     [
         ("fwd", HYBRID, ["quantize_kernel", "quantize_weight_kernel", "matmul_fp8"]),
         ("dgrad", GIVEN, ["transpose_kernel", "matmul_fp8"]),
-        (
-            "step",
-            FP8,
-            [*["quantize_kernel", "quantize_weight_kernel", "quantize_kernel"], "nt_gemm_kernel", *["matmul_fp8"] * 2],
-        ),
+        ("bwd", FP8, ["quantize_kernel", "nt_gemm_kernel", "matmul_fp8"]),
     ],
 )
 @interpreted
@@ -90,7 +111,7 @@ def test_passes(pass_: str, scheme: str, kernels: list[str]) -> None:
 @pytest.mark.compile
 @pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC")
 def test_machine_code() -> None:
-    """A product runs while the one before is scaled, and no registers are spilled."""
+    """The assembler adds no waits between products, and spills no registers."""
     (config,) = CUDA_FP8.candidates(Problem(4096, 4096, 4096), parse_scheme(FP8, DType.BF16), H200)
     options = (f"-DSTAGES={config['STAGES']}", "-DTILES=8", "--gpu-architecture=sm_90a", "--std=c++17")
     _, log = nvrtc.compile_cubin(CUDA_FP8.source(), [*options, "--ptxas-options=-v"])
@@ -108,6 +129,7 @@ def test_machine_code() -> None:
         (HYBRID, "step", (256, 128, 128), "sm90", "e5m2"),
         (FP8, "fwd", (256, 136, 128), "sm90", "multiples of 16"),
         (FP8, "fwd", (256, 128, 136), "sm90", "multiples of 16"),
+        (FP8, "fwd", (1 << 23, 128, 128), "sm90", "limited to"),
     ],
 )
 def test_refusals(scheme: str, pass_: str, sizes: tuple[int, int, int], arch: str, why: str) -> None:
