@@ -58,6 +58,7 @@ CASES = (
     ((300, 528, 272), (2, 2)),
     ((1, 16, 16), (3, 132)),
     ((1200, 256, 144), (2, 3)),  # more rows of tiles than a group has
+    ((1024, 16, 16), (2, 3)),  # no group comes after the last tile
     ((130, 144, 1040), (2, 1)),  # stages are used several times
 )
 
