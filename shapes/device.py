@@ -57,7 +57,7 @@ class DeviceSpec:
 class Device:
     """The device of a run. `kind` is "cpu" or "cuda" (torch's name, for NVIDIA and AMD alike); sizes in bytes.
 
-    `arch` is sm90, gfx942, x86-64-avx512, ...; `vendor` NVIDIA, AMD or the CPU's; `llc_bytes` the last-level cache
+    `arch` is sm90, gfx942, x86_64-avx512, ...; `vendor` NVIDIA, AMD or the CPU's; `llc_bytes` the last-level cache
     that a cold measurement evicts; `spec` the row of the device table when the name is known there. `compute_units` is
     what torch counts (on RDNA pairs of them, the work-group processors); `reported_chiplets` what the driver does.
     """

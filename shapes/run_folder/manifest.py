@@ -67,7 +67,7 @@ class StoredDevice(Record):
     index: Whole | None = about("number among the devices that the process saw", None)
     name: str = about("name that the driver reports", "")
     vendor: str = about("NVIDIA, AMD, or that of the CPU", "")
-    arch: str = about("architecture: sm90, gfx942, x86-64-avx512, ...", "")
+    arch: str = about("architecture: sm90, gfx942, x86_64-avx512, ...", "")
     compute_units: Size | None = about("SMs or CUs (gfx11, gfx12: pairs of CUs), or cores", None)
     llc_bytes: Whole | None = about("last-level cache, which a cold sample evicts", None)
     l2_bytes: Whole | None = about("L2 cache", None)
