@@ -31,7 +31,7 @@ class CudaA16W8(CudaGemm[A16W8, A16W8Inputs]):
     name = "cuda_a16w8"
     family = "a16w8"
     sources = ("matmul.cu",)
-    headers = ("sm90.cuh", "wgmma_16.cuh")
+    headers = ("sm90.cuh", "turns.cuh", "wgmma_16.cuh")
     kernel = "matmul_a16w8"
 
     def supports(self, problem: Problem, scheme: A16W8, device: Device) -> Support:

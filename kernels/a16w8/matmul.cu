@@ -6,21 +6,17 @@
 // X, on the matrix units (wgmma). W is the operand in registers: it is decoded there, in two sets by turns, while the product
 // of the stage before runs, and the groups need not wait for each other. Y goes through shared memory, where it is transposed.
 //
-// Blocks, one per SM, take tiles in turns: those of one b after another, GROUP rows of tiles at a time, so that what blocks
-// read together stays in the L2 cache.
+// Blocks take the tiles of one b after another.
 //
 // Compiled with COLUMNS, STAGES and FP16 (1: fp16, 0: bf16). N is a multiple of 8, K of 16. W is scaled before it is multiplied,
 // in the type of X: by scales over the tile's factor, a power of two that they do not exceed. Sums are multiplied by it.
 
-constexpr int ROWS = 128, GROUP = 8, WORKERS = 256, THREADS = WORKERS + 128;
-constexpr int W_BYTES = ROWS * 64, X_BYTES = COLUMNS * 128, STAGE = W_BYTES + X_BYTES;
+constexpr int ROWS = 128, W_BYTES = ROWS * 64, X_BYTES = COLUMNS * 128, STAGE = W_BYTES + X_BYTES;
 constexpr int Y_AT = STAGES * STAGE, HALF_OF_Y = COLUMNS * 128, BARRIERS = Y_AT + 2 * HALF_OF_Y;
 
 // Scales over factors, from 0 to 1, use the range of the type: 448, the largest e4m3, times 2^7 is an fp16, and `decoded` takes
 // 2^120 away from a bf16.
 constexpr float SPREAD = FP16 ? 0x1p7f : 0x1p120f, GATHER = FP16 ? 0x1p-7f : 1.f;
-
-enum { FIRST_HALF = 1, SECOND_HALF };  // barriers of the groups of warps
 
 extern __shared__ __align__(1024) char memory[];
 
@@ -45,35 +41,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   int slot = 0;
   u32 parity = 0;
 
-  struct Tile {
-    int b, m, n;
-  };
-  auto tile_at = [=](int i) {
-    const int one = i % (m_tiles * n_tiles), group = one / (GROUP * n_tiles), left = m_tiles - group * GROUP;
-    const int rows = left < GROUP ? left : GROUP, within = one % (GROUP * n_tiles);
-    return Tile{i / (m_tiles * n_tiles), group * GROUP + within % rows, within / rows};
-  };
-
-  if (thread == WORKERS) {
-    for (int i = 0; i < STAGES; ++i) {
-      barrier_init(full + 8 * i, 1);
-      barrier_init(empty + 8 * i, WORKERS / 32);
-    }
-    barriers_ready();
-  }
+  if (thread == WORKERS) init_stages(full, empty);
   __syncthreads();
 
   if (warp >= WORKERS / 32) {
     give_up_registers<40>();
     if (thread == WORKERS)
       for (int i = blockIdx.x; i < all; i += gridDim.x) {
-        const Tile tile = tile_at(i);
+        const Tile tile = tile_at(i % (m_tiles * n_tiles), m_tiles, n_tiles);
+        const int b = i / (m_tiles * n_tiles);
         for (int step = 0; step < 2 * groups; ++step) {
           const u32 to = stages + slot * STAGE, ready = full + 8 * slot;
           barrier_wait(empty + 8 * slot, parity ^ 1);
           barrier_expect(ready, STAGE);
-          copy_box(to, &x_map, step * 64, tile.m * COLUMNS, tile.b, ready);
-          copy_box(to + X_BYTES, &w_map, step * 64, tile.n * ROWS, tile.b, ready);
+          copy_box(to, &x_map, step * 64, tile.m * COLUMNS, b, ready);
+          copy_box(to + X_BYTES, &w_map, step * 64, tile.n * ROWS, b, ready);
           if (++slot == STAGES) slot = 0, parity ^= 1;
         }
       }
@@ -85,11 +67,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   take_registers<232>();
   const int g = lane / 4, t = lane % 4, half = warp / 4, row = warp * 16 + g;
   char* const own_y = memory + Y_AT + half * HALF_OF_Y;
-  auto meet_half = [=] { half ? meet<SECOND_HALF, 128>() : meet<FIRST_HALF, 128>(); };
   u32 w[2][4][4] = {};
   for (int i = blockIdx.x; i < all; i += gridDim.x) {
-    const Tile tile = tile_at(i);
-    const long long row_of_tiles = (long long)tile.b * n_tiles + tile.n;
+    const Tile tile = tile_at(i % (m_tiles * n_tiles), m_tiles, n_tiles);
+    const int b = i / (m_tiles * n_tiles);
+    const long long row_of_tiles = (long long)b * n_tiles + tile.n;
     const float* scale_at = scales + row_of_tiles * groups;
     const float factor = __ldg(factors + row_of_tiles), reciprocal = 1 / factor;
     float sums[COLUMNS / 8][4];
@@ -122,18 +104,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const int own = warp % 4 * 16 + g + j / 2 * 8, out = tile.n * ROWS + half * 64 + own;
-      const float added = bias && out < N ? widened(bias[(long long)tile.b * N + out]) : 0.f;
+      const float added = bias && out < N ? widened(bias[(long long)b * N + out]) : 0.f;
       const int m = 2 * t + j % 2;
       char* const at = own_y + m * 128 + (own / 8 ^ m) * 16 + own % 8 * 2;
 #pragma unroll
       for (int n = 0; n < COLUMNS / 8; ++n) *(u16*)(at + n * 1024) = rounded(sums[n][j] * (factor * GATHER) + added);
     }
-    meet_half();
+    meet_half(half);
     for (int at = thread % 128; at < COLUMNS * 8; at += 128) {
       const int m = at / 8, to_m = tile.m * COLUMNS + m, to_n = tile.n * ROWS + half * 64 + at % 8 * 8;
       if (to_m < M && to_n < N)
-        *(uint4*)(y + ((long long)tile.b * M + to_m) * N + to_n) = *(const uint4*)(own_y + m * 128 + (at % 8 ^ m % 8) * 16);
+        *(uint4*)(y + ((long long)b * M + to_m) * N + to_n) = *(const uint4*)(own_y + m * 128 + (at % 8 ^ m % 8) * 16);
     }
-    meet_half();
+    meet_half(half);
   }
 }

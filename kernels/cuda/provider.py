@@ -19,7 +19,7 @@ from ..geometry import Geometry
 from ..libraries.nvrtc import Argument, CudaCall, CudaKernel, compile_cubin
 from ..provider import Config, InputsT, Launch, Provider, SchemeT
 
-SOURCES = ("sm90.cuh", "stream_k.cuh", "wgmma.cuh", "wgmma_16.cuh")
+SOURCES = ("sm90.cuh", "stream_k.cuh", "turns.cuh", "wgmma.cuh", "wgmma_16.cuh")
 
 SHARED_BYTES = 227 << 10
 """Shared memory that a block can have on sm90."""

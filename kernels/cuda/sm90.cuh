@@ -82,8 +82,8 @@ __device__ __forceinline__ void copy_bytes(u32 to, const void* from, u32 bytes, 
       : "memory");
 }
 
-// Copies a box from shared memory, in which TMA expects rows of 128 bytes permuted as it writes them. `boxes_stored` waits until all
-// boxes of this thread but the last LATER have been read. Other threads meet after `written_for_copies`, before the copy.
+// Copies a box from shared memory, in which TMA expects rows of 128 bytes permuted as it writes them. `boxes_stored` waits until
+// all boxes of this thread but the last LATER have been read. Other threads meet after `written_for_copies`, before the copy.
 __device__ __forceinline__ void store_box(const TensorMap* map, int c0, int c1, u32 from) {
   asm volatile(
       "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];\ncp.async.bulk.commit_group;" ::"l"(map),

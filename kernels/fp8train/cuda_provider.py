@@ -44,7 +44,7 @@ class CudaFp8(CudaProvider[Fp8Train, TrainInputs]):
     family = "fp8train"
     op = Op.GEMM
     sources = ("matmul.cu",)
-    headers = ("sm90.cuh", "wgmma.cuh")
+    headers = ("sm90.cuh", "turns.cuh", "wgmma.cuh")
     kernel = "matmul_fp8"
 
     def supports(self, problem: Problem, scheme: Fp8Train, device: Device) -> Support:

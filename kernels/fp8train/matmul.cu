@@ -6,19 +6,14 @@
 // of W, on the matrix units (wgmma), 64 rows of W at a time: while one such product runs, the one before is scaled and added to
 // the sums. Y goes through shared memory and TMA, which leaves out what is beyond it.
 //
-// Blocks, one per SM, take tiles in turns, GROUP rows of tiles at a time, so that what blocks read together stays in the L2
-// cache.
-//
 // Compiled with STAGES, and TILES = 8. N is a multiple of 8, K of 16. The scale of a row, or block of rows, and of a block of
 // columns is at row * line + block * depth of its matrix.
 
-constexpr int ROWS = 128, COLUMNS = 256, DEPTH = 128, PIECES = 4, GROUP = 8, WORKERS = 256, THREADS = WORKERS + 128;
+constexpr int ROWS = 128, COLUMNS = 256, DEPTH = 128, PIECES = 4;
 constexpr int X_BYTES = ROWS * DEPTH, W_BYTES = COLUMNS * DEPTH, STAGE = X_BYTES + W_BYTES;
 constexpr int BOX = 64 * 128, Y_AT = STAGES * STAGE, BARRIERS = Y_AT + 2 * PIECES * BOX;
 
 static_assert(STAGES > 1, "a stage is released when the next one has come");
-
-enum { FIRST_HALF = 1, SECOND_HALF };  // barriers of the groups of warps
 
 extern __shared__ __align__(1024) char memory[];
 
@@ -33,29 +28,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   int slot = 0;
   u32 parity = 0;
 
-  struct Tile {
-    int m, n;
-  };
-  auto tile_at = [=](int i) {
-    const int group = i / (GROUP * n_tiles), left = m_tiles - group * GROUP;
-    const int rows = left < GROUP ? left : GROUP, within = i % (GROUP * n_tiles);
-    return Tile{group * GROUP + within % rows, within / rows};
-  };
-
-  if (thread == WORKERS) {
-    for (int i = 0; i < STAGES; ++i) {
-      barrier_init(full + 8 * i, 1);
-      barrier_init(empty + 8 * i, WORKERS / 32);
-    }
-    barriers_ready();
-  }
+  if (thread == WORKERS) init_stages(full, empty);
   __syncthreads();
 
   if (warp >= WORKERS / 32) {
     give_up_registers<24>();
     if (thread == WORKERS)
       for (int i = blockIdx.x; i < all; i += gridDim.x) {
-        const Tile tile = tile_at(i);
+        const Tile tile = tile_at(i, m_tiles, n_tiles);
         for (int step = 0; step < steps; ++step) {
           const u32 to = stages + slot * STAGE, ready = full + 8 * slot;
           barrier_wait(empty + 8 * slot, parity ^ 1);
@@ -73,7 +53,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   const int g = lane / 4, t = lane % 4, half = warp / 4, row = warp * 16 + g;
   const bool stores = thread % 128 == 0;
   char* const own_y = memory + Y_AT + half * PIECES * BOX;
-  auto meet_half = [=] { half ? meet<SECOND_HALF, 128>() : meet<FIRST_HALF, 128>(); };
 
   // Scales are loaded a step ahead, beyond the end of a tile, too: two rows of X, and two blocks of W.
   struct Scales {
@@ -81,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   };
   const float *x_at[2], *w_at[2];
   auto point_at = [&](int i) {
-    const Tile tile = tile_at(i < all ? i : all - 1);
+    const Tile tile = tile_at(i < all ? i : all - 1, m_tiles, n_tiles);
     const int last_block = (N - 1) / 128;
     for (int j = 0; j < 2; ++j) {
       const int m = tile.m * ROWS + row + 8 * j, n = tile.n * 2 + j;
@@ -102,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   point_at(blockIdx.x);
   Scales next = next_scales();
   for (int i = blockIdx.x; i < all; i += gridDim.x) {
-    const Tile tile = tile_at(i);
+    const Tile tile = tile_at(i, m_tiles, n_tiles);
     float first = 0, second = 0;  // what scales the product before: nothing at first
     int before = slot;
 #pragma unroll
@@ -154,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     for (int piece = 0; piece < PIECES; ++piece) {
       char* const box = own_y + piece * BOX;
       if (stores) boxes_stored<PIECES - 1>();
-      meet_half();
+      meet_half(half);
       char* const to = box + (warp % 4 * 16 + g) * 128 + 4 * t;
 #pragma unroll
       for (int n = 0; n < 8; ++n)
@@ -162,7 +141,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         for (int j = 0; j < 2; ++j)
           *(u32*)(to + j * 1024 + (n ^ g) * 16) = rounded_pair(sums[piece][n][2 * j], sums[piece][n][2 * j + 1]);
       written_for_copies();
-      meet_half();
+      meet_half(half);
       if (stores) store_box(&y_map, tile.n * COLUMNS + piece * 64, tile.m * ROWS + half * 64, shared_address(box));
     }
   }

@@ -62,7 +62,7 @@ def emulate(provider: CudaProvider[Any, Any], plan: LaunchPlan, folder: Path) ->
     text = [
         '#include "cuda_emulator.hpp"',
         # The other headers wrap instructions, which the emulator replaces.
-        *(f'#include "{headers / name}"' for name in provider.headers if name == "stream_k.cuh"),
+        *(f'#include "{headers / name}"' for name in provider.headers if name in ("stream_k.cuh", "turns.cuh")),
         body.replace("extern __shared__ __align__(1024) char memory[];", ""),
         f'extern "C" int run_all(int grid, int count, int shared, {parameters})',
         f"{{ launch(grid, count, shared, [&] {{ {provider.kernel}({', '.join(names)}); }}); return stored; }}",

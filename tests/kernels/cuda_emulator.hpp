@@ -1,6 +1,6 @@
 // As much of CUDA as the kernels in CUDA C++ use, on a CPU: the threads of a block take turns, each on a stack of
-// its own, and one that waits lets the others run. What TMA copies to shared memory is there when the copy is issued. The fragments of mma
-// and the permutation of 128-byte rows follow the PTX ISA ("Matrix Fragments for mma.m16n8k16", "Swizzling Modes").
+// its own, and one that waits lets the others run. What TMA copies to shared memory is there when the copy is issued. The
+// fragments of mma and the permutation of 128-byte rows follow the PTX ISA ("Matrix Fragments for mma.m16n8k16", "Swizzling Modes").
 
 #include <ucontext.h>
 
