@@ -19,6 +19,20 @@ _CHUNK_ELEMENTS = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
+class ScaledOperand:
+    """One side of a product.
+
+    data   FP8, row-major: [lines, depth], or [depth, lines] where the layout wants that
+    scale  fp32; that of [line, block of depth] is at line * scale_line + block * scale_depth
+    """
+
+    data: torch.Tensor
+    scale: torch.Tensor
+    scale_line: int
+    scale_depth: int
+
+
+@dataclass(frozen=True, slots=True)
 class Quantized:
     """FP8 `data` [R,C] with fp32 `scale` [cd(R,rows), cd(C,columns)]: value = data * scale of its group."""
 

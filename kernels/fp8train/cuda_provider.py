@@ -1,33 +1,26 @@
-"""cuda_fp8: products with weights in FP8, in CUDA C++ for sm90 (`matmul.cu`)."""
+"""cuda_fp8: products with weights in FP8, in CUDA C++ for sm90."""
 
-import math
 from collections.abc import Sequence
 
 import torch
 
 from ...shapes.device import Device
 from ...shapes.problem import Op, Pass, Problem
-from ...shapes.schemes.fp8train import BLOCK, COMPUTES, FACTORS, Fp8Train
+from ...shapes.schemes.fp8train import COMPUTES, FACTORS, Fp8Train
 from ..aot import Request
-from ..cuda.provider import SHARED_BYTES, CudaProvider, LaunchPlan
-from ..geometry import Geometry, combined
+from ..cuda import matmul_fp8
+from ..cuda.provider import CudaProvider
+from ..geometry import combined
 from ..inputs import Tensors, placeholders
 from ..jit.call import combined_hash, compile_calls, requests
-from ..libraries.nvrtc import Argument, Boxes
 from ..needs import WRITTEN_FOR_SM90
 from ..provider import Config, Launch, Support
+from ..quantized import ScaledOperand
 from .inputs import TrainInputs
 from .plans import SPECIALISED_QUANT, Forms, Plan, prepare_saved
 from .providers import SPECIALISED
-from .triton_calls import ScaledOperand, specialised_call
+from .triton_calls import specialised_call
 from .triton_configs import gemm_configs
-
-_ROWS, _COLUMNS, _BOX = 128, 256, 64
-"""Of a tile of Y, and of what is stored of it at once."""
-
-_Y_BYTES = 2 * _ROWS * _COLUMNS
-_STAGE_BYTES = (_ROWS + _COLUMNS) * BLOCK + 16
-"""With two barriers."""
 
 _WGRAD = Pass.WGRAD.value
 
@@ -43,9 +36,9 @@ class CudaFp8(CudaProvider[Fp8Train, TrainInputs]):
     name = "cuda_fp8"
     family = "fp8train"
     op = Op.GEMM
-    sources = ("matmul.cu",)
-    headers = ("sm90.cuh", "turns.cuh", "wgmma.cuh")
-    kernel = "matmul_fp8"
+    sources = matmul_fp8.SOURCES
+    headers = matmul_fp8.HEADERS
+    kernel = matmul_fp8.KERNEL
 
     def supports(self, problem: Problem, scheme: Fp8Train, device: Device) -> Support:
         """On sm90, all passes but wgrad alone, e4m3 only, N and K in multiples of 16."""
@@ -61,7 +54,7 @@ class CudaFp8(CudaProvider[Fp8Train, TrainInputs]):
 
     def candidates(self, problem: Problem, scheme: Fp8Train, device: Device) -> Sequence[Config]:
         """One block per SM, with as many stages as fit; every tile of wgrad where the pass has one."""
-        own = {"STAGES": (SHARED_BYTES - _Y_BYTES) // _STAGE_BYTES, "BLOCKS": device.compute_units}
+        own = matmul_fp8.default_config(device)
         if Pass.WGRAD not in COMPUTES[problem.pass_]:
             return [own]
         tiles = [config[_WGRAD] for config in gemm_configs(problem, device, specialised=True)]
@@ -72,7 +65,7 @@ class CudaFp8(CudaProvider[Fp8Train, TrainInputs]):
         config, outputs = config or self.default_config(inputs), inputs.empty_outputs()
         plan, products = _planned(inputs, outputs, config)
         refresh, calls = prepare_saved(plan), compile_calls(plan.timed)
-        launches = [launch_plan(*product, config) for product in products]
+        launches = [matmul_fp8.launch_plan(*product, config) for product in products]
         compiled = [self.compiled(launch, outputs[0].device) for launch in launches]
 
         def run() -> None:
@@ -83,7 +76,9 @@ class CudaFp8(CudaProvider[Fp8Train, TrainInputs]):
 
         run()
         described = list(zip(plan.timed, calls.described, strict=True))
-        multiplying = [_geometry(launch, product) for launch, product in zip(launches, products, strict=True)]
+        multiplying = [
+            matmul_fp8.geometry(launch, a, out) for launch, (a, _, out) in zip(launches, products, strict=True)
+        ]
         return Launch(
             run,
             outputs if len(outputs) > 1 else outputs[0],
@@ -128,29 +123,6 @@ def _planned(inputs: TrainInputs, outputs: Tensors, config: Config) -> tuple[Pla
         else:
             products.append((a, b, out))
     return plan, products
-
-
-def launch_plan(a: ScaledOperand, b: ScaledOperand, out: torch.Tensor, config: Config) -> LaunchPlan:
-    """Return the launch that computes out[R,C] = a[R,D] b[C,D]^T."""
-    (rows, depth), columns = a.data.shape, out.shape[1]
-    arguments: list[Argument] = [
-        Boxes(a.data.view(torch.uint8), (depth, rows), (depth,), (BLOCK, _ROWS)),
-        Boxes(b.data.view(torch.uint8), (depth, columns), (depth,), (BLOCK, _COLUMNS)),
-        Boxes(out, (columns, rows), (2 * columns,), (_BOX, _BOX)),
-        *(a.scale, b.scale, a.scale_line, a.scale_depth, b.scale_line, b.scale_depth),
-        *(rows, columns, depth),
-    ]
-    stages = config["STAGES"]
-    grid = min(math.ceil(rows / _ROWS) * math.ceil(columns / _COLUMNS), config["BLOCKS"])
-    return LaunchPlan({"STAGES": stages, "TILES": 8}, grid, 384, stages * _STAGE_BYTES + _Y_BYTES, arguments)
-
-
-def _geometry(launch: LaunchPlan, product: _Product) -> Geometry:
-    """Whole tiles, which blocks take in turns."""
-    a, _, out = product
-    rows, columns = (math.ceil(size / tile) * tile for size, tile in zip(out.shape, (_ROWS, _COLUMNS), strict=True))
-    flops = 2 * rows * columns * math.ceil(a.data.shape[1] / BLOCK) * BLOCK
-    return Geometry(tile_M=_ROWS, tile_N=_COLUMNS, workgroups=launch.grid, resident=launch.resident, issued_flops=flops)
 
 
 CUDA_FP8 = CudaFp8()

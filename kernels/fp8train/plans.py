@@ -29,11 +29,11 @@ import torch
 from ...shapes.problem import Pass
 from ...shapes.schemes.fp8train import BLOCK, COMPUTES, FACTORS, cd, operands
 from ..jit.call import KernelCall, compile_calls
-from ..quantized import Quantized
+from ..quantized import Quantized, ScaledOperand
 from ..saved import Saved
 from .inputs import ORIGINS, TrainInputs
 from .quantize import GROUPS
-from .triton_calls import ScaledOperand, quantize_call, shared_call, specialised_call, transpose_call, weight_call
+from .triton_calls import quantize_call, shared_call, specialised_call, transpose_call, weight_call
 from .triton_configs import quant_configs
 
 _SHARED_QUANT: dict[Pass, tuple[tuple[str, ...], ...]] = {

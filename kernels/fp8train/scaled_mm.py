@@ -18,9 +18,9 @@ from ..inputs import placeholders
 from ..jit.call import compile_calls, moved_bytes
 from ..needs import ONLY_SM90
 from ..provider import Config, Launch, Provider, Role, Support
+from ..quantized import ScaledOperand
 from .inputs import TrainInputs
 from .plans import SPECIALISED_QUANT, Forms, Plan, prepare_saved, transposed_scale
-from .triton_calls import ScaledOperand
 
 _OLDEST_CUDA = (12, 9)
 _SCALE_PAD = 4

@@ -1,6 +1,6 @@
 """Kernel calls of the family: quantizers, their inverse, the transposition, and GEMMs with their operands' strides."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from ...shapes.schemes.fp8train import BLOCK, cd
 from ..geometry import Tiling, padded
 from ..jit.call import KernelCall
 from ..jit.quantizing import newton
-from ..quantized import Quantized
+from ..quantized import Quantized, ScaledOperand
 from .triton.dequantize import dequantize_kernel
 from .triton.persistent import nt_persistent_kernel, nt_wide_kernel
 from .triton.quantize import quantize_kernel, quantize_weight_kernel, transpose_kernel
@@ -20,20 +20,6 @@ from .triton.specialised import nn_gemm_kernel, nt_gemm_kernel, tn_gemm_kernel
 from .triton_configs import TRANSPOSE, Tile, layout_of
 
 KERNELS = {"nt": nt_gemm_kernel, "nn": nn_gemm_kernel, "tn": tn_gemm_kernel}
-
-
-@dataclass(frozen=True, slots=True)
-class ScaledOperand:
-    """One side of a product.
-
-    data   FP8, row-major: [lines, depth], or [depth, lines] where the layout wants that
-    scale  fp32; that of [line, block of depth] is at line * scale_line + block * scale_depth
-    """
-
-    data: torch.Tensor
-    scale: torch.Tensor
-    scale_line: int
-    scale_depth: int
 
 
 def specialised_call(
