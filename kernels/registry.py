@@ -108,6 +108,8 @@ BUILTIN = {
     "torch_quant_ao": Shipped("torchao", "candidate", "torchao.torch_quantize:TORCH_QUANTIZE"),
     "gemm_ao": Shipped("torchao", "candidate", "torchao.triton_providers:GEMM", needs.GPU),
     "grouped_ao": Shipped("torchao", "candidate", "torchao.triton_providers:GROUPED", needs.GPU),
+    "cuda_ao": Shipped("torchao", "candidate", "torchao.cuda_provider:CUDA", needs.CUDA_SM90),
+    "cuda_grouped_ao": Shipped("torchao", "candidate", "torchao.cuda_provider:CUDA_GROUPED", needs.CUDA_SM90),
     "loop_ao": Shipped("torchao", "candidate", "torchao.triton_providers:LOOP", needs.GPU),
     "stock_triton_ao": Shipped("torchao", "reference", "torchao.triton_providers:STOCK_TRITON", needs.GPU),
     "dequant_blas_ao": Shipped("torchao", "dequant_blas", "torchao.blas:DEQUANT_BLAS"),

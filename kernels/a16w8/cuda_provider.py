@@ -72,9 +72,9 @@ class CudaA16W8(CudaGemm[A16W8, A16W8Inputs]):
         shared = config["STAGES"] * _stage_bytes(columns) + _y_bytes(columns)
         return LaunchPlan(constants, min(_tiles(problem, columns), config["BLOCKS"]), 384, shared, arguments)
 
-    def geometry(self, problem: Problem, config: Config, plan: LaunchPlan) -> Geometry:
+    def geometry(self, inputs: A16W8Inputs, config: Config, plan: LaunchPlan) -> Geometry:
         """Whole tiles, which blocks take in turns."""
-        columns = config["COLUMNS"]
+        problem, columns = inputs.problem, config["COLUMNS"]
         weights = _tiles(problem, columns) * _ROWS * 128 * math.ceil(problem.K / 128)
         return Geometry(
             tile_M=columns,

@@ -1,6 +1,7 @@
 """The FP8 product in CUDA C++ for sm90 (`matmul_fp8.cu`), for the providers of two families."""
 
 import math
+from collections.abc import Iterable
 
 import torch
 
@@ -31,23 +32,31 @@ def default_config(device: Device) -> Config:
     return {"STAGES": (SHARED_BYTES - _Y_BYTES) // _STAGE_BYTES, "BLOCKS": device.compute_units}
 
 
-def launch_plan(a: ScaledOperand, b: ScaledOperand, out: torch.Tensor, config: Config) -> LaunchPlan:
-    """Return the launch that computes out[R,C] = a[R,D] b[C,D]^T, in bf16; C is a multiple of 8, D of 16."""
-    (rows, depth), columns = a.data.shape, out.shape[1]
+def launch_plan(
+    a: ScaledOperand, b: ScaledOperand, out: torch.Tensor, config: Config, ends: torch.Tensor | None = None
+) -> LaunchPlan:
+    """Return the launch that computes out[R,C] = a[R,D] b[C,D]^T, in 16 bits; C is a multiple of 8, D of 16.
+
+    ends  int32 [E]: the rows before each of them, in turn, are multiplied by a matrix of their own of b [E,C,D]
+    """
+    (rows, depth), columns, groups = a.data.shape, out.shape[1], 1 if ends is None else len(ends)
     arguments: list[Argument] = [
         Boxes(a.data.view(torch.uint8), (depth, rows), (depth,), (_DEPTH, _ROWS)),
-        Boxes(b.data.view(torch.uint8), (depth, columns), (depth,), (_DEPTH, _COLUMNS)),
+        Boxes(b.data.view(torch.uint8), (depth, groups * columns), (depth,), (_DEPTH, _COLUMNS)),
         Boxes(out, (columns, rows), (2 * columns,), (_BOX, _BOX)),
-        *(a.scale, b.scale, a.scale_line, a.scale_depth, b.scale_line, b.scale_depth),
-        *(rows, columns, depth),
+        *(out, a.scale, b.scale, a.scale_line, a.scale_depth, b.scale_line, b.scale_depth),
+        *(ends, groups, rows, columns, depth),
     ]
-    stages = config["STAGES"]
-    grid = min(math.ceil(rows / _ROWS) * math.ceil(columns / _COLUMNS), config["BLOCKS"])
-    return LaunchPlan({"STAGES": stages, "TILES": 8}, grid, 384, stages * _STAGE_BYTES + _Y_BYTES, arguments)
+    constants = {"STAGES": config["STAGES"], "TILES": 8, "GROUPED": int(ends is not None)}
+    if out.dtype == torch.float16:
+        constants["FP16"] = 1
+    most = rows // _ROWS + groups if ends is not None else math.ceil(rows / _ROWS)
+    grid = min(most * math.ceil(columns / _COLUMNS), config["BLOCKS"])
+    return LaunchPlan(constants, grid, 384, config["STAGES"] * _STAGE_BYTES + _Y_BYTES, arguments)
 
 
-def geometry(plan: LaunchPlan, a: ScaledOperand, out: torch.Tensor) -> Geometry:
-    """Whole tiles, which blocks take in turns."""
-    rows, columns = (math.ceil(size / tile) * tile for size, tile in zip(out.shape, (_ROWS, _COLUMNS), strict=True))
-    flops = 2 * rows * columns * math.ceil(a.data.shape[1] / _DEPTH) * _DEPTH
-    return Geometry(tile_M=_ROWS, tile_N=_COLUMNS, workgroups=plan.grid, resident=plan.resident, issued_flops=flops)
+def geometry(plan: LaunchPlan, groups: Iterable[int], columns: int, depth: int) -> Geometry:
+    """Whole tiles, which blocks take in turns; `groups`: rows of each."""
+    tiles = sum(math.ceil(rows / _ROWS) for rows in groups) * math.ceil(columns / _COLUMNS)
+    flops = 2 * tiles * _ROWS * _COLUMNS * math.ceil(depth / _DEPTH) * _DEPTH
+    return Geometry(_ROWS, _COLUMNS, min(tiles, plan.grid), plan.resident, flops)

@@ -14,7 +14,6 @@ from typing import ClassVar
 
 import torch
 
-from ...shapes.problem import Problem
 from ..geometry import Geometry
 from ..libraries.nvrtc import Argument, CudaCall, CudaKernel, compile_cubin
 from ..provider import Config, InputsT, Launch, Provider, SchemeT
@@ -72,7 +71,7 @@ class CudaGemm(CudaProvider[SchemeT, InputsT]):
         """Return the launch that writes `output`."""
 
     @abstractmethod
-    def geometry(self, problem: Problem, config: Config, plan: LaunchPlan) -> Geometry:
+    def geometry(self, inputs: InputsT, config: Config, plan: LaunchPlan) -> Geometry:
         """Return how `plan` divides the work."""
 
     def prepare(self, inputs: InputsT, config: Config | None = None) -> Launch:
@@ -81,7 +80,7 @@ class CudaGemm(CudaProvider[SchemeT, InputsT]):
         plan = self.plan(inputs, output, config)
         run, artifact = self.compiled(plan, output.device)
         run()
-        geometry = self.geometry(inputs.problem, config, plan)
+        geometry = self.geometry(inputs, config, plan)
         return Launch(run, output, config, (self.kernel,), artifact=artifact, geometry=geometry)
 
 

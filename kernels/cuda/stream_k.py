@@ -54,10 +54,10 @@ class StreamKGemm(CudaGemm[SchemeT, InputsT]):
     def operand_bytes(self, problem: Problem, scheme: SchemeT) -> int:
         """Bytes of operands and output, with scales as they are read."""
 
-    def geometry(self, problem: Problem, config: Config, plan: LaunchPlan) -> Geometry:
+    def geometry(self, inputs: InputsT, config: Config, plan: LaunchPlan) -> Geometry:
         """Tiles with the columns and rows that they are padded with."""
         rows, columns = config["ROWS"], 8 * plan.constants["TILES"]
-        padded = math.prod(tiles_and_steps(problem, rows, self.step)) * rows * self.step
+        padded = math.prod(tiles_and_steps(inputs.problem, rows, self.step)) * rows * self.step
         return Geometry(
             tile_M=columns,
             tile_N=rows,

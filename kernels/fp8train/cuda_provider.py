@@ -77,7 +77,8 @@ class CudaFp8(CudaProvider[Fp8Train, TrainInputs]):
         run()
         described = list(zip(plan.timed, calls.described, strict=True))
         multiplying = [
-            matmul_fp8.geometry(launch, a, out) for launch, (a, _, out) in zip(launches, products, strict=True)
+            matmul_fp8.geometry(launch, [len(out)], out.shape[1], a.data.shape[1])
+            for launch, (a, _, out) in zip(launches, products, strict=True)
         ]
         return Launch(
             run,

@@ -127,7 +127,8 @@ inline int of_warp(int value) { return value; }
 struct Range { const char *first, *end; };
 static std::vector<Range> tensors;
 extern "C" void add_tensor(const char* first, long long bytes) { tensors.push_back({first, first + bytes}); }
-inline float __ldg(const float* at) {
+template <class Value>
+Value __ldg(const Value* at) {
   for (const Range& one : tensors) if ((const char*)at >= one.first && (const char*)(at + 1) <= one.end) return *at;
   abort();
 }

@@ -1,0 +1,84 @@
+"""Products of quantized operands in CUDA C++ for sm90, dense or grouped over experts."""
+
+from collections.abc import Sequence
+
+import torch
+
+from ...shapes.device import Device
+from ...shapes.problem import Op, Problem
+from ...shapes.scheme import DType
+from ...shapes.schemes.torchao import AoGemm, AoGrouped, Torchao
+from ..cuda import matmul_fp8
+from ..cuda.provider import CudaGemm, LaunchPlan
+from ..geometry import Geometry
+from ..needs import WRITTEN_FOR_SM90
+from ..provider import Config, Support
+from ..quantized import ScaledOperand
+from .groups import group_rows
+from .product_inputs import ProductInputs
+from .traffic import casts_inside, fp8_bytes
+
+_LONGEST = 1 << 31
+"""Rows and columns are numbered in 32 bits."""
+
+
+class CudaAo(CudaGemm[Torchao, ProductInputs]):
+    """The product of `cuda_fp8`: while one partial sum is scaled and added, the next product runs."""
+
+    name = "cuda_ao"
+    family = "torchao"
+    op = Op.GEMM
+    sources = matmul_fp8.SOURCES
+    headers = matmul_fp8.HEADERS
+    kernel = matmul_fp8.KERNEL
+
+    def supports(self, problem: Problem, scheme: Torchao, device: Device) -> Support:
+        """On sm90, b in 128x128 groups, 16-bit results, N in multiples of 8 and K of 16."""
+        if device.arch != "sm90":
+            return Support.no(WRITTEN_FOR_SM90)
+        if casts_inside(scheme):
+            return Support.no("multiplies operands that are quantized already")
+        if isinstance(scheme, AoGemm) and scheme.right != "128x128":
+            return Support.no("multiplies b in 128x128 groups only")
+        if scheme.dtype is DType.FP32:
+            return Support.no("stores 16-bit results")
+        if problem.N % 8 or problem.K % 16:
+            return Support.no(f"N={problem.N} must be a multiple of 8, K={problem.K} of 16")
+        if max(problem.M, problem.E * problem.N, problem.K) >= _LONGEST:
+            return Support.no(f"rows of a and of all b are limited to {_LONGEST - 1}")
+        return Support.yes()
+
+    def candidates(self, problem: Problem, scheme: Torchao, device: Device) -> Sequence[Config]:
+        """One block per SM, with as many stages as fit."""
+        return [matmul_fp8.default_config(device)]
+
+    def moved_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
+        """Operands and results once: tiles are read again from the L2 cache."""
+        return fp8_bytes(problem, scheme)
+
+    def working_set_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
+        """Operands and results."""
+        return scheme.compulsory_bytes(problem)
+
+    def plan(self, inputs: ProductInputs, output: torch.Tensor, config: Config) -> LaunchPlan:
+        """Return the launch that writes `output`, [M,N]."""
+        a = ScaledOperand(inputs.a, inputs.a_scale, 1, inputs.a_scale.stride(0))
+        b = ScaledOperand(inputs.b, inputs.b_scale, inputs.b_scale.stride(1), 1)
+        ends = inputs.offs if isinstance(inputs.scheme, AoGrouped) else None
+        return matmul_fp8.launch_plan(a, b, output, config, ends)
+
+    def geometry(self, inputs: ProductInputs, config: Config, plan: LaunchPlan) -> Geometry:
+        """Whole tiles of every group."""
+        rows = [last - first for first, last in group_rows(inputs.ends)]
+        return matmul_fp8.geometry(plan, rows, inputs.problem.N, inputs.problem.K)
+
+
+class CudaGroupedAo(CudaAo):
+    """All experts in one launch; which tiles belong to whom is found on the device."""
+
+    name = "cuda_grouped_ao"
+    op = Op.GROUPED_GEMM
+
+
+CUDA = CudaAo()
+CUDA_GROUPED = CudaGroupedAo()
