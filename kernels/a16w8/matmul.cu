@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   int slot = 0;
   u32 parity = 0;
 
-  if (thread == WORKERS) init_stages(full, empty);
+  if (thread == WORKERS) init_stages(full, empty, 1);
   __syncthreads();
 
   if (warp >= WORKERS / 32) {

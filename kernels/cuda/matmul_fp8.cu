@@ -13,7 +13,8 @@
 
 constexpr int ROWS = 128, COLUMNS = 256, DEPTH = 128, PIECES = 4;
 constexpr int X_BYTES = ROWS * DEPTH, W_BYTES = COLUMNS * DEPTH, STAGE = X_BYTES + W_BYTES;
-constexpr int BOX = 64 * 128, Y_AT = STAGES * STAGE, BARRIERS = Y_AT + 2 * PIECES * BOX;
+constexpr int BOX = 64 * 128, Y_AT = STAGES * STAGE, BARRIERS = Y_AT + 2 * PIECES * BOX, SCALES = BARRIERS + 16 * STAGES,
+              COPIERS = 96, W_SCALES = ROWS, STAGE_SCALES = ROWS + COLUMNS / 128, STARTS = SCALES + STAGES * STAGE_SCALES * 4;
 
 static_assert(STAGES > 1, "a stage is released when the next one has come");
 
@@ -22,34 +23,29 @@ struct Place {
   int row, end, column, matrix;
 };
 
-// The tiles of one group come after those of another: of `group`, which ends at the row `end`, those before `through`.
-struct Tiles {
-  const int* ends;
-  int groups, N, group, end, through;
-
-  __device__ __forceinline__ Tiles(const int* ends, int groups, int M, int N)
-      : ends(ends), groups(groups), N(N), group(GROUPED ? -1 : 0), end(GROUPED ? 0 : M), through(GROUPED ? 0 : of_rows(M)) {}
-
-  __device__ __forceinline__ int of_rows(int rows) const { return (rows + ROWS - 1) / ROWS * ((N + COLUMNS - 1) / COLUMNS); }
-
-  // Goes on to the group of tile i; whether there is one.
-  __device__ __forceinline__ bool reach(int i) {
-    if (GROUPED)
-      while (i >= through && group + 1 < groups) {
-        const int first = end;
-        end = __ldg(ends + ++group), through += of_rows(end - first);
-      }
-    return i < through;
-  }
-
-  // Of tile i, which has been reached last.
-  __device__ __forceinline__ Place at(int i) const {
-    const int first = GROUPED && group > 0 ? __ldg(ends + group - 1) : 0;
-    const int within = GROUPED ? i - through + of_rows(end - first) : i;
-    const Tile tile = tile_at(within, (end - first + ROWS - 1) / ROWS, (N + COLUMNS - 1) / COLUMNS);
-    return Place{first + tile.m * ROWS, end, tile.n * COLUMNS, group};
-  }
+// Where a group begins: its first tile and row. Tiles of one group come after those of another.
+struct alignas(8) Start {
+  int tile, row;
 };
+
+// Writes the starts of all groups, and the end of the last, to shared memory; for one warp.
+__device__ __forceinline__ void find_starts(Start* starts, const int* ends, int groups, int n_tiles) {
+  const int lane = threadIdx.x % 32;
+  int tiles = 0;
+  for (int from = 0; from < groups; from += 32) {
+    const int group = from + lane;
+    const int row = group > 0 && group <= groups ? __ldg(ends + group - 1) : 0;
+    int sum = group < groups ? (__ldg(ends + group) - row + ROWS - 1) / ROWS * n_tiles : 0;
+    const int own = sum;
+    for (int by = 1; by < 32; by *= 2) {
+      const int before = __shfl_up_sync(0xffffffffu, sum, by);
+      if (lane >= by) sum += before;
+    }
+    if (group < groups) starts[group] = Start{tiles + sum - own, row};
+    tiles += __shfl_sync(0xffffffffu, sum, 31);
+  }
+  if (lane == 0) starts[groups] = Start{tiles, __ldg(ends + groups - 1)};
+}
 
 extern __shared__ __align__(1024) char memory[];
 
@@ -58,21 +54,37 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                const __grid_constant__ TensorMap y_map, u16* y, const float* x_scales, const float* w_scales, int x_line,
                int x_depth, int w_line, int w_depth, const int* ends, int groups, int M, int N, int K) {
   const int thread = threadIdx.x, lane = thread % 32, warp = of_warp(thread / 32);
-  const int steps = (K + DEPTH - 1) / DEPTH;
+  const int m_tiles = (M + ROWS - 1) / ROWS, n_tiles = (N + COLUMNS - 1) / COLUMNS, steps = (K + DEPTH - 1) / DEPTH;
   const u32 stages = shared_address(memory), full = stages + BARRIERS, empty = full + 8 * STAGES;
   int slot = 0;
   u32 parity = 0;
-  Tiles tiles(ends, groups, M, N);
-  if (!tiles.reach(blockIdx.x)) return;
 
-  if (thread == WORKERS) init_stages(full, empty);
+  const Start* const starts = (const Start*)(memory + STARTS);
+  if (thread == WORKERS) init_stages(full, empty, 1 + COPIERS);
+  if (GROUPED && warp == 0) find_starts((Start*)(memory + STARTS), ends, groups, n_tiles);
   __syncthreads();
 
+  const int all = GROUPED ? of_warp(starts[groups].tile) : m_tiles * n_tiles;
+  int half_of_groups = 1;
+  while (2 * half_of_groups < groups) half_of_groups *= 2;
+  auto place_of = [=](int i) {
+    if (!GROUPED) {
+      const Tile tile = tile_at(i, m_tiles, n_tiles);
+      return Place{tile.m * ROWS, M, tile.n * COLUMNS, 0};
+    }
+    int group = 0;  // the last one that does not begin after i
+    for (int by = half_of_groups; by; by /= 2)
+      if (group + by < groups && starts[group + by].tile <= i) group += by;
+    const Start start = starts[group], next = starts[group + 1];
+    const Tile tile = tile_at(i - start.tile, (next.row - start.row + ROWS - 1) / ROWS, n_tiles);
+    return Place{start.row + tile.m * ROWS, next.row, tile.n * COLUMNS, group};
+  };
+
   if (warp >= WORKERS / 32) {
-    give_up_registers<24>();
+    give_up_registers<40>();
     if (thread == WORKERS)
-      for (int i = blockIdx.x; tiles.reach(i); i += gridDim.x) {
-        const Place tile = tiles.at(i);
+      for (int i = blockIdx.x; i < all; i += gridDim.x) {
+        const Place tile = place_of(i);
         for (int step = 0; step < steps; ++step) {
           const u32 to = stages + slot * STAGE, ready = full + 8 * slot;
           barrier_wait(empty + 8 * slot, parity ^ 1);
@@ -82,41 +94,57 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
           if (++slot == STAGES) slot = 0, parity ^= 1;
         }
       }
+    if (warp > WORKERS / 32)
+      for (int i = blockIdx.x; i < all; i += gridDim.x) {
+        const Place tile = place_of(i);
+        const int last_block = (N - 1) / 128, own = thread - WORKERS - 32;
+        auto line = [=](int j) { return own + j * COPIERS; };  // a row of X, or a block of rows of W
+        const float* from[2];
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          const int m = tile.row + line(j), n = tile.column / 128 + line(j) - ROWS;
+          from[j] = line(j) < ROWS ? x_scales + (long long)(m < M ? m : M - 1) * x_line
+                                   : w_scales + (tile.matrix * (last_block + 1LL) + (n < last_block ? n : last_block)) * w_line;
+        }
+#pragma unroll 1
+        for (int step = 0; step < steps; step += 4) {
+          float4 values[2];
+#pragma unroll
+          for (int j = 0; j < 2; ++j) {
+            if (line(j) >= STAGE_SCALES) continue;
+            const int depth = line(j) < ROWS ? x_depth : w_depth;
+            if (depth == 1 && steps % 4 == 0 && (u64)from[j] % 16 == 0)
+              values[j] = __ldg((const float4*)from[j]), from[j] += 4;
+            else
+#pragma unroll
+              for (int k = 0; k < 4; ++k, from[j] += depth)
+                if (step + k < steps) (&values[j].x)[k] = __ldg(from[j]);
+          }
+#pragma unroll
+          for (int k = 0; k < 4; ++k) {
+            if (step + k == steps) break;
+            barrier_wait(empty + 8 * slot, parity ^ 1);
+            float* const to = (float*)(memory + SCALES) + slot * STAGE_SCALES;
+#pragma unroll
+            for (int j = 0; j < 2; ++j)
+              if (line(j) < STAGE_SCALES) to[line(j)] = (&values[j].x)[k];
+            barrier_arrive(full + 8 * slot);
+            if (++slot == STAGES) slot = 0, parity ^= 1;
+          }
+        }
+      }
     return;
   }
 
   // Lane 4 g + t of a warp has rows g and g + 8 of its 16 rows of X, here `row` and `row` + 8.
-  take_registers<240>();
+  take_registers<232>();
   const int g = lane / 4, t = lane % 4, half = warp / 4, row = warp * 16 + g;
   const bool stores = thread % 128 == 0;
   char* const own_y = memory + Y_AT + half * PIECES * BOX;
 
-  // Scales are loaded a step ahead, beyond the end of a tile, too: two rows of X, and two blocks of W.
-  struct Scales {
-    float x[2], w[2];
-  };
-  const float *x_at[2], *w_at[2];
-  auto point_at = [&](const Place tile) {
-    const int last_block = (N - 1) / 128;
-    for (int j = 0; j < 2; ++j) {
-      const int m = tile.row + row + 8 * j, n = tile.column / 128 + j;
-      x_at[j] = x_scales + (long long)(m < M ? m : M - 1) * x_line;
-      w_at[j] = w_scales + (tile.matrix * (last_block + 1LL) + (n < last_block ? n : last_block)) * w_line;
-    }
-  };
-  auto next_scales = [&] {
-    Scales found;
-    for (int j = 0; j < 2; ++j) {
-      found.x[j] = __ldg(x_at[j]), found.w[j] = __ldg(w_at[j]);
-      x_at[j] += x_depth, w_at[j] += w_depth;
-    }
-    return found;
-  };
-
   float part[2][8][4] = {}, sums[PIECES][8][4];
-  point_at(tiles.at(blockIdx.x));
-  Scales next = next_scales();
-  for (int i = blockIdx.x; tiles.reach(i); i += gridDim.x) {
+  for (int i = blockIdx.x; i < all; i += gridDim.x) {
+    Place tile;
     float first = 0, second = 0;  // what scales the product before: nothing at first
     int before = slot;
 #pragma unroll
@@ -135,20 +163,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       promote(done, piece);
     };
     for (int step = 0;;) {
-      const Scales now = next;
-      if (step + 1 == steps) {
-        Tiles later = tiles;
-        point_at(later.reach(i + gridDim.x) ? later.at(i + gridDim.x) : tiles.at(i));
-      }
-      next = next_scales();
+      const u32 at = stages + slot * STAGE;
+      const float* const scales = (const float*)(memory + SCALES) + slot * STAGE_SCALES;
       barrier_wait(full + 8 * slot, parity);
+      const float upper = scales[row], lower = scales[row + 8], w[] = {scales[W_SCALES], scales[W_SCALES + 1]};
       auto run = [&](float (&begun)[8][4], float (&done)[8][4], int piece) {
-        const u32 at = stages + slot * STAGE;
         multiply_stage(begun, at + half * 64 * DEPTH, at + X_BYTES + piece * 64 * DEPTH);
         multiplied<1>(done);
         if (piece == 0 && step > 0 && lane == 0) barrier_arrive(empty + 8 * before);
         promote(done, (piece + PIECES - 1) % PIECES);
-        first = now.x[0] * now.w[piece / 2], second = now.x[1] * now.w[piece / 2];
+        first = upper * w[piece / 2], second = lower * w[piece / 2];
       };
       run(part[0], part[1], 0);
       if (steps < 0) {  // never, but without this way out the assembler waits for each product (C7514)
@@ -161,13 +185,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       before = slot;
       if (++slot == STAGES) slot = 0, parity ^= 1;
       if (++step == steps) {
+        tile = place_of(i);  // while the last product runs
         finish(part[1], 3);
         break;
       }
     }
 
     // A box of 64 columns at a time, which has room once that of the tile before has been read.
-    const Place tile = tiles.at(i);
     const int first_row = tile.row + half * 64;
     const bool whole = !GROUPED || tile.end == M || tile.end >= first_row + 64;
 #pragma unroll

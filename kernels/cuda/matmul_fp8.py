@@ -23,8 +23,11 @@ _ROWS, _COLUMNS, _DEPTH, _BOX = 128, 256, 128, 64
 """Of a tile of Y; of a stage; of what is stored of a tile at once."""
 
 _Y_BYTES = 2 * _ROWS * _COLUMNS
-_STAGE_BYTES = (_ROWS + _COLUMNS) * _DEPTH + 16
-"""With two barriers."""
+_STAGE_BYTES = (_ROWS + _COLUMNS) * _DEPTH + 16 + 4 * (_ROWS + _COLUMNS // 128)
+"""With two barriers, and scales."""
+
+MOST_GROUPS = 2048
+"""Of which a block knows the starts, 8 bytes each, beside `default_config`'s stages."""
 
 
 def default_config(device: Device) -> Config:
@@ -52,7 +55,8 @@ def launch_plan(
         constants["FP16"] = 1
     most = rows // _ROWS + groups if ends is not None else math.ceil(rows / _ROWS)
     grid = min(most * math.ceil(columns / _COLUMNS), config["BLOCKS"])
-    return LaunchPlan(constants, grid, 384, config["STAGES"] * _STAGE_BYTES + _Y_BYTES, arguments)
+    shared = config["STAGES"] * _STAGE_BYTES + _Y_BYTES + (8 * (groups + 1) if ends is not None else 0)
+    return LaunchPlan(constants, grid, 384, shared, arguments)
 
 
 def geometry(plan: LaunchPlan, groups: Iterable[int], columns: int, depth: int) -> Geometry:

@@ -13,10 +13,10 @@ __device__ __forceinline__ Tile tile_at(int i, int m_tiles, int n_tiles) {
   return Tile{group * GROUP + within % rows, within / rows};
 }
 
-// Barriers of stages: `full` when the copies have come, `empty` when every warp says so.
-__device__ __forceinline__ void init_stages(u32 full, u32 empty) {
+// Barriers of stages: `full` when the copies of so many threads have come, `empty` when every warp says so.
+__device__ __forceinline__ void init_stages(u32 full, u32 empty, int copiers) {
   for (int i = 0; i < STAGES; ++i) {
-    barrier_init(full + 8 * i, 1);
+    barrier_init(full + 8 * i, copiers);
     barrier_init(empty + 8 * i, WORKERS / 32);
   }
   barriers_ready();

@@ -44,6 +44,8 @@ class CudaAo(CudaGemm[Torchao, ProductInputs]):
             return Support.no("stores 16-bit results")
         if problem.N % 8 or problem.K % 16:
             return Support.no(f"N={problem.N} must be a multiple of 8, K={problem.K} of 16")
+        if problem.E > matmul_fp8.MOST_GROUPS:
+            return Support.no(f"takes up to {matmul_fp8.MOST_GROUPS} experts")
         if max(problem.M, problem.E * problem.N, problem.K) >= _LONGEST:
             return Support.no(f"rows of a and of all b are limited to {_LONGEST - 1}")
         return Support.yes()

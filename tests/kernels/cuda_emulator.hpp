@@ -33,6 +33,7 @@ struct float4 { float x, y, z, w; };
 inline uint2 make_uint2(u32 x, u32 y) { return {x, y}; }
 inline uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return {x, y, z, w}; }
 inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
 struct TensorMap {
   const char* data;
@@ -84,9 +85,10 @@ template <int EACH>
 void take_registers() {
   static_assert(EACH % 8 == 0 && EACH >= 24 && EACH <= 256, "setmaxnreg takes no other number");
   registers[threadIdx.x] = EACH;
+  const int threads = (int)registers.size(), given = (1 << 16) / threads / 8 * 8;  // at the launch, of one block per SM
   int all = 0;
   for (int each : registers) all += each;
-  if (all > 1 << 16) abort();  // it would wait for ever
+  if (all > given * threads) abort();  // it would wait for ever
 }
 template <int EACH>
 void give_up_registers() {
@@ -124,6 +126,19 @@ inline void wait_for_count(u32* at, u32 wanted) {
   waited = workers.held;
 }
 inline int of_warp(int value) { return value; }
+static int exchanged[64][32];
+inline int __shfl_sync(u32, int value, int from) {
+  int(&all)[32] = exchanged[threadIdx.x / 32];
+  all[threadIdx.x % 32] = value;
+  __syncwarp();
+  const int result = all[from];
+  __syncwarp();
+  return result;
+}
+inline int __shfl_up_sync(u32 lanes, int value, int by) {
+  const int lane = threadIdx.x % 32;
+  return __shfl_sync(lanes, value, lane < by ? lane : lane - by);
+}
 struct Range { const char *first, *end; };
 static std::vector<Range> tensors;
 extern "C" void add_tensor(const char* first, long long bytes) { tensors.push_back({first, first + bytes}); }

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from rooflens.kernels.cuda.provider import LaunchPlan
+from rooflens.kernels.cuda import matmul_fp8
+from rooflens.kernels.cuda.provider import SHARED_BYTES, LaunchPlan
 from rooflens.kernels.fourbit import cpu_build
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.libraries import nvrtc
@@ -70,6 +71,7 @@ def operands(sizes: tuple[int, int, int], dtype: DType, ends: tuple[int, ...] = 
         ((1504, 512, 144), (1296, 1408, 1504), 3, 26),  # more rows of tiles than are taken together
         ((192, 264, 128), (64, 192), 2, 4),  # half a tile has no rows
         ((32, 16, 16), (16, 16, 32), 132, 2),  # most blocks have no tile
+        ((70, 16, 144), (*range(1, 68), 70), 5, 68),  # more groups than a warp has lanes
     ],
 )
 @pytest.mark.parametrize("dtype", [DType.BF16, pytest.param(DType.FP16, marks=pytest.mark.slow)])
@@ -131,14 +133,13 @@ def test_groups_are_apart() -> None:
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("dtype", [DType.BF16, DType.FP16])
 def test_machine_code(grouped: bool, dtype: DType, plans: list[LaunchPlan]) -> None:
-    """The assembler adds no waits between products. Groups cost it some addresses at the end of a tile."""
+    """The assembler adds no waits between products. It spills nothing, but one register per tile of who copies scales."""
     provider, inputs = CUDA_GROUPED if grouped else CUDA, operands((128, 256, 128), dtype, (128,) if grouped else ())
     plan = provider.plan(inputs, inputs.empty_outputs()[0], provider.candidates(inputs.problem, inputs.scheme, H200)[0])
     options = ["--gpu-architecture=sm_90a", "--std=c++17", *(f"-D{name}={n}" for name, n in plan.constants.items())]
     _, log = nvrtc.compile_cubin(provider.source(), [*options, "--ptxas-options=-v"])
     assert re.findall(r"Used (\d+) registers", log) == ["168"]
-    (spilled,) = re.findall(r"(\d+) bytes spill stores", log)
-    assert int(spilled) <= (80 if grouped else 0)
+    assert re.findall(r"(\d+) bytes spill stores", log) == ["4" if grouped else "0"]
     assert "serialized" not in log
     assert "setmaxnreg" not in log
 
@@ -153,6 +154,7 @@ def test_machine_code(grouped: bool, dtype: DType, plans: list[LaunchPlan]) -> N
         (DENSE, (256, 128, 128), 1, DType.FP32, "sm90", "16-bit"),
         (DENSE, (256, 132, 128), 1, DType.BF16, "sm90", "multiple of 8"),
         (DENSE, (256, 128, 136), 1, DType.BF16, "sm90", "of 16"),
+        (GROUPED, (256, 8, 16), 2049, DType.BF16, "sm90", "2048 experts"),
         (GROUPED, (256, 1 << 23, 128), 256, DType.BF16, "sm90", "limited to"),
     ],
 )
@@ -161,3 +163,10 @@ def test_refusals(scheme: str, sizes: tuple[int, int, int], experts: int, dtype:
     answer = provider.supports(Problem(*sizes, E=experts, op=op), parse_scheme(scheme, dtype), gpu(arch))
     assert not answer.ok
     assert why in answer.reason
+
+
+def test_most_groups_have_room() -> None:
+    (config,) = CUDA_GROUPED.candidates(Problem(4096, 4096, 4096), parse_scheme(DENSE, DType.BF16), H200)
+    ends = tuple(range(1, matmul_fp8.MOST_GROUPS + 1))
+    inputs = operands((len(ends), 8, 16), DType.BF16, ends)
+    assert CUDA_GROUPED.plan(inputs, inputs.empty_outputs()[0], config).shared_bytes <= SHARED_BYTES
