@@ -91,14 +91,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             w[j][piece][r] = decoded(*(const u16*)(at + r % 2 * 512 + (piece ^ g / 2) * 16 + r / 2 * 8), scale);
         multiply_stage(sums, w[j], stages + slot * STAGE, k + j > 0);
         multiplied<1>(w[1 - j]);  // the product of the stage before
-        if (k + j > 0 && lane == 0) barrier_arrive(empty + 8 * before);
+        release(empty + 8 * before, k + j > 0);
         before = slot;
         if (++slot == STAGES) slot = 0, parity ^= 1;
       }
     }
     multiplied<0>(sums);
     multiplied<0>(w[1]);
-    if (lane == 0) barrier_arrive(empty + 8 * before);
+    release(empty + 8 * before, true);
 
     // Lane 4 g + t has rows g and g + 8 of W, and of X rows 8 n + 2 t and the next.
 #pragma unroll

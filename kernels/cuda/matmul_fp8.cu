@@ -159,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     };
     auto finish = [&](float (&done)[8][4], int piece) {
       multiplied<0>(done);
-      if (lane == 0) barrier_arrive(empty + 8 * before);
+      release(empty + 8 * before, true);
       promote(done, piece);
     };
     for (int step = 0;;) {
@@ -170,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       auto run = [&](float (&begun)[8][4], float (&done)[8][4], int piece) {
         multiply_stage(begun, at + half * 64 * DEPTH, at + X_BYTES + piece * 64 * DEPTH);
         multiplied<1>(done);
-        if (piece == 0 && step > 0 && lane == 0) barrier_arrive(empty + 8 * before);
+        if (piece == 0) release(empty + 8 * before, step > 0);
         promote(done, (piece + PIECES - 1) % PIECES);
         first = upper * w[piece / 2], second = lower * w[piece / 2];
       };

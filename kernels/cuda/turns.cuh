@@ -22,4 +22,10 @@ __device__ __forceinline__ void init_stages(u32 full, u32 empty, int copiers) {
   barriers_ready();
 }
 
+// Tells `empty` that this warp has done with a stage: all lanes have read it.
+__device__ __forceinline__ void release(u32 empty, bool used) {
+  __syncwarp();
+  if (used && threadIdx.x % 32 == 0) barrier_arrive(empty);
+}
+
 __device__ __forceinline__ void meet_half(int half) { half ? meet<2, 128>() : meet<1, 128>(); }
