@@ -159,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     };
     auto finish = [&](float (&done)[8][4], int piece) {
       multiplied<0>(done);
-      release(empty + 8 * before, true);
+      if (lane == 0) barrier_arrive(empty + 8 * before);
       promote(done, piece);
     };
     for (int step = 0;;) {
@@ -167,10 +167,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       const float* const scales = (const float*)(memory + SCALES) + slot * STAGE_SCALES;
       barrier_wait(full + 8 * slot, parity);
       const float upper = scales[row], lower = scales[row + 8], w[] = {scales[W_SCALES], scales[W_SCALES + 1]};
+      __syncwarp();  // all lanes have read them before one of them releases the stage
       auto run = [&](float (&begun)[8][4], float (&done)[8][4], int piece) {
         multiply_stage(begun, at + half * 64 * DEPTH, at + X_BYTES + piece * 64 * DEPTH);
         multiplied<1>(done);
-        if (piece == 0) release(empty + 8 * before, step > 0);
+        if (piece == 0 && step > 0 && lane == 0) barrier_arrive(empty + 8 * before);
         promote(done, (piece + PIECES - 1) % PIECES);
         first = upper * w[piece / 2], second = lower * w[piece / 2];
       };
