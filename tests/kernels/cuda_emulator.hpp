@@ -314,6 +314,7 @@ void multiplied(float (&)[TILES][4]) {
         for (int k = 0; k < one.depth; ++k) one.d[n][i] += element(one.at_a, a, k) * element(one.at_b, b, k);
       }
   }
+  __syncwarp();  // the lanes of a warp wait together (".sync.aligned")
 }
 #endif
 
