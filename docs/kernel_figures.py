@@ -30,6 +30,9 @@ DEEPGEMM_TFLOPS = {
 }
 """By M and (N, K), on an H200: tables of NVIDIA's AIConfigurator, measured in SGLang 0.5.14."""
 
+DEEPGEMM_GROUPED_TFLOPS = {(4096, 7168): 1346, (7168, 2048): 1214}
+"""By N and K, on an H800, 4 groups of 8192 rows or 8 of 4096: README of deepseek-ai/DeepGEMM at 55ab91f."""
+
 
 def of_llm4bit() -> Iterator[str]:
     """Yield what 4-bit kernels read at M = 1, and what the device reaches of its published rates."""
@@ -143,9 +146,9 @@ def of_cuda_4bit() -> Iterator[str]:
 def of_w4a16_models() -> Iterator[str]:
     """Yield how `cuda_4bit` compares with dequantize + BLAS on layers of models of 2024 and 2025, by format."""
     name = "h200-w4a16-models"
-    ratios = speedup(name, "cuda_4bit", "dequant_blas")
-    for scheme, one in ratios.groupby("scheme"):
-        yield row(scheme, *by_m(one), f"{one.min():.2f}")
+    for dtype, run in (("bf16", name), ("fp16", f"{name}-fp16")):
+        for scheme, one in speedup(run, "cuda_4bit", "dequant_blas").groupby("scheme"):
+            yield row(scheme, dtype, *by_m(one), f"{one.min():.2f}")
     shares = " and ".join(_read_shares(cells_of(name, "cuda_4bit"), name))
     yield f"M = 1, weights of 32 MB and more, and of 8 to 32 MB, are read at {shares} of the read bandwidth"
 
@@ -212,32 +215,82 @@ def of_cuda_a16w8() -> Iterator[str]:
 
 
 def of_cuda_fp8() -> Iterator[str]:
-    """Yield the rates of `cuda_fp8` beside others, those of its variants, and what counters say of it and of cuBLAS."""
+    """Yield the rates of blockwise FP8 products in CUDA C++ beside others, dense and grouped, and of variants."""
     problem, own, others = ["M", "N", "K"], "cuda_fp8", ("specialised_fp8", "torch_scaled_mm_fp8")
-    rows = pd.read_csv(RESULTS / "h200-fp8-products" / "variants.csv")
+    names = (own, *others)
+    cells = pd.concat(cells_of("h200-fp8-deepgemm", name) for name in names)
+    rates = cells.pivot_table(index=problem, columns="provider", values="tflops")[[*names]]
+    theirs = {(m, *shape): rate for m, rows in DEEPGEMM_TFLOPS.items() for shape, rate in rows.items()}
+    for key, reached in rates.iterrows():
+        said = f"{theirs[key]:,}" if key in theirs else ""
+        yield row(key[0], f"{key[1]} x {key[2]}", *(f"{one:,.0f}" for one in reached), said).replace("|  |", "| |")
+    over = {name: f"{mean(rates[own] / rates[name]):.2f}" for name in others}
+    yield f"{' and '.join(over.values())} times as fast as `{'` and `'.join(others)}`"
+    ratio = pd.Series({key: rates.at[key, own] / rate for key, rate in theirs.items()})
+    yield f"{ratio.min():.2f} to {ratio.max():.2f} times DeepGEMM's figure in {len(ratio)}"
+    h100, h200 = (mean(speedup(f"{device}-fp8-deepgemm", own, others[1])) for device in ("h100", "h200"))
+    yield f"{h100:.3f} times as fast as cuBLAS on an H100, {h200:.3f} times"
+    names = ("cuda_grouped_ao", "grouped_ao", "grouped_mm_bf16_ao")
+    cells = pd.concat(cells_of("h200-fp8-grouped", name) for name in names)
+    rates = cells.pivot_table(index=["E", "N", "K", "scheme"], columns="provider", values="tflops")[[*names]]
+    for key, reached in rates.groupby(level=["E", "N", "K"]):
+        random, equal = (reached.xs(scheme, level="scheme").iloc[0] for scheme in ("ao-grouped", "ao-grouped-balanced"))
+        published = DEEPGEMM_GROUPED_TFLOPS[key[1:]]
+        yield row(
+            key[0],
+            f"{key[1]} x {key[2]}",
+            f"{random.iloc[0]:,.0f}",
+            *(f"{one:,.0f}" for one in equal),
+            f"{published:,}",
+        )
+    for run, mine, other in (("grouped", *names[:2]), ("dense", "cuda_ao", "gemm_ao")):
+        speeds = speedup(f"h200-cuda-ao-{run}", mine, other)
+        least, most = speeds.min(), speeds.max()
+        yield f"`{mine}` is {mean(speeds):.2f} times as fast as `{other}`"
+        yield f"over {len(speeds)} cells ({least:.2f} to {most:.2f})"
+    for pass_ in ("fwd", "bwd", "step"):
+        speeds = (speedup("h200-cuda-fp8-train", own, other).xs(pass_, level="pass") for other in others)
+        yield row(pass_, *(f"{mean(one):.2f}×" for one in speeds))
+    yield from _of_fp8_variants(own, others[0])
+
+
+def _of_fp8_variants(own: str, other: str) -> Iterator[str]:
+    """Yield speeds of variants of the FP8 product, what counters say of it, and hazards that a tool reports."""
+    folder, problem = RESULTS / "h200-fp8-products", ["M", "N", "K"]
+    rows = pd.read_csv(folder / "variants.csv")
     calls = {
         call: one.pivot_table(index=problem, columns="kernel", values="tflops") for call, one in rows.groupby("call")
     }
-    mine = rows[rows["variant"] == "as it is"]
-    beside, rates = calls[mine["call"].iloc[0]], mine.set_index(problem)["tflops"]
-    near = 0
-    for (m, n, k), rate in rates.items():
-        theirs = DEEPGEMM_TFLOPS[m][n, k]
-        near += rate >= 0.97 * theirs
-        yield row(m, f"{n} x {k}", *(f"{one:,.0f}" for one in (rate, *beside.loc[(m, n, k), [*others]], theirs)))
-    over = (f"{mean(rates / beside[other]):.2f}" for other in others)
-    yield f"{' and '.join(over)} times as fast as `{'` and `'.join(others)}`"
-    yield f"within 3 % of DeepGEMM's figure, or above, in {near} of {len(rates)}"
     for variant, one in rows[rows["kernel"] == own].groupby("variant", sort=False):
         last = one[one["call"] == one["call"].max()].set_index(problem)["tflops"]
         if "16 rows" not in variant and "3 stages" not in variant:  # those differ little
-            yield row(variant, f"{mean(last / calls[one['call'].max()][others[0]]):.2f}×", len(last))
-    counters = pd.read_csv(RESULTS / "h200-fp8-products" / "counters.csv", keep_default_na=False)
+            yield row(variant, f"{mean(last / calls[one['call'].max()][other]):.2f}×", len(last))
+    copied = pd.read_csv(folder / "scales.csv").pivot_table(
+        index=["scales", "E", *problem], columns="copied", values="tflops"
+    )
+    first, second, third, last = (
+        copied[name]
+        for name in (
+            "a step ahead, by the warps that multiply",
+            "two steps ahead, by the warps that multiply",
+            "by one warp, word by word",
+            "by three warps, four steps at a time",
+        )
+    )
+    dense = copied.index.get_level_values("E") == 1
+    for layout in ("rows", "columns"):
+        mine = dense & (copied.index.get_level_values("scales") == f"{layout} next to each other")
+        yield f"{mean((second / first)[mine]):.2f}"
+        yield f"{mean((last / third)[mine]):.2f}"
+    counters = pd.read_csv(folder / "counters.csv")
     units = ["sm__pipe_tensor_op_hmma_cycles_active", "l1tex__data_pipe_lsu_wavefronts"]
-    seen = counters[counters["call"] == 3].pivot_table(index=["kernel", "variant"], columns="metric", values="value")
-    for kernel, variant in ((own, "4 stages"), (others[1], "")):
-        shares = " and ".join(f"{share:.0f} %" for share in seen.loc[(kernel, variant), units])
-        yield f"{shares} of all clocks"
+    for kernel in (own, other):
+        one = counters[(counters["kernel"] == kernel) & (counters["N"] == 12288)].set_index("metric")["value"]
+        yield " and ".join(f"{one[unit]:.0f} %" for unit in units)
+    hazards = pd.read_csv(folder / "racecheck.csv").groupby("variant")["hazards"].sum()
+    yield f"{hazards['as it is']} hazards"
+    yield f"{hazards['every lane arrives']} where every lane arrives"
+    yield f"{hazards['every lane arrives, before it has read']} where"
 
 
 def _of_nf4(name: str, rows: tuple[int, ...]) -> str:
@@ -315,17 +368,3 @@ def of_blas_best() -> Iterator[str]:
     seemed = short["us"][long["us"] <= 18]
     late = percent((seemed >= 21).mean())
     yield f"of {len(seemed)} configurations that take 18 µs at most, {late} seemed to take 21 and more"
-
-
-def of_deepgemm() -> Iterator[str]:
-    """Yield the rates of FP8 products, ours and those of cuBLAS, and how many are near those of DeepGEMM."""
-    names = ("specialised_fp8", "torch_scaled_mm_fp8")
-    cells = [cells_of("h200-fp8-deepgemm", name) for name in names]
-    reached = [by_shape(own, "tflops") for own in cells]
-    for n, k in cells[0][["N", "K"]].drop_duplicates().itertuples(index=False):
-        rates = (f"{own.at[(n, k), m]:,.0f}" for m in DEEPGEMM_TFLOPS for own in reached)
-        yield f"| {n} x {k} | {' | '.join(rates)}"
-    theirs = [(shape, m, rate) for m, rates in DEEPGEMM_TFLOPS.items() for shape, rate in rates.items()]
-    for name, own in zip(names, reached, strict=True):
-        near = sum(own.at[shape, m] >= 0.97 * rate for shape, m, rate in theirs)
-        yield f"`{name}` is within 3 % of, or above, {near} of these {len(theirs)}"

@@ -21,7 +21,7 @@ PARTS = (
         kernels.of_default_tiles,
     ),
     roofline.of_shared_memory,
-    *(kernels.of_4bit_peers, kernels.of_blas_best, kernels.of_deepgemm),
+    *(kernels.of_4bit_peers, kernels.of_blas_best),
 )
 
 
