@@ -150,7 +150,7 @@ def of_w4a16_models() -> Iterator[str]:
         for scheme, one in speedup(run, "cuda_4bit", "dequant_blas").groupby("scheme"):
             yield row(scheme, dtype, *by_m(one), f"{one.min():.2f}")
     shares = " and ".join(_read_shares(cells_of(name, "cuda_4bit"), name))
-    yield f"M = 1, weights of 32 MB and more, and of 8 to 32 MB, are read at {shares} of the read bandwidth"
+    yield f"weights of 32 MB and more, and of 8 to 32 MB, are read at {shares} of the read bandwidth"
 
 
 def of_counters() -> Iterator[str]:

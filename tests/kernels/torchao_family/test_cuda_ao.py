@@ -133,7 +133,7 @@ def test_groups_are_apart() -> None:
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("dtype", [DType.BF16, DType.FP16])
 def test_machine_code(grouped: bool, dtype: DType, plans: list[LaunchPlan]) -> None:
-    """The assembler adds no waits between products. It spills nothing, but one register per tile of who copies scales."""
+    """The assembler adds no waits between products, and spills nothing but one register of those who copy scales."""
     provider, inputs = CUDA_GROUPED if grouped else CUDA, operands((128, 256, 128), dtype, (128,) if grouped else ())
     plan = provider.plan(inputs, inputs.empty_outputs()[0], provider.candidates(inputs.problem, inputs.scheme, H200)[0])
     options = ["--gpu-architecture=sm_90a", "--std=c++17", *(f"-D{name}={n}" for name, n in plan.constants.items())]
