@@ -91,14 +91,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             w[j][piece][r] = decoded(*(const u16*)(at + r % 2 * 512 + (piece ^ g / 2) * 16 + r / 2 * 8), scale);
         multiply_stage(sums, w[j], stages + slot * STAGE, k + j > 0);
         multiplied<1>(w[1 - j]);  // the product of the stage before
-        release(empty + 8 * before, k + j > 0);
+        __syncwarp();  // all lanes have read it
+        if (k + j > 0 && lane == 0) barrier_arrive(empty + 8 * before);
         before = slot;
         if (++slot == STAGES) slot = 0, parity ^= 1;
       }
     }
     multiplied<0>(sums);
     multiplied<0>(w[1]);
-    release(empty + 8 * before, true);
+    __syncwarp();
+    if (lane == 0) barrier_arrive(empty + 8 * before);
 
     // Lane 4 g + t has rows g and g + 8 of W, and of X rows 8 n + 2 t and the next.
 #pragma unroll

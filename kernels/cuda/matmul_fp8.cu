@@ -1,9 +1,10 @@
-// Y[M,N] = X[M,K] W[N,K]^T in bf16 on sm90, of operands in e4m3: a scale per 128 columns of a row of X, and per 128 x 128
+// Y[M,N] = X[M,K] W[N,K]^T in 16 bits on sm90, of operands in e4m3: a scale per 128 columns of a row of X, and per 128 x 128
 // elements of W. Or GROUPED: rows of X come in groups, each with a matrix W of its own; `ends` has the row that each ends at,
 // the last one M.
 //
 // A tile is 128 rows of X by 256 rows of W, a stage 128 columns of both, which share scales. One thread copies stages ahead of
-// the others through TMA, which fills in zeros beyond the matrices. Two groups of four warps multiply 64 rows of X each by all
+// the others through TMA, which fills in zeros beyond the matrices; three warps copy their scales, those of four stages at a
+// time, as what a multiplying warp loads for later it waits for at once. Two groups of four warps multiply 64 rows of X each by all
 // of W, on the matrix units (wgmma), 64 rows of W at a time: while one such product runs, the one before is scaled and added to
 // the sums. Y goes through shared memory and TMA, which leaves out what is beyond it; rows at the end of a group are stored by
 // the warps, as other rows follow.
@@ -34,7 +35,7 @@ __device__ __forceinline__ void find_starts(Start* starts, const int* ends, int 
   int tiles = 0;
   for (int from = 0; from < groups; from += 32) {
     const int group = from + lane;
-    const int row = group > 0 && group <= groups ? __ldg(ends + group - 1) : 0;
+    const int row = group > 0 && group < groups ? __ldg(ends + group - 1) : 0;
     int sum = group < groups ? (__ldg(ends + group) - row + ROWS - 1) / ROWS * n_tiles : 0;
     const int own = sum;
     for (int by = 1; by < 32; by *= 2) {
@@ -98,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       for (int i = blockIdx.x; i < all; i += gridDim.x) {
         const Place tile = place_of(i);
         const int last_block = (N - 1) / 128, own = thread - WORKERS - 32;
-        auto line = [=](int j) { return own + j * COPIERS; };  // a row of X, or a block of rows of W
+        auto line = [=](int j) { return own + j * COPIERS; };  // rows of X, then blocks of rows of W; some have one
         const float* from[2];
 #pragma unroll
         for (int j = 0; j < 2; ++j) {

@@ -40,8 +40,12 @@ def launch_plan(
 ) -> LaunchPlan:
     """Return the launch that computes out[R,C] = a[R,D] b[C,D]^T, in 16 bits; C is a multiple of 8, D of 16.
 
-    ends  int32 [E]: the rows before each of them, in turn, are multiplied by a matrix of their own of b [E,C,D]
+    ends  int32 [E], ascending to R: the rows before each of them, in turn, are multiplied by a matrix of their own of
+          b [E,C,D], whose scales follow each other, too
     """
+    assert a.data.is_contiguous()
+    assert b.data.is_contiguous()
+    assert ends is None or (b.scale.is_contiguous() and ends.dtype is torch.int32)
     (rows, depth), columns, groups = a.data.shape, out.shape[1], 1 if ends is None else len(ends)
     arguments: list[Argument] = [
         Boxes(a.data.view(torch.uint8), (depth, rows), (depth,), (_DEPTH, _ROWS)),

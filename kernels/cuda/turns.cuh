@@ -1,4 +1,4 @@
-// Blocks, one per SM, that take tiles of Y in turns: one thread fills stages, which two groups of four warps use.
+// Blocks, one per SM, that take tiles of Y in turns: some threads fill stages, which two groups of four warps use.
 
 constexpr int GROUP = 8, WORKERS = 256, THREADS = WORKERS + 128;
 
@@ -20,12 +20,6 @@ __device__ __forceinline__ void init_stages(u32 full, u32 empty, int copiers) {
     barrier_init(empty + 8 * i, WORKERS / 32);
   }
   barriers_ready();
-}
-
-// Tells `empty` that this warp has done with a stage: all lanes have read it.
-__device__ __forceinline__ void release(u32 empty, bool used) {
-  __syncwarp();
-  if (used && threadIdx.x % 32 == 0) barrier_arrive(empty);
 }
 
 __device__ __forceinline__ void meet_half(int half) { half ? meet<2, 128>() : meet<1, 128>(); }

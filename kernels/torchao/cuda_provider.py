@@ -18,8 +18,8 @@ from .groups import group_rows
 from .product_inputs import ProductInputs
 from .traffic import casts_inside, fp8_bytes
 
-_LONGEST = 1 << 31
-"""Rows and columns are numbered in 32 bits."""
+_LONGEST = (1 << 31) - 256
+"""Rows and columns, to whole tiles, and tiles are counted in 32 bits."""
 
 
 class CudaAo(CudaGemm[Torchao, ProductInputs]):
@@ -46,8 +46,9 @@ class CudaAo(CudaGemm[Torchao, ProductInputs]):
             return Support.no(f"N={problem.N} must be a multiple of 8, K={problem.K} of 16")
         if problem.E > matmul_fp8.MOST_GROUPS:
             return Support.no(f"takes up to {matmul_fp8.MOST_GROUPS} experts")
-        if max(problem.M, problem.E * problem.N, problem.K) >= _LONGEST:
-            return Support.no(f"rows of a and of all b are limited to {_LONGEST - 1}")
+        tiles = (problem.M // 128 + problem.E) * (problem.N // 256 + 1)
+        if max(problem.M, problem.E * problem.N, problem.K, tiles) > _LONGEST:
+            return Support.no(f"M, E N, K and the number of tiles are limited to {_LONGEST}")
         return Support.yes()
 
     def candidates(self, problem: Problem, scheme: Torchao, device: Device) -> Sequence[Config]:

@@ -167,7 +167,7 @@ static void advance(Barrier& one) {
 }
 inline void barrier_init(u32 at, u32 count) { barrier(at) = {count, 0, 0, 0}; }
 inline void barriers_ready() {}
-inline void barrier_arrive(u32 at) { ++barrier(at).arrived, advance(barrier(at)); }
+inline void barrier_arrive(u32 at) { ++barrier(at).arrived, advance(barrier(at)), wait_for_others(); }
 inline void barrier_expect(u32 at, u32 bytes) { barrier(at).bytes += bytes, barrier_arrive(at); }
 inline void barrier_wait(u32 at, u32 parity) {
   if (!barrier(at).wanted) abort();  // not initialised
@@ -207,14 +207,18 @@ inline void copy_word(u32 to, const void* from) {
 inline void arrive_when_copied(u32 at) { barrier_arrive(at); }
 
 // A box may be read from its copy on until it has been waited for: nobody changes it meanwhile.
+static bool fenced[1024];  // what this thread wrote may be copied
+inline void written_for_copies() { fenced[threadIdx.x] = true; }
 struct Store { const TensorMap* map; int c0, c1; u32 from; std::vector<char> issued; };
 static std::vector<Store> stores[1024];
 inline void store_box(const TensorMap* map, int c0, int c1, u32 from) {
   if ((from - MEMORY) % 1024) abort();
+  bool* const group = fenced + threadIdx.x / 128 * 128;  // four warps write a box
+  if (std::count(group, group + 128, true) != 128) abort();
+  std::fill(group, group + 128, false);
   const char* at = memory + (from - MEMORY);
   stores[threadIdx.x].push_back({map, c0, c1, from, {at, at + map->box[1] * 128}});
 }
-inline void written_for_copies() {}
 template <int LATER>
 void boxes_stored() {
   auto& mine = stores[threadIdx.x];

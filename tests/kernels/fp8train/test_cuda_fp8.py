@@ -60,6 +60,8 @@ CASES = (
     ((1200, 256, 144), (2, 3)),  # more rows of tiles than a group has
     ((1024, 16, 16), (2, 3)),  # no group comes after the last tile
     ((130, 144, 1040), (2, 1)),  # stages are used several times
+    ((256, 272, 1024), (3, 1)),  # scales of four steps at a time, several times
+    ((5, 16, 528), (2, 1)),  # and where the last row of scales begins at 16 bytes, but has one more
 )
 
 
