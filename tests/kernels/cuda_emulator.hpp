@@ -167,7 +167,11 @@ static void advance(Barrier& one) {
 }
 inline void barrier_init(u32 at, u32 count) { barrier(at) = {count, 0, 0, 0}; }
 inline void barriers_ready() {}
-inline void barrier_arrive(u32 at) { ++barrier(at).arrived, advance(barrier(at)), wait_for_others(); }
+// Goes on when all others have had a turn, whichever way round they take turns.
+inline void barrier_arrive(u32 at) {
+  ++barrier(at).arrived, advance(barrier(at));
+  for (int i = 0; i < 2; ++i) wait_for_others();
+}
 inline void barrier_expect(u32 at, u32 bytes) { barrier(at).bytes += bytes, barrier_arrive(at); }
 inline void barrier_wait(u32 at, u32 parity) {
   if (!barrier(at).wanted) abort();  // not initialised
