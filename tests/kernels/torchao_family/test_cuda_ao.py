@@ -73,6 +73,7 @@ def operands(sizes: tuple[int, int, int], dtype: DType, ends: tuple[int, ...] = 
         ((400, 72, 272), (0, 100, 100, 356, 357, 400, 400), (2, 2), 5),  # groups without rows, and of one
         ((1504, 512, 144), (1296, 1408, 1504), (2, 3), 26),  # more rows of tiles than are taken together
         ((192, 264, 128), (64, 192), (3, 2), 4),  # half a tile has no rows
+        ((300, 72, 144), (191, 300), (2, 2), 3),  # the row after a box is stored before the box
         ((32, 16, 16), (16, 16, 32), (2, 132), 2),  # most blocks have no tile
         ((200, 8, 144), (0, 0, 200, 200), (2, 1), 2),
         ((200, 264, 144), (200,), (3, 3), 4),
