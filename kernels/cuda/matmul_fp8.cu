@@ -1,6 +1,6 @@
 // Y[M,N] = X[M,K] W[N,K]^T in 16 bits on sm90, of operands in e4m3: a scale per 128 columns of a row of X, and per 128 x 128
-// elements of W. Or GROUPED: rows of X come in groups, each with a matrix W of its own; `ends` has the row that each ends at,
-// the last one M.
+// elements of W, or BY_ROW per 128 columns of a row of W, too. Or GROUPED: rows of X come in groups, each with a matrix W of its
+// own; `ends` has the row that each ends at, the last one M.
 //
 // A tile is 128 rows of X by 256 rows of W, a stage 128 columns of both, which share scales. One thread copies stages ahead of
 // the others through TMA, which fills in zeros beyond the matrices; three warps copy their scales, those of four stages at a
@@ -9,13 +9,18 @@
 // the sums. Y goes through shared memory and TMA, which leaves out what is beyond it; rows at the end of a group are stored by
 // the warps, as other rows follow.
 //
-// Compiled with STAGES, GROUPED, FP16 for Y in fp16, and TILES = 8. N is a multiple of 8, K of 16. The scale of a row, or block of
-// rows, and of a block of columns is at row * line + block * depth of its matrix; matrices W, and their scales, follow each other.
+// BY_ROW a tile is 256 rows of X by 128 rows of W, and each group multiplies all of X, 64 rows at a time, by 64 rows of W: with
+// the other shape each lane would load 66 scales per stage, with this one 24, and shared memory is busy with operands all the time.
+//
+// Compiled with STAGES, GROUPED or BY_ROW, FP16 for Y in fp16, and TILES = 8. N is a multiple of 8, K of 16. The scale of a row, or
+// block of rows, and of a block of columns is at row * line + block * depth of its matrix; matrices W, and their scales, follow each
+// other. BY_ROW both have lines of 1, depths and M in multiples of 4, and begin at a multiple of 16 bytes, for bulk copies.
 
-constexpr int ROWS = 128, COLUMNS = 256, DEPTH = 128, PIECES = 4;
+constexpr int ROWS = BY_ROW ? 256 : 128, COLUMNS = BY_ROW ? 128 : 256, DEPTH = 128, PIECES = 4;
 constexpr int X_BYTES = ROWS * DEPTH, W_BYTES = COLUMNS * DEPTH, STAGE = X_BYTES + W_BYTES;
 constexpr int BOX = 64 * 128, Y_AT = STAGES * STAGE, BARRIERS = Y_AT + 2 * PIECES * BOX, SCALES = BARRIERS + 16 * STAGES,
-              COPIERS = 96, W_SCALES = ROWS, STAGE_SCALES = ROWS + COLUMNS / 128, STARTS = SCALES + STAGES * STAGE_SCALES * 4;
+              COPIERS = 96, W_SCALES = ROWS, STAGE_SCALES = ROWS + COLUMNS / (BY_ROW ? 1 : 128),
+              STARTS = SCALES + STAGES * STAGE_SCALES * 4;
 
 static_assert(STAGES > 1, "a stage is released when the next one has come");
 
@@ -61,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   u32 parity = 0;
 
   const Start* const starts = (const Start*)(memory + STARTS);
-  if (thread == WORKERS) init_stages(full, empty, 1 + COPIERS);
+  if (thread == WORKERS) init_stages(full, empty, BY_ROW ? 1 : 1 + COPIERS);
   if (GROUPED && warp == 0) find_starts((Start*)(memory + STARTS), ends, groups, n_tiles);
   __syncthreads();
 
@@ -86,16 +91,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (thread == WORKERS)
       for (int i = blockIdx.x; i < all; i += gridDim.x) {
         const Place tile = place_of(i);
+        const int x_bytes = 4 * (M - tile.row < ROWS ? M - tile.row : ROWS),
+                  w_bytes = 4 * (N - tile.column < COLUMNS ? N - tile.column : COLUMNS);
         for (int step = 0; step < steps; ++step) {
           const u32 to = stages + slot * STAGE, ready = full + 8 * slot;
           barrier_wait(empty + 8 * slot, parity ^ 1);
-          barrier_expect(ready, STAGE);
+          barrier_expect(ready, STAGE + (BY_ROW ? x_bytes + w_bytes : 0));
           copy_box(to, &x_map, step * DEPTH, tile.row, ready);
           copy_box(to + X_BYTES, &w_map, step * DEPTH, tile.matrix * N + tile.column, ready);
+          if (BY_ROW) {
+            const u32 scales = stages + SCALES + slot * STAGE_SCALES * 4;
+            copy_bytes(scales, x_scales + (long long)step * x_depth + tile.row, x_bytes, ready);
+            copy_bytes(scales + W_SCALES * 4, w_scales + (long long)step * w_depth + tile.column, w_bytes, ready);
+          }
           if (++slot == STAGES) slot = 0, parity ^= 1;
         }
       }
-    if (warp > WORKERS / 32)
+    if (!BY_ROW && warp > WORKERS / 32)
       for (int i = blockIdx.x; i < all; i += gridDim.x) {
         const Place tile = place_of(i);
         const int last_block = (N - 1) / 128, own = thread - WORKERS - 32;
@@ -137,26 +149,33 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     return;
   }
 
-  // Lane 4 g + t of a warp has rows g and g + 8 of its 16 rows of X, here `row` and `row` + 8.
+  // Of a product, lane 4 g + t of a warp has rows g and g + 8 of the warp's 16, `row` and `row` + 8 of 64, and of every 8 columns
+  // 2 t and 2 t + 1.
   take_registers<232>();
-  const int g = lane / 4, t = lane % 4, half = warp / 4, row = warp * 16 + g;
+  const int g = lane / 4, t = lane % 4, half = warp / 4, row = warp % 4 * 16 + g;
+  auto x_part = [=](int piece) { return 64 * (BY_ROW ? piece : half); };
+  auto w_part = [=](int piece) { return 64 * (BY_ROW ? half : piece); };
   const bool stores = thread % 128 == 0;
   char* const own_y = memory + Y_AT + half * PIECES * BOX;
 
   float part[2][8][4] = {}, sums[PIECES][8][4];
   for (int i = blockIdx.x; i < all; i += gridDim.x) {
     Place tile;
-    float first = 0, second = 0;  // what scales the product before: nothing at first
+    float first = 0, second = 0;  // what scales the product before, here its rows: nothing at first
+    float2 columns[8];            // and its columns
     int before = slot;
 #pragma unroll
     for (int at = 0; at < 128; ++at) sums[at / 32][at / 4 % 8][at % 4] = 0;
 #pragma unroll
     for (int at = 0; at < 32; ++at) part[1][at / 4][at % 4] = 0;
+#pragma unroll
+    for (int n = 0; n < 8; ++n) columns[n] = make_float2(1, 1);
     auto promote = [&](const float (&done)[8][4], int piece) {
 #pragma unroll
       for (int n = 0; n < 8; ++n)
 #pragma unroll
-        for (int j = 0; j < 4; ++j) sums[piece][n][j] += done[n][j] * (j < 2 ? first : second);
+        for (int j = 0; j < 4; ++j)
+          sums[piece][n][j] += done[n][j] * (j < 2 ? first : second) * (j % 2 ? columns[n].y : columns[n].x);
     };
     auto finish = [&](float (&done)[8][4], int piece) {
       multiplied<0>(done);
@@ -167,14 +186,31 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       const u32 at = stages + slot * STAGE;
       const float* const scales = (const float*)(memory + SCALES) + slot * STAGE_SCALES;
       barrier_wait(full + 8 * slot, parity);
-      const float upper = scales[row], lower = scales[row + 8], w[] = {scales[W_SCALES], scales[W_SCALES + 1]};
-      __syncwarp();  // all lanes have read them before one of them releases the stage
+      float upper, lower, w[2];
+      if (!BY_ROW) {
+        const float* const rows = scales + x_part(0) + row;
+        upper = rows[0], lower = rows[8], w[0] = scales[W_SCALES], w[1] = scales[W_SCALES + 1];
+        __syncwarp();  // all lanes have read them before one of them releases the stage
+      }
+      auto load_columns = [&](int from) {
+        const float* const own = scales + W_SCALES + w_part(0) + 2 * t;
+#pragma unroll
+        for (int n = from; n < from + 4; ++n) columns[n] = *(const float2*)(own + 8 * n);
+      };
       auto run = [&](float (&begun)[8][4], float (&done)[8][4], int piece) {
-        multiply_stage(begun, at + half * 64 * DEPTH, at + X_BYTES + piece * 64 * DEPTH);
+        multiply_stage(begun, at + x_part(piece) * DEPTH, at + X_BYTES + w_part(piece) * DEPTH);
+        if (BY_ROW && piece == 1) load_columns(4);  // still in time: the product before has not ended
         multiplied<1>(done);
         if (piece == 0 && step > 0 && lane == 0) barrier_arrive(empty + 8 * before);
         promote(done, (piece + PIECES - 1) % PIECES);
-        first = upper * w[piece / 2], second = lower * w[piece / 2];
+        if (!BY_ROW)
+          first = upper * w[piece / 2], second = lower * w[piece / 2];
+        else {
+          const float* const rows = scales + x_part(piece) + row;
+          first = rows[0], second = rows[8];
+          if (piece == 0) load_columns(0);
+          if (piece == PIECES - 1) __syncwarp();  // as above
+        }
       };
       run(part[0], part[1], 0);
       if (steps < 0) {  // never, but without this way out the assembler waits for each product (C7514)
@@ -194,14 +230,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
 
     // A box of 64 columns at a time, which has room once that of the tile before has been read.
-    const int first_row = tile.row + half * 64;
-    const bool whole = !GROUPED || tile.end == M || tile.end >= first_row + 64;
 #pragma unroll
     for (int piece = 0; piece < PIECES; ++piece) {
+      const int first_row = tile.row + x_part(piece), column = tile.column + w_part(piece);
+      const bool whole = !GROUPED || tile.end == M || tile.end >= first_row + 64;
       char* const box = own_y + piece * BOX;
       if (stores) whole ? boxes_stored<PIECES - 1>() : boxes_stored<0>();
       meet_half(half);
-      char* const to = box + (warp % 4 * 16 + g) * 128 + 4 * t;
+      char* const to = box + row * 128 + 4 * t;
 #pragma unroll
       for (int n = 0; n < 8; ++n)
 #pragma unroll
@@ -209,7 +245,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
           *(u32*)(to + j * 1024 + (n ^ g) * 16) = rounded_pair(sums[piece][n][2 * j], sums[piece][n][2 * j + 1]);
       written_for_copies();
       meet_half(half);
-      const int column = tile.column + piece * 64;
       if (whole) {
         if (stores) store_box(&y_map, column, first_row, shared_address(box));
       } else

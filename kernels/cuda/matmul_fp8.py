@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
 
@@ -19,12 +20,30 @@ HEADERS = ("sm90.cuh", "turns.cuh", "wgmma.cuh")
 
 KERNEL = "matmul_fp8"
 
-_ROWS, _COLUMNS, _DEPTH, _BOX = 128, 256, 128, 64
-"""Of a tile of Y; of a stage; of what is stored of a tile at once."""
+_DEPTH, _BOX = 128, 64
+"""Of a stage; of what is stored of a tile at once."""
 
-_Y_BYTES = 2 * _ROWS * _COLUMNS
-_STAGE_BYTES = (_ROWS + _COLUMNS) * _DEPTH + 16 + 4 * (_ROWS + _COLUMNS // 128)
-"""With two barriers, and scales."""
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """Of Y; `w_lines` rows of W share scales."""
+
+    rows: int
+    columns: int
+    w_lines: int
+
+    @property
+    def bytes(self) -> int:
+        return 2 * self.rows * self.columns
+
+    @property
+    def stage_bytes(self) -> int:
+        """Operands, two barriers, and scales."""
+        return (self.rows + self.columns) * _DEPTH + 16 + 4 * (self.rows + self.columns // self.w_lines)
+
+
+_TILES = {False: _Tile(128, 256, 128), True: _Tile(256, 128, 1)}
+"""By whether each row of W has scales of its own."""
 
 MOST_GROUPS = 2048
 """Of which a block knows the starts, 8 bytes each, beside `default_config`'s stages."""
@@ -32,39 +51,56 @@ MOST_GROUPS = 2048
 
 def default_config(device: Device) -> Config:
     """One block per SM, with as many stages as fit."""
-    return {"STAGES": (SHARED_BYTES - _Y_BYTES) // _STAGE_BYTES, "BLOCKS": device.compute_units}
+    stages = min((SHARED_BYTES - tile.bytes) // tile.stage_bytes for tile in _TILES.values())
+    return {"STAGES": stages, "BLOCKS": device.compute_units}
+
+
+def most_tiles(rows: int, columns: int, groups: int, *, by_row: bool) -> int:
+    """Tiles of Y that so many rows in any groups have at most."""
+    tile = _TILES[by_row]
+    return (rows // tile.rows + groups) * math.ceil(columns / tile.columns)
 
 
 def launch_plan(
-    a: ScaledOperand, b: ScaledOperand, out: torch.Tensor, config: Config, ends: torch.Tensor | None = None
+    a: ScaledOperand,
+    b: ScaledOperand,
+    out: torch.Tensor,
+    config: Config,
+    ends: torch.Tensor | None = None,
+    *,
+    by_row: bool = False,
 ) -> LaunchPlan:
     """Return the launch that computes out[R,C] = a[R,D] b[C,D]^T, in 16 bits; C is a multiple of 8, D of 16.
 
-    ends  int32 [E], ascending to R: the rows before each of them, in turn, are multiplied by a matrix of their own of
-          b [E,C,D], whose scales follow each other, too
+    ends    int32 [E], ascending to R: the rows before each of them, in turn, are multiplied by a matrix of their own of
+            b [E,C,D], whose scales follow each other, too
+    by_row  each row of b has scales, not each 128 rows: [cd(D,128), C], those of a [cd(D,128), R], R, C multiples of 4;
+            without `ends`
     """
     assert a.data.is_contiguous()
     assert b.data.is_contiguous()
-    assert ends is None or (b.scale.is_contiguous() and ends.dtype is torch.int32)
+    assert ends is None or (b.scale.is_contiguous() and ends.dtype is torch.int32 and not by_row)
+    assert not by_row or all(one.scale_line == 1 and one.scale_depth % 4 == 0 for one in (a, b))
+    tile = _TILES[by_row]
     (rows, depth), columns, groups = a.data.shape, out.shape[1], 1 if ends is None else len(ends)
     arguments: list[Argument] = [
-        Boxes(a.data.view(torch.uint8), (depth, rows), (depth,), (_DEPTH, _ROWS)),
-        Boxes(b.data.view(torch.uint8), (depth, groups * columns), (depth,), (_DEPTH, _COLUMNS)),
+        Boxes(a.data.view(torch.uint8), (depth, rows), (depth,), (_DEPTH, tile.rows)),
+        Boxes(b.data.view(torch.uint8), (depth, groups * columns), (depth,), (_DEPTH, tile.columns)),
         Boxes(out, (columns, rows), (2 * columns,), (_BOX, _BOX)),
         *(out, a.scale, b.scale, a.scale_line, a.scale_depth, b.scale_line, b.scale_depth),
         *(ends, groups, rows, columns, depth),
     ]
-    constants = {"STAGES": config["STAGES"], "TILES": 8, "GROUPED": int(ends is not None)}
+    constants = {"STAGES": config["STAGES"], "TILES": 8, "GROUPED": int(ends is not None), "BY_ROW": int(by_row)}
     if out.dtype == torch.float16:
         constants["FP16"] = 1
-    most = rows // _ROWS + groups if ends is not None else math.ceil(rows / _ROWS)
-    grid = min(most * math.ceil(columns / _COLUMNS), config["BLOCKS"])
-    shared = config["STAGES"] * _STAGE_BYTES + _Y_BYTES + (8 * (groups + 1) if ends is not None else 0)
+    grid = min(most_tiles(rows, columns, groups, by_row=by_row), config["BLOCKS"])
+    shared = config["STAGES"] * tile.stage_bytes + tile.bytes + (8 * (groups + 1) if ends is not None else 0)
     return LaunchPlan(constants, grid, 384, shared, arguments)
 
 
 def geometry(plan: LaunchPlan, groups: Iterable[int], columns: int, depth: int) -> Geometry:
     """Whole tiles, which blocks take in turns; `groups`: rows of each."""
-    tiles = sum(math.ceil(rows / _ROWS) for rows in groups) * math.ceil(columns / _COLUMNS)
-    flops = 2 * tiles * _ROWS * _COLUMNS * math.ceil(depth / _DEPTH) * _DEPTH
-    return Geometry(_ROWS, _COLUMNS, min(tiles, plan.grid), plan.resident, flops)
+    tile = _TILES[bool(plan.constants["BY_ROW"])]
+    tiles = sum(math.ceil(rows / tile.rows) for rows in groups) * math.ceil(columns / tile.columns)
+    flops = 2 * tiles * tile.rows * tile.columns * math.ceil(depth / _DEPTH) * _DEPTH
+    return Geometry(tile.rows, tile.columns, min(tiles, plan.grid), plan.resident, flops)

@@ -82,6 +82,13 @@ __device__ __forceinline__ void copy_bytes(u32 to, const void* from, u32 bytes, 
       : "memory");
 }
 
+// Bytes that other blocks read too.
+__device__ __forceinline__ void copy_bytes(u32 to, const void* from, u32 bytes, u32 barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from),
+               "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
 // Copies a box from shared memory, in which TMA expects rows of 128 bytes permuted as it writes them. `boxes_stored` waits until
 // all boxes of this thread but the last LATER have been read. Other threads meet after `written_for_copies`, before the copy.
 __device__ __forceinline__ void store_box(const TensorMap* map, int c0, int c1, u32 from) {

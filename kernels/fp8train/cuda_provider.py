@@ -1,4 +1,4 @@
-"""cuda_fp8: products with weights in FP8, in CUDA C++ for sm90."""
+"""cuda_fp8: products in FP8, in CUDA C++ for sm90."""
 
 from collections.abc import Sequence
 
@@ -19,18 +19,15 @@ from ..quantized import ScaledOperand
 from .inputs import TrainInputs
 from .plans import SPECIALISED_QUANT, Forms, Plan, prepare_saved
 from .providers import SPECIALISED
-from .triton_calls import specialised_call
 from .triton_configs import gemm_configs
 
-_WGRAD = Pass.WGRAD.value
-
-_Product = tuple[ScaledOperand, ScaledOperand, torch.Tensor]
+_Product = tuple[Pass, ScaledOperand, ScaledOperand, torch.Tensor]
 
 
 class CudaFp8(CudaProvider[Fp8Train, TrainInputs]):
     """While one partial sum is scaled and added, the next product runs.
 
-    Quantizers, transpositions and wgrad, of whose operands both have a scale per row, are those of `specialised_fp8`.
+    Quantizers and transpositions are those of `specialised_fp8`.
     """
 
     name = "cuda_fp8"
@@ -41,31 +38,29 @@ class CudaFp8(CudaProvider[Fp8Train, TrainInputs]):
     kernel = matmul_fp8.KERNEL
 
     def supports(self, problem: Problem, scheme: Fp8Train, device: Device) -> Support:
-        """On sm90, all passes but wgrad alone, e4m3 only, N and K in multiples of 16."""
+        """On sm90, e4m3 only, N and K in multiples of 16, and M where it is contracted."""
         if device.arch != "sm90":
             return Support.no(WRITTEN_FOR_SM90)
-        if problem.pass_ is Pass.WGRAD:
-            return Support.no("multiplies by weights: wgrad has none")
         if scheme.hybrid and problem.pass_ is not Pass.FWD:
             return Support.no("multiplies e4m3 only; a hybrid scheme has gradients in e5m2")
         if problem.N % 16 or problem.K % 16:
             return Support.no(f"N={problem.N} and K={problem.K} must be multiples of 16")
+        if Pass.WGRAD in COMPUTES[problem.pass_] and problem.M % 16:
+            return Support.no(f"M={problem.M} must be a multiple of 16 where dW is computed")
         return SPECIALISED.fits(problem)
 
     def candidates(self, problem: Problem, scheme: Fp8Train, device: Device) -> Sequence[Config]:
-        """One block per SM, with as many stages as fit; every tile of wgrad where the pass has one."""
-        own = matmul_fp8.default_config(device)
-        if Pass.WGRAD not in COMPUTES[problem.pass_]:
-            return [own]
-        tiles = [config[_WGRAD] for config in gemm_configs(problem, device, specialised=True)]
-        return [{**own, _WGRAD: tile} for number, tile in enumerate(tiles) if tile not in tiles[:number]]
+        """One block per SM, with as many stages as fit."""
+        return [matmul_fp8.default_config(device)]
 
     def prepare(self, inputs: TrainInputs, config: Config | None = None) -> Launch:
         """Allocate outputs, FP8 forms and scales, compile, fill what the forward pass saves, and launch once."""
         config, outputs = config or self.default_config(inputs), inputs.empty_outputs()
-        plan, products = _planned(inputs, outputs, config)
+        plan, products = _planned(inputs, outputs)
         refresh, calls = prepare_saved(plan), compile_calls(plan.timed)
-        launches = [matmul_fp8.launch_plan(*product, config) for product in products]
+        launches = [
+            matmul_fp8.launch_plan(a, b, out, config, by_row=product is Pass.WGRAD) for product, a, b, out in products
+        ]
         compiled = [self.compiled(launch, outputs[0].device) for launch in launches]
 
         def run() -> None:
@@ -75,10 +70,9 @@ class CudaFp8(CudaProvider[Fp8Train, TrainInputs]):
                 call()
 
         run()
-        described = list(zip(plan.timed, calls.described, strict=True))
         multiplying = [
             matmul_fp8.geometry(launch, [len(out)], out.shape[1], a.data.shape[1])
-            for launch, (a, _, out) in zip(launches, products, strict=True)
+            for launch, (_, a, _, out) in zip(launches, products, strict=True)
         ]
         return Launch(
             run,
@@ -86,10 +80,7 @@ class CudaFp8(CudaProvider[Fp8Train, TrainInputs]):
             config,
             (*calls.kernels, *(self.kernel for _ in launches)),
             artifact=combined_hash([calls.artifact] * bool(plan.timed) + [code for _, code in compiled]),
-            geometry=combined(
-                [*multiplying, *(geometry for call, geometry in described if call.tiling)],
-                [geometry for call, geometry in described if not call.tiling],
-            ),
+            geometry=combined(multiplying, calls.described),
             refresh=refresh,
         )
 
@@ -104,7 +95,7 @@ class CudaFp8(CudaProvider[Fp8Train, TrainInputs]):
     def builds(self, problem: Problem, scheme: Fp8Train, device: Device, config: Config) -> Sequence[Request]:
         """What Triton compiles: all but the products in CUDA C++."""
         inputs: TrainInputs = placeholders(problem, scheme, device)
-        plan, _ = _planned(inputs, inputs.empty_outputs(), config)
+        plan, _ = _planned(inputs, inputs.empty_outputs())
         return requests((*plan.timed, *plan.saved))
 
 
@@ -112,17 +103,14 @@ def _as_specialised(problem: Problem) -> Config:
     return gemm_configs(problem, Device("cuda", 0, "", "", "sm90", 1, 1, 1, 1), specialised=True)[0]
 
 
-def _planned(inputs: TrainInputs, outputs: Tensors, config: Config) -> tuple[Plan, list[_Product]]:
+def _planned(inputs: TrainInputs, outputs: Tensors) -> tuple[Plan, list[_Product]]:
     """The Triton kernels of a launch, and the products that follow them."""
     plan, products, pass_ = Plan(), [], inputs.problem.pass_
     forms = Forms(inputs, plan, k_major=True, scales_first=True)
     forms.quantize(SPECIALISED_QUANT[pass_])
     for product, out in zip(COMPUTES[pass_], outputs, strict=True):
         a, b = (forms.side(name, product) for name in FACTORS[product])
-        if product is Pass.WGRAD:
-            plan.timed.append(specialised_call(product, b, a, out, config[_WGRAD], inputs.device, k_major=True))
-        else:
-            products.append((a, b, out))
+        products.append((product, *((b, a) if product is Pass.WGRAD else (a, b)), out))
     return plan, products
 
 

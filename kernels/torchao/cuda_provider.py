@@ -33,20 +33,21 @@ class CudaAo(CudaGemm[Torchao, ProductInputs]):
     kernel = matmul_fp8.KERNEL
 
     def supports(self, problem: Problem, scheme: Torchao, device: Device) -> Support:
-        """On sm90, b in 128x128 groups, 16-bit results, N in multiples of 8 and K of 16."""
+        """On sm90, 16-bit results, N in multiples of 8 and K of 16, M of 4 where columns of b have scales."""
         if device.arch != "sm90":
             return Support.no(WRITTEN_FOR_SM90)
         if casts_inside(scheme):
             return Support.no("multiplies operands that are quantized already")
-        if isinstance(scheme, AoGemm) and scheme.right != "128x128":
-            return Support.no("multiplies b in 128x128 groups only")
         if scheme.dtype is DType.FP32:
             return Support.no("stores 16-bit results")
         if problem.N % 8 or problem.K % 16:
             return Support.no(f"N={problem.N} must be a multiple of 8, K={problem.K} of 16")
         if problem.E > matmul_fp8.MOST_GROUPS:
             return Support.no(f"takes up to {matmul_fp8.MOST_GROUPS} experts")
-        tiles = (problem.M // 128 + problem.E) * (problem.N // 256 + 1)
+        by_row = isinstance(scheme, AoGemm) and scheme.right == "128x1"
+        if by_row and problem.M % 4:
+            return Support.no(f"M={problem.M} must be a multiple of 4 where b has 128x1 groups")
+        tiles = matmul_fp8.most_tiles(problem.M, problem.N, problem.E, by_row=by_row)
         if max(problem.M, problem.E * problem.N, problem.K, tiles) > _LONGEST:
             return Support.no(f"M, E N, K and the number of tiles are limited to {_LONGEST}")
         return Support.yes()
@@ -66,9 +67,10 @@ class CudaAo(CudaGemm[Torchao, ProductInputs]):
     def plan(self, inputs: ProductInputs, output: torch.Tensor, config: Config) -> LaunchPlan:
         """Return the launch that writes `output`, [M,N]."""
         a = ScaledOperand(inputs.a, inputs.a_scale, 1, inputs.a_scale.stride(0))
-        b = ScaledOperand(inputs.b, inputs.b_scale, inputs.b_scale.stride(1), 1)
+        by_row, blocks = inputs.by_column, inputs.b_scale.stride(1)
+        b = ScaledOperand(inputs.b, inputs.b_scale, *((1, blocks) if by_row else (blocks, 1)))
         ends = inputs.offs if isinstance(inputs.scheme, AoGrouped) else None
-        return matmul_fp8.launch_plan(a, b, output, config, ends)
+        return matmul_fp8.launch_plan(a, b, output, config, ends, by_row=by_row)
 
     def geometry(self, inputs: ProductInputs, config: Config, plan: LaunchPlan) -> Geometry:
         """Whole tiles of every group."""

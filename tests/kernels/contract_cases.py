@@ -104,7 +104,7 @@ LARGER_DEFAULTS: Cases = {
             tuple(
                 Problem(*sizes, pass_=one)
                 for one in Pass
-                for sizes in ((256, 384, 512), (1000, 1104, 1200), (1, 130, 200), (4096, 1024, 2048))
+                for sizes in ((256, 384, 512), (1000, 1104, 1200), (1, 130, 200), (1040, 784, 528), (4096, 1024, 2048))
             ),
         )
         for name in TRAINING

@@ -199,7 +199,7 @@ inline u64 read_once() { return 0; }
 inline void copy_box(u32 to, const TensorMap* map, int c0, int c1, u32 ready, u64) { copy(to, *map, {c0, c1, 0}, ready); }
 inline void copy_box(u32 to, const TensorMap* map, int c0, int c1, u32 ready) { copy(to, *map, {c0, c1, 0}, ready); }
 inline void copy_box(u32 to, const TensorMap* map, int c0, int c1, int c2, u32 ready) { copy(to, *map, {c0, c1, c2}, ready); }
-inline void copy_bytes(u32 to, const void* from, u32 bytes, u32 ready, u64) {
+inline void copy_bytes(u32 to, const void* from, u32 bytes, u32 ready, u64 = 0) {
   if (to % 16 || (u64)from % 16 || bytes % 16) abort();  // PTX ISA, "cp.async.bulk"
   memcpy(memory + (to - MEMORY), from, bytes);
   copied(ready, bytes);

@@ -1,9 +1,8 @@
-"""cuda_fp8 without a GPU: its very source on emulated threads, its machine code, and what it refuses.
+"""cuda_fp8 without a GPU: its very source on emulated threads, and what it refuses.
 
-On a GPU, the tests of all providers run it.
+On a GPU, the tests of all providers run it; its machine code is tested with `cuda_ao`, which has the same.
 """
 
-import re
 import tempfile
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from rooflens.shapes.schemes import parse_scheme
 
 from ..checks import check_launch
 from ..cuda_emulation import emulate
-from ..devices import H200, cpu, gpu
+from ..devices import cpu, gpu
 from ..interpreter import interpreted
 
 FP8, GIVEN, HYBRID = "fp8-blockwise", "fp8-blockwise-prequantized", "fp8-blockwise-hybrid"
@@ -100,36 +99,24 @@ def test_tiles_are_apart() -> None:
     [
         ("fwd", HYBRID, ["quantize_kernel", "quantize_weight_kernel", "matmul_fp8"]),
         ("dgrad", GIVEN, ["transpose_kernel", "matmul_fp8"]),
-        ("bwd", FP8, ["quantize_kernel", "nt_gemm_kernel", "matmul_fp8"]),
+        ("wgrad", GIVEN, ["transpose_kernel", "transpose_kernel", "matmul_fp8"]),
+        ("bwd", FP8, ["quantize_kernel", "matmul_fp8", "matmul_fp8"]),
     ],
 )
 @interpreted
 def test_passes(pass_: str, scheme: str, kernels: list[str]) -> None:
     """Operands of the quantizers, in the order in which these write scales, and of the forward pass."""
     CUDA_FP8.compiled = on_this_cpu
-    inputs = make_inputs(Problem(140, 272, 400, pass_=Pass(pass_)), parse_scheme(scheme, DType.BF16), cpu("sm90"), 5)
+    inputs = make_inputs(Problem(144, 272, 400, pass_=Pass(pass_)), parse_scheme(scheme, DType.BF16), cpu("sm90"), 5)
     launch = check_launch(CUDA_FP8, inputs, None, times=1, least_db=FLOOR_DB, again=False)
     assert list(launch.kernels) == kernels
-
-
-@pytest.mark.compile
-@pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC")
-def test_machine_code() -> None:
-    """The assembler adds no waits between products, and spills no registers."""
-    (config,) = CUDA_FP8.candidates(Problem(4096, 4096, 4096), parse_scheme(FP8, DType.BF16), H200)
-    options = (f"-DSTAGES={config['STAGES']}", "-DTILES=8", "-DGROUPED=0", "--gpu-architecture=sm_90a", "--std=c++17")
-    _, log = nvrtc.compile_cubin(CUDA_FP8.source(), [*options, "--ptxas-options=-v"])
-    assert re.findall(r"Used (\d+) registers", log) == ["168"]
-    assert re.findall(r"(\d+) bytes spill stores", log) == ["0"]
-    assert "serialized" not in log
-    assert "setmaxnreg" not in log
 
 
 @pytest.mark.parametrize(
     ("scheme", "pass_", "sizes", "arch", "why"),
     [
         (FP8, "fwd", (256, 128, 128), "sm100", "sm90"),
-        (FP8, "wgrad", (256, 128, 128), "sm90", "wgrad has none"),
+        (FP8, "wgrad", (264, 128, 128), "sm90", "multiple of 16"),
         (HYBRID, "step", (256, 128, 128), "sm90", "e5m2"),
         (FP8, "fwd", (256, 136, 128), "sm90", "multiples of 16"),
         (FP8, "fwd", (256, 128, 136), "sm90", "multiples of 16"),

@@ -51,10 +51,12 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[LaunchPlan]:
     return found
 
 
-def operands(sizes: tuple[int, int, int], dtype: DType, ends: tuple[int, ...] = ()) -> ProductInputs:
-    """Of a dense product, or of groups that end at `ends`."""
+def operands(
+    sizes: tuple[int, int, int], dtype: DType, ends: tuple[int, ...] = (), dense: str = DENSE
+) -> ProductInputs:
+    """Of a product of the scheme `dense`, or of groups that end at `ends`."""
     if not ends:
-        return make_inputs(Problem(*sizes), parse_scheme(DENSE, dtype), cpu("sm90"), 5)
+        return make_inputs(Problem(*sizes), parse_scheme(dense, dtype), cpu("sm90"), 5)
     problem = Problem(*sizes, E=len(ends), op=Op.GROUPED_GEMM)
     inputs = make_inputs(problem, parse_scheme(GROUPED, dtype), cpu("sm90"), 5)
     return replace(inputs, ends=ends, offs=offsets(ends, inputs.offs.device))
@@ -108,6 +110,24 @@ def test_products(
         assert sum(moved.values()) == provider.moved_bytes(inputs.problem, inputs.scheme, config)
 
 
+@pytest.mark.compile
+@needs_compiler
+@pytest.mark.parametrize(
+    ("sizes", "launch"),
+    [
+        ((128, 256, 128), (2, 1)),
+        ((200, 272, 400), (3, 1)),  # the last tile has 16 scales of b
+        ((4, 40, 16), (3, 132)),
+        ((132, 520, 1040), (2, 2)),
+        ((516, 264, 256), (2, 2)),  # Y has rows in one part of the last tile only
+    ],
+)
+@pytest.mark.parametrize("dtype", [DType.BF16, pytest.param(DType.FP16, marks=pytest.mark.slow)])
+def test_scales_of_columns(sizes: tuple[int, int, int], launch: tuple[int, int], dtype: DType) -> None:
+    config = dict(zip(("STAGES", "BLOCKS"), launch, strict=True))
+    check_launch(CUDA, operands(sizes, dtype, (), BY_COLUMN), config, times=1, least_db=FLOOR_DB[dtype], again=False)
+
+
 def test_traffic() -> None:
     """Operands and results once; weights and their scales of experts with rows, which are three of five."""
     problem, scheme = Problem(48, 264, 272, E=5, op=Op.GROUPED_GEMM), parse_scheme(GROUPED, DType.BF16)
@@ -142,11 +162,13 @@ def test_groups_are_apart() -> None:
 
 @pytest.mark.compile
 @pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC")
-@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("scheme", [DENSE, BY_COLUMN, GROUPED])
 @pytest.mark.parametrize("dtype", [DType.BF16, DType.FP16])
-def test_machine_code(grouped: bool, dtype: DType, plans: list[LaunchPlan]) -> None:
+def test_machine_code(scheme: str, dtype: DType) -> None:
     """The assembler adds no waits between products, and spills no register, or one outside of the loops over steps."""
-    provider, inputs = CUDA_GROUPED if grouped else CUDA, operands((128, 256, 128), dtype, (128,) if grouped else ())
+    grouped = scheme == GROUPED
+    provider = CUDA_GROUPED if grouped else CUDA
+    inputs = operands((128, 256, 128), dtype, (128,) if grouped else (), scheme)
     plan = provider.plan(inputs, inputs.empty_outputs()[0], provider.candidates(inputs.problem, inputs.scheme, H200)[0])
     options = ["--gpu-architecture=sm_90a", "--std=c++17", *(f"-D{name}={n}" for name, n in plan.constants.items())]
     _, log = nvrtc.compile_cubin(provider.source(), [*options, "--ptxas-options=-v"])
@@ -161,12 +183,12 @@ def test_machine_code(grouped: bool, dtype: DType, plans: list[LaunchPlan]) -> N
     ("scheme", "sizes", "experts", "dtype", "arch", "why"),
     [
         (DENSE, (256, 128, 128), 1, DType.BF16, "sm100", "sm90"),
-        (BY_COLUMN, (256, 128, 128), 1, DType.BF16, "sm90", "128x128 groups only"),
         ("ao-linear", (256, 128, 128), 1, DType.BF16, "sm90", "quantized already"),
         ("ao-grouped-linear", (256, 128, 128), 2, DType.BF16, "sm90", "quantized already"),
         (DENSE, (256, 128, 128), 1, DType.FP32, "sm90", "16-bit"),
         (DENSE, (256, 132, 128), 1, DType.BF16, "sm90", "multiple of 8"),
         (DENSE, (256, 128, 136), 1, DType.BF16, "sm90", "of 16"),
+        (BY_COLUMN, (258, 128, 128), 1, DType.BF16, "sm90", "of 4"),
         (GROUPED, (256, 8, 16), 2049, DType.BF16, "sm90", "2048 experts"),
         (GROUPED, (256, 1 << 23, 128), 256, DType.BF16, "sm90", "limited to"),
         (DENSE, (1, 8, (1 << 31) - 16), 1, DType.BF16, "sm90", "limited to"),
