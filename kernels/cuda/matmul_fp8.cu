@@ -11,8 +11,9 @@
 //
 // BY_ROW a tile is 256 rows of X by 128 rows of W, and each group multiplies all of X, 64 rows at a time, by 64 rows of W: with
 // the other shape each lane would load 66 scales per stage, with this one 24, and shared memory is busy with operands all the time.
+// The thread that copies stages copies their scales, too.
 //
-// Compiled with STAGES, GROUPED or BY_ROW, FP16 for Y in fp16, and TILES = 8. N is a multiple of 8, K of 16. The scale of a row, or
+// Compiled with STAGES, GROUPED and BY_ROW (0 or 1, not both 1), FP16 for Y in fp16, and TILES = 8. N is a multiple of 8, K of 16. The scale of a row, or
 // block of rows, and of a block of columns is at row * line + block * depth of its matrix; matrices W, and their scales, follow each
 // other. BY_ROW both have lines of 1, depths and M in multiples of 4, and begin at a multiple of 16 bytes, for bulk copies.
 
@@ -23,6 +24,7 @@ constexpr int BOX = 64 * 128, Y_AT = STAGES * STAGE, BARRIERS = Y_AT + 2 * PIECE
               STARTS = SCALES + STAGES * STAGE_SCALES * 4;
 
 static_assert(STAGES > 1, "a stage is released when the next one has come");
+static_assert(!(GROUPED && BY_ROW), "scales of rows of W are those of one matrix");
 
 // A tile begins at a row and a column, of W within its matrix; the rows of Y that belong to it are before `end`.
 struct Place {
@@ -162,20 +164,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   for (int i = blockIdx.x; i < all; i += gridDim.x) {
     Place tile;
     float first = 0, second = 0;  // what scales the product before, here its rows: nothing at first
-    float2 columns[8];            // and its columns
+    float2 column_scales[8];      // and its columns
     int before = slot;
 #pragma unroll
     for (int at = 0; at < 128; ++at) sums[at / 32][at / 4 % 8][at % 4] = 0;
 #pragma unroll
     for (int at = 0; at < 32; ++at) part[1][at / 4][at % 4] = 0;
 #pragma unroll
-    for (int n = 0; n < 8; ++n) columns[n] = make_float2(1, 1);
+    for (int n = 0; n < 8; ++n) column_scales[n] = make_float2(1, 1);
     auto promote = [&](const float (&done)[8][4], int piece) {
 #pragma unroll
       for (int n = 0; n < 8; ++n)
 #pragma unroll
         for (int j = 0; j < 4; ++j)
-          sums[piece][n][j] += done[n][j] * (j < 2 ? first : second) * (j % 2 ? columns[n].y : columns[n].x);
+          sums[piece][n][j] += done[n][j] * (j < 2 ? first : second) * (j % 2 ? column_scales[n].y : column_scales[n].x);
     };
     auto finish = [&](float (&done)[8][4], int piece) {
       multiplied<0>(done);
@@ -188,28 +190,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       barrier_wait(full + 8 * slot, parity);
       float upper, lower, w[2];
       if (!BY_ROW) {
-        const float* const rows = scales + x_part(0) + row;
-        upper = rows[0], lower = rows[8], w[0] = scales[W_SCALES], w[1] = scales[W_SCALES + 1];
+        const float* const row_scales = scales + x_part(0) + row;
+        upper = row_scales[0], lower = row_scales[8], w[0] = scales[W_SCALES], w[1] = scales[W_SCALES + 1];
         __syncwarp();  // all lanes have read them before one of them releases the stage
       }
-      auto load_columns = [&](int from) {
+      auto load_column_scales = [&](int from) {
         const float* const own = scales + W_SCALES + w_part(0) + 2 * t;
 #pragma unroll
-        for (int n = from; n < from + 4; ++n) columns[n] = *(const float2*)(own + 8 * n);
+        for (int n = from; n < from + 4; ++n) column_scales[n] = *(const float2*)(own + 8 * n);
       };
       auto run = [&](float (&begun)[8][4], float (&done)[8][4], int piece) {
         multiply_stage(begun, at + x_part(piece) * DEPTH, at + X_BYTES + w_part(piece) * DEPTH);
-        if (BY_ROW && piece == 1) load_columns(4);  // still in time: the product before has not ended
+        if (BY_ROW && piece == 1) load_column_scales(4);  // for the product before, which still runs
         multiplied<1>(done);
         if (piece == 0 && step > 0 && lane == 0) barrier_arrive(empty + 8 * before);
         promote(done, (piece + PIECES - 1) % PIECES);
         if (!BY_ROW)
           first = upper * w[piece / 2], second = lower * w[piece / 2];
         else {
-          const float* const rows = scales + x_part(piece) + row;
-          first = rows[0], second = rows[8];
-          if (piece == 0) load_columns(0);
-          if (piece == PIECES - 1) __syncwarp();  // as above
+          const float* const row_scales = scales + x_part(piece) + row;
+          first = row_scales[0], second = row_scales[8];
+          if (piece == 0) load_column_scales(0);
+          if (piece == PIECES - 1) __syncwarp();  // all lanes have read all scales of the stage
         }
       };
       run(part[0], part[1], 0);

@@ -56,9 +56,9 @@ def default_config(device: Device) -> Config:
 
 
 def most_tiles(rows: int, columns: int, groups: int, *, by_row: bool) -> int:
-    """Tiles of Y that so many rows in any groups have at most."""
+    """Tiles of Y that so many rows in any groups have at most; of one group, exactly."""
     tile = _TILES[by_row]
-    return (rows // tile.rows + groups) * math.ceil(columns / tile.columns)
+    return (rows + groups * (tile.rows - 1)) // tile.rows * math.ceil(columns / tile.columns)
 
 
 def launch_plan(
@@ -80,9 +80,11 @@ def launch_plan(
     assert a.data.is_contiguous()
     assert b.data.is_contiguous()
     assert ends is None or (b.scale.is_contiguous() and ends.dtype is torch.int32 and not by_row)
-    assert not by_row or all(one.scale_line == 1 and one.scale_depth % 4 == 0 for one in (a, b))
     tile = _TILES[by_row]
     (rows, depth), columns, groups = a.data.shape, out.shape[1], 1 if ends is None else len(ends)
+    if by_row:  # what bulk copies take
+        assert rows % 4 == columns % 4 == 0
+        assert all(one.scale_line == 1 and one.scale_depth % 4 == one.scale.data_ptr() % 16 == 0 for one in (a, b))
     arguments: list[Argument] = [
         Boxes(a.data.view(torch.uint8), (depth, rows), (depth,), (_DEPTH, tile.rows)),
         Boxes(b.data.view(torch.uint8), (depth, groups * columns), (depth,), (_DEPTH, tile.columns)),

@@ -7,7 +7,7 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Op, Problem
 from ...shapes.scheme import DType
-from ...shapes.schemes.torchao import AoGemm, AoGrouped, Torchao
+from ...shapes.schemes.torchao import AoGrouped, Torchao, by_column
 from ..cuda import matmul_fp8
 from ..cuda.provider import CudaGemm, LaunchPlan
 from ..geometry import Geometry
@@ -44,10 +44,9 @@ class CudaAo(CudaGemm[Torchao, ProductInputs]):
             return Support.no(f"N={problem.N} must be a multiple of 8, K={problem.K} of 16")
         if problem.E > matmul_fp8.MOST_GROUPS:
             return Support.no(f"takes up to {matmul_fp8.MOST_GROUPS} experts")
-        by_row = isinstance(scheme, AoGemm) and scheme.right == "128x1"
-        if by_row and problem.M % 4:
+        if by_column(scheme) and problem.M % 4:
             return Support.no(f"M={problem.M} must be a multiple of 4 where b has 128x1 groups")
-        tiles = matmul_fp8.most_tiles(problem.M, problem.N, problem.E, by_row=by_row)
+        tiles = matmul_fp8.most_tiles(problem.M, problem.N, problem.E, by_row=by_column(scheme))
         if max(problem.M, problem.E * problem.N, problem.K, tiles) > _LONGEST:
             return Support.no(f"M, E N, K and the number of tiles are limited to {_LONGEST}")
         return Support.yes()
@@ -67,8 +66,8 @@ class CudaAo(CudaGemm[Torchao, ProductInputs]):
     def plan(self, inputs: ProductInputs, output: torch.Tensor, config: Config) -> LaunchPlan:
         """Return the launch that writes `output`, [M,N]."""
         a = ScaledOperand(inputs.a, inputs.a_scale, 1, inputs.a_scale.stride(0))
-        by_row, blocks = inputs.by_column, inputs.b_scale.stride(1)
-        b = ScaledOperand(inputs.b, inputs.b_scale, *((1, blocks) if by_row else (blocks, 1)))
+        by_row, stride = inputs.by_column, inputs.b_scale.stride(1)
+        b = ScaledOperand(inputs.b, inputs.b_scale, *((1, stride) if by_row else (stride, 1)))
         ends = inputs.offs if isinstance(inputs.scheme, AoGrouped) else None
         return matmul_fp8.launch_plan(a, b, output, config, ends, by_row=by_row)
 

@@ -19,6 +19,7 @@ from ...shapes.schemes.torchao import (
     AoQuant,
     Torchao,
     blocks,
+    by_column,
 )
 from ..draw import draw, with_extremes
 from ..fp8 import e4m3, negate_widened_
@@ -82,13 +83,12 @@ def make_weight(problem: Problem, scheme: Torchao, device: Device, seed: int) ->
         for expert in weight:
             draw(expert, generator, BLOCK, BLOCK)
         return weight
-    by_column = _by_column(scheme)
-    rows = 1 if by_column else BLOCK  # b is W transposed: its 128x1 groups lie along the rows of W
+    rows = 1 if by_column(scheme) else BLOCK  # b is W transposed: its 128x1 groups lie along the rows of W
     for data, scale in zip(*weight, strict=True):
         dense = torch.empty(data.shape, dtype=TORCH_DTYPES[scheme.dtype], device=data.device)
         quantized = quantize(draw(dense, generator, rows, BLOCK), rows, BLOCK, data.dtype)
         data.copy_(quantized.data)
-        scale.copy_(quantized.scale.t() if by_column else quantized.scale)
+        scale.copy_(quantized.scale.t() if by_column(scheme) else quantized.scale)
     return weight
 
 
@@ -121,12 +121,8 @@ def _empty_weight(problem: Problem, scheme: Torchao, device: Device, place: str)
     if isinstance(scheme, AoLinear | AoGroupedLinear):
         return torch.empty(shape, dtype=TORCH_DTYPES[scheme.dtype], device=place)
     depth = blocks(problem.K)
-    scales = (problem.E, depth, problem.N) if _by_column(scheme) else (problem.E, blocks(problem.N), depth)
+    scales = (problem.E, depth, problem.N) if by_column(scheme) else (problem.E, blocks(problem.N), depth)
     return (
         torch.empty(shape, dtype=e4m3(device), device=place),
         torch.empty(scales, dtype=torch.float32, device=place),
     )
-
-
-def _by_column(scheme: Torchao) -> bool:
-    return isinstance(scheme, AoGemm) and scheme.right == "128x1"

@@ -6,7 +6,7 @@ import torch
 
 from ...shapes.device import Device
 from ...shapes.problem import Problem
-from ...shapes.schemes.torchao import BLOCK, AoGemm, AoGrouped, blocks
+from ...shapes.schemes.torchao import BLOCK, AoGemm, AoGrouped, blocks, by_column
 from ..draw import draw
 from ..inputs import TORCH_DTYPES, Inputs, Tensors, empty_output
 from ..quantized import Quantized, exact_product
@@ -58,7 +58,7 @@ class ProductInputs(Inputs):
     @property
     def by_column(self) -> bool:
         """b has 128x1 groups."""
-        return isinstance(self.scheme, AoGemm) and self.scheme.right == "128x1"
+        return by_column(self.scheme)
 
     @property
     def activations(self) -> Tensors:

@@ -9,7 +9,7 @@ import torch
 from ...shapes.device import Device
 from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Op, Pass, Problem
-from ...shapes.schemes.torchao import AoGemm, AoQuant, Torchao
+from ...shapes.schemes.torchao import AoQuant, Torchao, by_column
 from ..jit.call import KernelCall
 from ..jit.provider import TritonProvider
 from ..jit.tiled_gemm import tiled_gemm_call
@@ -69,8 +69,7 @@ class Products(_Triton):
         rows = -(-problem.M // problem.E) if self.per_expert else problem.M
         # a step contracts over K, then N, then M, which is a multiple of 128 there
         contraction = math.gcd(problem.K, problem.N) if problem.pass_ is Pass.STEP else problem.K
-        by_column = isinstance(scheme, AoGemm) and scheme.right == "128x1"
-        return gemm_configs(rows, problem.N, contraction, device, wide=not by_column)
+        return gemm_configs(rows, problem.N, contraction, device, wide=not by_column(scheme))
 
     def moved_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
         """Operands and results once per product: re-reads of tiles are served by the caches."""

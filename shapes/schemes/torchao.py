@@ -231,6 +231,11 @@ SCHEMES: tuple[type[Scheme], ...] = (AoQuant, AoGemm, AoLinear, AoGrouped, AoGro
 """All schemes of this family."""
 
 
+def by_column(scheme: Torchao) -> bool:
+    """Whether b has a scale per column, not per 128."""
+    return isinstance(scheme, AoGemm) and scheme.right == "128x1"
+
+
 def _multiple(scheme: Scheme, problem: Problem, size: str, unit: int) -> None:
     value = getattr(problem, size)
     if value % unit:

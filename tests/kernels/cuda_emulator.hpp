@@ -142,10 +142,14 @@ inline int __shfl_up_sync(u32 lanes, int value, int by) {
 struct Range { const char *first, *end; };
 static std::vector<Range> tensors;
 extern "C" void add_tensor(const char* first, long long bytes) { tensors.push_back({first, first + bytes}); }
+static void check_inside(const void* at, long long bytes) {
+  for (const Range& one : tensors) if ((const char*)at >= one.first && (const char*)at + bytes <= one.end) return;
+  abort();
+}
 template <class Value>
 Value __ldg(const Value* at) {
-  for (const Range& one : tensors) if ((const char*)at >= one.first && (const char*)(at + 1) <= one.end) return *at;
-  abort();
+  check_inside(at, sizeof *at);
+  return *at;
 }
 inline float __uint_as_float(u32 bits) { float value; memcpy(&value, &bits, 4); return value; }
 
@@ -172,7 +176,8 @@ inline void barrier_arrive(u32 at) {
   ++barrier(at).arrived, advance(barrier(at));
   for (int i = 0; i < 2; ++i) wait_for_others();
 }
-inline void barrier_expect(u32 at, u32 bytes) { barrier(at).bytes += bytes, barrier_arrive(at); }
+// Copies follow at once: who still reads what they overwrite is too late.
+inline void barrier_expect(u32 at, u32 bytes) { barrier(at).bytes += bytes, ++barrier(at).arrived, advance(barrier(at)); }
 inline void barrier_wait(u32 at, u32 parity) {
   if (!barrier(at).wanted) abort();  // not initialised
   while (barrier(at).phase == parity) wait_for_others();
@@ -201,11 +206,13 @@ inline void copy_box(u32 to, const TensorMap* map, int c0, int c1, u32 ready) { 
 inline void copy_box(u32 to, const TensorMap* map, int c0, int c1, int c2, u32 ready) { copy(to, *map, {c0, c1, c2}, ready); }
 inline void copy_bytes(u32 to, const void* from, u32 bytes, u32 ready, u64 = 0) {
   if (to % 16 || (u64)from % 16 || bytes % 16) abort();  // PTX ISA, "cp.async.bulk"
+  check_inside(from, bytes);
   memcpy(memory + (to - MEMORY), from, bytes);
   copied(ready, bytes);
 }
 inline void copy_word(u32 to, const void* from) {
   if (to % 4 || (u64)from % 4) abort();
+  check_inside(from, 4);
   memcpy(memory + (to - MEMORY), from, 4);
 }
 inline void arrive_when_copied(u32 at) { barrier_arrive(at); }

@@ -116,7 +116,7 @@ def test_passes(pass_: str, scheme: str, kernels: list[str]) -> None:
     ("scheme", "pass_", "sizes", "arch", "why"),
     [
         (FP8, "fwd", (256, 128, 128), "sm100", "sm90"),
-        (FP8, "wgrad", (264, 128, 128), "sm90", "multiple of 16"),
+        *((FP8, pass_, (264, 128, 128), "sm90", "multiple of 16") for pass_ in ("wgrad", "bwd", "step")),
         (HYBRID, "step", (256, 128, 128), "sm90", "e5m2"),
         (FP8, "fwd", (256, 136, 128), "sm90", "multiples of 16"),
         (FP8, "fwd", (256, 128, 136), "sm90", "multiples of 16"),
@@ -128,3 +128,8 @@ def test_refusals(scheme: str, pass_: str, sizes: tuple[int, int, int], arch: st
     answer = CUDA_FP8.supports(problem, parse_scheme(scheme, DType.BF16), gpu(arch))
     assert not answer.ok
     assert why in answer.reason
+
+
+@pytest.mark.parametrize("pass_", ["fwd", "dgrad"])
+def test_any_rows_where_m_is_not_contracted(pass_: str) -> None:
+    assert CUDA_FP8.supports(Problem(1, 16, 16, pass_=Pass(pass_)), parse_scheme(FP8, DType.BF16), gpu("sm90")).ok

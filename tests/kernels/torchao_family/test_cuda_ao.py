@@ -62,6 +62,12 @@ def operands(
     return replace(inputs, ends=ends, offs=offsets(ends, inputs.offs.device))
 
 
+def moved_by(plan: LaunchPlan) -> int:
+    """Bytes of all tensors of a launch."""
+    passed = [one.tensor if isinstance(one, nvrtc.Boxes) else one for one in plan.arguments]
+    return sum({one.data_ptr(): one.nbytes for one in passed if isinstance(one, torch.Tensor)}.values())
+
+
 @pytest.mark.compile
 @needs_compiler
 @pytest.mark.parametrize(
@@ -103,29 +109,69 @@ def test_products(
     assert geometry
     assert geometry.issued_flops == tiles * 2 * 128 * 256 * math.ceil(k / 128) * 128
     assert geometry.workgroups == min(tiles, config["BLOCKS"])
-    (plan,) = plans
-    passed = [one.tensor if isinstance(one, nvrtc.Boxes) else one for one in plan.arguments]
-    moved = {one.data_ptr(): one.nbytes for one in passed if isinstance(one, torch.Tensor)}
     if not ends:
-        assert sum(moved.values()) == provider.moved_bytes(inputs.problem, inputs.scheme, config)
+        assert plans[0].grid == geometry.workgroups
+        assert moved_by(plans[0]) == provider.moved_bytes(inputs.problem, inputs.scheme, config)
 
 
 @pytest.mark.compile
 @needs_compiler
 @pytest.mark.parametrize(
-    ("sizes", "launch"),
+    ("sizes", "launch", "tiles"),
     [
-        ((128, 256, 128), (2, 1)),
-        ((200, 272, 400), (3, 1)),  # the last tile has 16 scales of b
-        ((4, 40, 16), (3, 132)),
-        ((132, 520, 1040), (2, 2)),
-        ((516, 264, 256), (2, 2)),  # Y has rows in one part of the last tile only
+        ((128, 256, 128), (2, 1), 2),
+        ((200, 272, 400), (3, 1), 3),  # the last tile has 16 scales of b
+        ((4, 40, 16), (3, 132), 1),
+        ((132, 520, 1040), (2, 2), 5),
+        ((516, 264, 256), (2, 2), 9),  # Y has rows in one part of the last tile only
     ],
 )
 @pytest.mark.parametrize("dtype", [DType.BF16, pytest.param(DType.FP16, marks=pytest.mark.slow)])
-def test_scales_of_columns(sizes: tuple[int, int, int], launch: tuple[int, int], dtype: DType) -> None:
-    config = dict(zip(("STAGES", "BLOCKS"), launch, strict=True))
-    check_launch(CUDA, operands(sizes, dtype, (), BY_COLUMN), config, times=1, least_db=FLOOR_DB[dtype], again=False)
+def test_scales_of_columns(
+    sizes: tuple[int, int, int], launch: tuple[int, int], tiles: int, dtype: DType, plans: list[LaunchPlan]
+) -> None:
+    inputs, config = operands(sizes, dtype, (), BY_COLUMN), dict(zip(("STAGES", "BLOCKS"), launch, strict=True))
+    geometry = check_launch(CUDA, inputs, config, times=1, least_db=FLOOR_DB[dtype], again=False).geometry
+    assert geometry
+    assert (geometry.tile_M, geometry.tile_N) == (256, 128)
+    assert geometry.issued_flops == tiles * 2 * 256 * 128 * math.ceil(sizes[2] / 128) * 128
+    (plan,) = plans
+    assert plan.grid == geometry.workgroups == min(tiles, config["BLOCKS"])
+    assert moved_by(plan) == CUDA.moved_bytes(inputs.problem, inputs.scheme, config)
+
+
+@pytest.mark.compile
+@needs_compiler
+def test_columns_are_apart() -> None:
+    """What is not finite in one of the tiles of a block, or in its scales, is in no other."""
+    inputs = operands((512, 256, 128), DType.BF16, (), BY_COLUMN)
+    for spoiled, values, rows in (
+        (inputs.a.view(torch.uint8)[:256], 0x7F, True),
+        (inputs.b.view(torch.uint8)[:, :128], 0x7F, False),
+        (inputs.a_scale[:, :256], math.nan, True),
+        (inputs.b_scale[..., :128], math.nan, False),
+    ):
+        before = spoiled.clone()
+        spoiled.fill_(values)
+        (output,) = CUDA.prepare(inputs, {"STAGES": 2, "BLOCKS": 1}).outputs
+        spoiled.copy_(before)
+        first, other = output.chunk(2, dim=0 if rows else 1)
+        assert first.isnan().all()
+        assert other.isfinite().all()
+
+
+@pytest.mark.parametrize("change", ["offset", "rows", "stride"])
+def test_bulk_copies_need_alignment(change: str) -> None:
+    """`supports` refuses what would come here."""
+    inputs = operands((256, 128, 256), DType.BF16, (), BY_COLUMN)
+    if change == "rows":
+        inputs = operands((258, 128, 256), DType.BF16, (), BY_COLUMN)
+    else:
+        size, first = (257, 0) if change == "stride" else (256, 1)
+        wider = torch.empty(2 * size + first)[first:].view(2, size)
+        inputs = replace(inputs, a_scale=wider[:, :256].copy_(inputs.a_scale))
+    with pytest.raises(AssertionError):
+        CUDA.plan(inputs, inputs.empty_outputs()[0], {"STAGES": 2, "BLOCKS": 1})
 
 
 def test_traffic() -> None:
@@ -189,6 +235,7 @@ def test_machine_code(scheme: str, dtype: DType) -> None:
         (DENSE, (256, 132, 128), 1, DType.BF16, "sm90", "multiple of 8"),
         (DENSE, (256, 128, 136), 1, DType.BF16, "sm90", "of 16"),
         (BY_COLUMN, (258, 128, 128), 1, DType.BF16, "sm90", "of 4"),
+        (BY_COLUMN, ((1 << 31) - 252, 8, 16), 1, DType.BF16, "sm90", "limited to"),
         (GROUPED, (256, 8, 16), 2049, DType.BF16, "sm90", "2048 experts"),
         (GROUPED, (256, 1 << 23, 128), 256, DType.BF16, "sm90", "limited to"),
         (DENSE, (1, 8, (1 << 31) - 16), 1, DType.BF16, "sm90", "limited to"),
