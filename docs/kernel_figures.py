@@ -144,13 +144,15 @@ def of_cuda_4bit() -> Iterator[str]:
 
 
 def of_w4a16_models() -> Iterator[str]:
-    """Yield how `cuda_4bit` compares with dequantize + BLAS on layers of models of 2024 and 2025, by format."""
+    """Yield how `cuda_4bit` and others compare with dequantize + BLAS on layers of models of 2024 and 2025, by format."""
     name = "h200-w4a16-models"
-    for dtype, run in (("bf16", name), ("fp16", f"{name}-fp16")):
+    for dtype, run in (("bf16", name), ("fp16", f"{name}-fp16"), ("bf16, warm", f"{name}-warm")):
         for scheme, one in speedup(run, "cuda_4bit", "dequant_blas").groupby("scheme"):
             yield row(scheme, dtype, *by_m(one), f"{one.min():.2f}")
     shares = " and ".join(_read_shares(cells_of(name, "cuda_4bit"), name))
     yield f"weights of 32 MB and more, and of 8 to 32 MB, are read at {shares} of the read bandwidth"
+    for provider in ("torch_int4", "simt_4bit", "mma_4bit", "stock_triton", "blas", "blas_best"):
+        yield row(f"`{provider}`", *by_m(speedup(f"{name}-providers", provider, "dequant_blas")))
 
 
 def of_counters() -> Iterator[str]:
@@ -229,7 +231,7 @@ def of_cuda_fp8() -> Iterator[str]:
     ratio = pd.Series({key: rates.at[key, own] / rate for key, rate in theirs.items()})
     yield f"{ratio.min():.2f} to {ratio.max():.2f} times DeepGEMM's figure in {len(ratio)}"
     h100, h200 = (mean(speedup(f"{device}-fp8-deepgemm", own, others[1])) for device in ("h100", "h200"))
-    yield f"{h100:.3f} times as fast as cuBLAS on an H100, {h200:.3f} times"
+    yield f"{h100:.3f} times as fast as cuBLAS on an H100, {h200:.3f} on the H200"
     names = ("cuda_grouped_ao", "grouped_ao", "grouped_mm_bf16_ao")
     cells = pd.concat(cells_of("h200-fp8-grouped", name) for name in names)
     rates = cells.pivot_table(index=["E", "N", "K", "scheme"], columns="provider", values="tflops")[[*names]]
@@ -243,11 +245,13 @@ def of_cuda_fp8() -> Iterator[str]:
             *(f"{one:,.0f}" for one in equal),
             f"{published:,}",
         )
-    for run, mine, other in (("grouped", *names[:2]), ("dense", "cuda_ao", "gemm_ao")):
-        speeds = speedup(f"h200-cuda-ao-{run}", mine, other)
-        least, most = speeds.min(), speeds.max()
-        yield f"`{mine}` is {mean(speeds):.2f} times as fast as `{other}`"
-        yield f"over {len(speeds)} cells ({least:.2f} to {most:.2f})"
+    dense = speedup("h200-cuda-ao-dense", "cuda_ao", "gemm_ao")
+    of_suites = {
+        "`cuda_grouped_ao` over `grouped_ao`": speedup("h200-cuda-ao-grouped", *names[:2]),
+        **{f"`cuda_ao` over `gemm_ao`, {scheme}": one for scheme, one in dense.groupby("scheme")},
+    }
+    for products, one in of_suites.items():
+        yield row(products, len(one), f"{mean(one):.2f}×", f"{one.min():.2f} to {one.max():.2f}")
     for pass_ in ("fwd", "bwd", "step"):
         speeds = (speedup("h200-cuda-fp8-train", own, other).xs(pass_, level="pass") for other in others)
         yield row(pass_, *(f"{mean(one):.2f}×" for one in speeds))
@@ -287,6 +291,18 @@ def _of_fp8_variants(own: str, other: str) -> Iterator[str]:
     for kernel in (own, other):
         one = counters[(counters["kernel"] == kernel) & (counters["N"] == 12288)].set_index("metric")["value"]
         yield " and ".join(f"{one[unit]:.0f} %" for unit in units)
+    by_row = pd.read_csv(folder / "rows.csv").pivot_table(index=problem, columns="variant", values="tflops", sort=False)
+    for variant, one in by_row.drop(columns="cuBLAS").items():
+        yield row(variant, f"{mean(one / by_row['cuBLAS']):.2f}×")
+    stalls = "smsp__average_warps_issue_stalled_dispatch_stall_per_issue_active"
+    for kernel in ("cuda_ao", "torch_scaled_mm", "gemm_ao"):
+        value = counters[counters["kernel"] == kernel].set_index("metric")["value"]
+        yield row(f"`{kernel}`", *(f"{value[unit]:.0f} %" for unit in (*units, "sm__issue_active")), f"{value[stalls]:.1f}")
+    shared = pd.read_csv(folder / "sharing.csv")
+    clean, spoiled = shared[shared["provider"] == own], shared[shared["nan"] > 0].set_index("device")
+    yield f"{clean['different'].sum()} of {clean['launches'].sum():,} launches of `{own}` differed"
+    for device in ("NVIDIA H200", "NVIDIA H100"):
+        yield f"{spoiled.at[device, 'nan']:,} of {spoiled.at[device, 'launches']:,}"
     hazards = pd.read_csv(folder / "racecheck.csv").groupby("variant")["hazards"].sum()
     yield f"{hazards['as it is']} hazards"
     yield f"{hazards['every lane arrives']} where every lane arrives"
