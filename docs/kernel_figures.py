@@ -144,7 +144,7 @@ def of_cuda_4bit() -> Iterator[str]:
 
 
 def of_w4a16_models() -> Iterator[str]:
-    """Yield how `cuda_4bit` and others compare with dequantize + BLAS on layers of models of 2024 and 2025, by format."""
+    """Yield how `cuda_4bit` and others compare with dequantize + BLAS on layers of models of 2024 and 2025."""
     name = "h200-w4a16-models"
     for dtype, run in (("bf16", name), ("fp16", f"{name}-fp16"), ("bf16, warm", f"{name}-warm")):
         for scheme, one in speedup(run, "cuda_4bit", "dequant_blas").groupby("scheme"):
@@ -297,7 +297,8 @@ def _of_fp8_variants(own: str, other: str) -> Iterator[str]:
     stalls = "smsp__average_warps_issue_stalled_dispatch_stall_per_issue_active"
     for kernel in ("cuda_ao", "torch_scaled_mm", "gemm_ao"):
         value = counters[counters["kernel"] == kernel].set_index("metric")["value"]
-        yield row(f"`{kernel}`", *(f"{value[unit]:.0f} %" for unit in (*units, "sm__issue_active")), f"{value[stalls]:.1f}")
+        active = (f"{value[unit]:.0f} %" for unit in (*units, "sm__issue_active"))
+        yield row(f"`{kernel}`", *active, f"{value[stalls]:.1f}")
     shared = pd.read_csv(folder / "sharing.csv")
     clean, spoiled = shared[shared["provider"] == own], shared[shared["nan"] > 0].set_index("device")
     yield f"{clean['different'].sum()} of {clean['launches'].sum():,} launches of `{own}` differed"

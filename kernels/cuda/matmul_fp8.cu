@@ -13,9 +13,10 @@
 // the other shape each lane would load 66 scales per stage, with this one 24, and shared memory is busy with operands all the time.
 // The thread that copies stages copies their scales, too.
 //
-// Compiled with STAGES, GROUPED and BY_ROW (0 or 1, not both 1), FP16 for Y in fp16, and TILES = 8. N is a multiple of 8, K of 16. The scale of a row, or
-// block of rows, and of a block of columns is at row * line + block * depth of its matrix; matrices W, and their scales, follow each
-// other. BY_ROW both have lines of 1, depths and M in multiples of 4, and begin at a multiple of 16 bytes, for bulk copies.
+// Compiled with STAGES, GROUPED and BY_ROW (0 or 1, not both 1), FP16 for Y in fp16, and TILES = 8. N is a multiple of 8, K of 16.
+// The scale of a row, or block of rows, and of a block of columns is at row * line + block * depth of its matrix; matrices W, and
+// their scales, follow each other. For bulk copies, both have lines of 1 BY_ROW, depths and M in multiples of 4, and begin at a
+// multiple of 16 bytes.
 
 constexpr int ROWS = BY_ROW ? 256 : 128, COLUMNS = BY_ROW ? 128 : 256, DEPTH = 128, PIECES = 4;
 constexpr int X_BYTES = ROWS * DEPTH, W_BYTES = COLUMNS * DEPTH, STAGE = X_BYTES + W_BYTES;
