@@ -141,6 +141,19 @@ def of_cuda_4bit() -> Iterator[str]:
         over = by_shape(dequantized[dequantized["scheme"] == scheme]) / seconds
         ratios = (seconds[8] / seconds[1], *(over[m] for m in (1, 16, 32, 64)))
         yield row(scheme, *_read_shares(own, "h200-4bit-formats"), *(f"{mean(one):.2f}×" for one in ratios))
+    launches = pd.read_csv(RESULTS / "h200-stream-k" / "copies.csv")
+    us = launches[launches["M"] == 1].pivot_table(index=["N", "K", "ROWS", "BLOCKS"], columns="variant", values="us")
+    less = us.div(us["as it is"], axis=0).dropna(subset=["as it is"])
+    for variant in ("without W", "without products", "without scales", "without X", "three warps issue the copies"):
+        yield row(variant, f"{mean(less[variant]):.2f}")
+    yield row(
+        "stages in turns by two groups of 8 warps",
+        f"{mean(us['stages in turns by two groups of 8 warps'] / us['one group of 8 warps']):.2f}",
+    )
+    medium = less[less.index.get_level_values("N") * less.index.get_level_values("K") < 64e6]
+    short, square = (us.at[one, "as it is"] for one in ((2048, 7168, 64, 128), (4096, 4096, 32, 128)))
+    yield f"takes {short - square:.1f} µs longer than 4096 x 4096"
+    yield f"takes {percent(mean(medium['without products']))} of the time in the {len(medium)} layers of 8 to 32 MB"
 
 
 def of_w4a16_models() -> Iterator[str]:
