@@ -1,4 +1,4 @@
-// Y[M,N] = X[M,K] W[N,K]^T in 16 bits on sm90, of operands in e4m3: a scale per 128 columns of a row of X, and per 128 x 128
+// Y[M,N] = X[M,K] W[N,K]^T in 16 bits on sm90, of operands in FP8: a scale per 128 columns of a row of X, and per 128 x 128
 // elements of W, or BY_ROW per 128 columns of a row of W, too. Or GROUPED: rows of X come in groups, each with a matrix W of its
 // own; `ends` has the row that each ends at, the last one M.
 //
@@ -13,7 +13,8 @@
 // the other shape each lane would load 66 scales per stage, with this one 24, and shared memory is busy with operands all the time.
 // The thread that copies stages copies their scales, too.
 //
-// Compiled with STAGES, GROUPED and BY_ROW (0 or 1, not both 1), FP16 for Y in fp16, and TILES = 8. N is a multiple of 8, K of 16.
+// Compiled with STAGES, GROUPED and BY_ROW (0 or 1, not both 1), FP16 for Y in fp16, A_E5M2 for X and B_E5M2 for W in e5m2, not
+// e4m3, and TILES = 8. N is a multiple of 8, K of 16.
 // The scale of a row, or block of rows, and of a block of columns is at row * line + block * depth of its matrix; matrices W, and
 // their scales, follow each other. For bulk copies, both have lines of 1 BY_ROW, depths and M in multiples of 4, and begin at a
 // multiple of 16 bytes.

@@ -72,6 +72,7 @@ def launch_plan(
 ) -> LaunchPlan:
     """Return the launch that computes out[R,C] = a[R,D] b[C,D]^T, in 16 bits; C is a multiple of 8, D of 16.
 
+    a, b    in e4m3 or e5m2
     ends    int32 [E], ascending to R: the rows before each of them, in turn, are multiplied by a matrix of their own of
             b [E,C,D], whose scales follow each other, too
     by_row  each row of b has scales, not each 128 rows: [cd(D,128), C], those of a [cd(D,128), R], R, C multiples of 4;
@@ -93,8 +94,13 @@ def launch_plan(
         *(ends, groups, rows, columns, depth),
     ]
     constants = {"STAGES": config["STAGES"], "TILES": 8, "GROUPED": int(ends is not None), "BY_ROW": int(by_row)}
-    if out.dtype == torch.float16:
-        constants["FP16"] = 1
+    for name, tensor, dtype in (
+        ("FP16", out, torch.float16),
+        ("A_E5M2", a.data, torch.float8_e5m2),
+        ("B_E5M2", b.data, torch.float8_e5m2),
+    ):
+        if tensor.dtype == dtype:
+            constants[name] = 1
     grid = min(most_tiles(rows, columns, groups, by_row=by_row), config["BLOCKS"])
     shared = config["STAGES"] * tile.stage_bytes + tile.bytes + (8 * (groups + 1) if ends is not None else 0)
     return LaunchPlan(constants, grid, 384, shared, arguments)

@@ -38,11 +38,9 @@ class CudaFp8(CudaProvider[Fp8Train, TrainInputs]):
     kernel = matmul_fp8.KERNEL
 
     def supports(self, problem: Problem, scheme: Fp8Train, device: Device) -> Support:
-        """On sm90, e4m3 only, N and K in multiples of 16, and M where it is contracted."""
+        """On sm90, N and K in multiples of 16, and M where it is contracted."""
         if device.arch != "sm90":
             return Support.no(WRITTEN_FOR_SM90)
-        if scheme.hybrid and problem.pass_ is not Pass.FWD:
-            return Support.no("multiplies e4m3 only; a hybrid scheme has gradients in e5m2")
         if problem.N % 16 or problem.K % 16:
             return Support.no(f"N={problem.N} and K={problem.K} must be multiples of 16")
         if Pass.WGRAD in COMPUTES[problem.pass_] and problem.M % 16:

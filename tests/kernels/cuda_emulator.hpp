@@ -288,18 +288,30 @@ inline void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, const flo
   memcpy(d, result, 16);
 }
 
-static float e4m3(u8 byte) {
+// With so many bits of mantissa: 3 in e4m3, 2 in e5m2, which has infinities.
+template <int BITS>
+float fp8(u8 byte) {
   static const std::vector<float> values = [] {
     std::vector<float> all(256);
+    const int hidden = 1 << BITS, least = BITS == 3 ? -9 : -16;
     for (int i = 0; i < 128; ++i) {
-      const int exponent = i >> 3, mantissa = i & 7;
-      all[i] = i == 127 ? NAN : exponent ? ldexpf(8 + mantissa, exponent - 10) : ldexpf(mantissa, -9);
+      const int exponent = i >> BITS, mantissa = i % hidden;
+      all[i] = exponent ? ldexpf(hidden + mantissa, exponent - 1 + least) : ldexpf(mantissa, least);
+      if (BITS == 3 ? i == 127 : i > 124) all[i] = NAN;
+      if (BITS == 2 && i == 124) all[i] = INFINITY;
       all[i + 128] = -all[i];
     }
     return all;
   }();
   return values[byte];
 }
+static float e4m3(u8 byte) { return fp8<3>(byte); }
+#ifndef A_E5M2
+#define A_E5M2 0
+#endif
+#ifndef B_E5M2
+#define B_E5M2 0
+#endif
 #ifdef TILES
 // A product may read operands until it has been waited for, and writes results by then: both happen last, after others have run
 // ahead (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk32").
@@ -313,9 +325,9 @@ inline void multiply_block(float (&d)[TILES][4], u32 at_a, u32 at_b) { begin(d, 
 inline void multiply_stage(float (&d)[TILES][4], u32 at_a, u32 at_b) { begin(d, at_a, at_b, 128); }
 template <int LATER>
 void multiplied(float (&)[TILES][4]) {
-  auto element = [](u32 at, int row, int k) {
+  auto octet = [](u32 at, int row, int k) {
     const u32 place = at - MEMORY + row * 128 + k;
-    return e4m3((u8)memory[place ^ place / 128 % 8 * 16]);
+    return (u8)memory[place ^ place / 128 % 8 * 16];
   };
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
   auto& mine = pending[threadIdx.x];
@@ -326,7 +338,8 @@ void multiplied(float (&)[TILES][4]) {
       for (int i = 0; i < 4; ++i) {
         const int a = warp * 16 + lane / 4 + i / 2 * 8, b = n * 8 + lane % 4 * 2 + i % 2;
         one.d[n][i] = 0;
-        for (int k = 0; k < one.depth; ++k) one.d[n][i] += element(one.at_a, a, k) * element(one.at_b, b, k);
+        for (int k = 0; k < one.depth; ++k)
+          one.d[n][i] += fp8<A_E5M2 ? 2 : 3>(octet(one.at_a, a, k)) * fp8<B_E5M2 ? 2 : 3>(octet(one.at_b, b, k));
       }
   }
   __syncwarp();  // the lanes of a warp wait together (".sync.aligned")
