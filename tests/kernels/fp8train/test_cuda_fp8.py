@@ -103,6 +103,10 @@ def test_tiles_are_apart() -> None:
         ("wgrad", GIVEN, ["transpose_kernel", "transpose_kernel", "matmul_fp8"]),
         ("wgrad", GIVEN_HYBRID, ["transpose_kernel", "transpose_kernel", "matmul_fp8"]),
         ("bwd", FP8, ["quantize_kernel", "matmul_fp8", "matmul_fp8"]),
+        pytest.param(
+            *("step", HYBRID, ["quantize_kernel", "quantize_weight_kernel", "quantize_kernel", *["matmul_fp8"] * 3]),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 @interpreted
