@@ -144,16 +144,19 @@ def of_cuda_4bit() -> Iterator[str]:
     launches = pd.read_csv(RESULTS / "h200-stream-k" / "copies.csv")
     us = launches[launches["M"] == 1].pivot_table(index=["N", "K", "ROWS", "BLOCKS"], columns="variant", values="us")
     less = us.div(us["as it is"], axis=0).dropna(subset=["as it is"])
-    for variant in ("without W", "without products", "without scales", "without X", "three warps issue the copies"):
+    copies = (f"without copying {what}" for what in ("W", "scales", "X"))
+    for variant in (*copies, "without products", "three warps issue the copies"):
         yield row(variant, f"{mean(less[variant]):.2f}")
-    yield row(
-        "stages in turns by two groups of 8 warps",
-        f"{mean(us['stages in turns by two groups of 8 warps'] / us['one group of 8 warps']):.2f}",
-    )
-    medium = less[less.index.get_level_values("N") * less.index.get_level_values("K") < 64e6]
-    short, square = (us.at[one, "as it is"] for one in ((2048, 7168, 64, 128), (4096, 4096, 32, 128)))
-    yield f"takes {short - square:.1f} µs longer than 4096 x 4096"
-    yield f"takes {percent(mean(medium['without products']))} of the time in the {len(medium)} layers of 8 to 32 MB"
+    one, two = us["one group of 8 warps"], us["stages in turns by two groups of 8 warps"]
+    both = (two / one).dropna()
+    yield f"take {mean(both):.2f} of the time of one group, over {len(both)} tilings"
+    shared, own = (one.at[4096, 4096, *tile] for tile in ((64, 128), (32, 128)))
+    yield f"takes {shared:.1f} µs in 64 tiles, which 128 blocks share, and {own:.1f} in 128"
+    megabytes = less.index.get_level_values("N") * less.index.get_level_values("K") * 0.5625e-6
+    medium = less.loc[megabytes < 32, "without products"]
+    share = int(_read_shares(cells_of("h200-cuda4bit", "cuda_4bit"), "h200-cuda4bit")[1].split()[0])
+    yield f"the {len(medium)} layers of 8 to 32 MB take {percent(mean(medium))} of the time"
+    yield f"{share} % of the bandwidth would become {share / mean(medium):.0f} %"
 
 
 def of_w4a16_models() -> Iterator[str]:
@@ -164,7 +167,7 @@ def of_w4a16_models() -> Iterator[str]:
             yield row(scheme, dtype, *by_m(one), f"{one.min():.2f}")
     shares = " and ".join(_read_shares(cells_of(name, "cuda_4bit"), name))
     yield f"weights of 32 MB and more, and of 8 to 32 MB, are read at {shares} of the read bandwidth"
-    for provider in ("torch_int4", "simt_4bit", "mma_4bit", "stock_triton", "blas", "blas_best"):
+    for provider in ("cuda_4bit", "torch_int4", "simt_4bit", "mma_4bit", "stock_triton", "blas", "blas_best"):
         yield row(f"`{provider}`", *by_m(speedup(f"{name}-providers", provider, "dequant_blas")))
 
 
@@ -315,8 +318,10 @@ def _of_fp8_variants(own: str, other: str) -> Iterator[str]:
     shared = pd.read_csv(folder / "sharing.csv")
     clean, spoiled = shared[shared["provider"] == own], shared[shared["nan"] > 0].set_index("device")
     yield f"{clean['different'].sum()} of {clean['launches'].sum():,} launches of `{own}` differed"
-    for device in ("NVIDIA H200", "NVIDIA H100"):
-        yield f"{spoiled.at[device, 'nan']:,} of {spoiled.at[device, 'launches']:,}"
+    one, other = (spoiled.loc[f"NVIDIA {device}"] for device in ("H200", "H100"))
+    assert other["nan"] == other["launches"]
+    yield f"had a tile of NaN in {one['nan']} of {one['launches']} launches on the H200"
+    yield f"in all {other['nan']:,} launches on an H100"
     hazards = pd.read_csv(folder / "racecheck.csv").groupby("variant")["hazards"].sum()
     yield f"{hazards['as it is']} hazards"
     yield f"{hazards['every lane arrives']} where every lane arrives"

@@ -10,11 +10,11 @@
 // the warps, as other rows follow.
 //
 // BY_ROW a tile is 256 rows of X by 128 rows of W, and each group multiplies all of X, 64 rows at a time, by 64 rows of W: with
-// the other shape each lane would load 66 scales per stage, with this one 24, and shared memory is busy with operands all the time.
+// the other shape each lane would load 66 scales per stage, with this one 24, and shared memory is nearly always busy.
 // The thread that copies stages copies their scales, too.
 //
-// Compiled with STAGES, GROUPED and BY_ROW (0 or 1, not both 1), FP16 for Y in fp16, A_E5M2 for X and B_E5M2 for W in e5m2, not
-// e4m3, and TILES = 8. N is a multiple of 8, K of 16.
+// Compiled with STAGES, GROUPED and BY_ROW (0 or 1, not both 1), FP16 for Y in fp16, A_E5M2 for X and B_E5M2 for W in e5m2
+// instead of e4m3, and TILES = 8. N is a multiple of 8, K of 16.
 // The scale of a row, or block of rows, and of a block of columns is at row * line + block * depth of its matrix; matrices W, and
 // their scales, follow each other. For bulk copies, both have lines of 1 BY_ROW, depths and M in multiples of 4, and begin at a
 // multiple of 16 bytes.

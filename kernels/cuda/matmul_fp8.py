@@ -94,13 +94,7 @@ def launch_plan(
         *(ends, groups, rows, columns, depth),
     ]
     constants = {"STAGES": config["STAGES"], "TILES": 8, "GROUPED": int(ends is not None), "BY_ROW": int(by_row)}
-    for name, tensor, dtype in (
-        ("FP16", out, torch.float16),
-        ("A_E5M2", a.data, torch.float8_e5m2),
-        ("B_E5M2", b.data, torch.float8_e5m2),
-    ):
-        if tensor.dtype == dtype:
-            constants[name] = 1
+    constants |= {"FP16": int(out.dtype is torch.float16), "A_E5M2": _is_e5m2(a.data), "B_E5M2": _is_e5m2(b.data)}
     grid = min(most_tiles(rows, columns, groups, by_row=by_row), config["BLOCKS"])
     shared = config["STAGES"] * tile.stage_bytes + tile.bytes + (8 * (groups + 1) if ends is not None else 0)
     return LaunchPlan(constants, grid, 384, shared, arguments)
@@ -112,3 +106,8 @@ def geometry(plan: LaunchPlan, groups: Iterable[int], columns: int, depth: int) 
     tiles = sum(math.ceil(rows / tile.rows) for rows in groups) * math.ceil(columns / tile.columns)
     flops = 2 * tiles * tile.rows * tile.columns * math.ceil(depth / _DEPTH) * _DEPTH
     return Geometry(tile.rows, tile.columns, min(tiles, plan.grid), plan.resident, flops)
+
+
+def _is_e5m2(data: torch.Tensor) -> int:
+    assert data.dtype in (torch.float8_e4m3fn, torch.float8_e5m2)
+    return int(data.dtype is torch.float8_e5m2)

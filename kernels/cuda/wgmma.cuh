@@ -1,6 +1,6 @@
 // Products on the FP8 matrix units of sm90, of operands in shared memory.
 
-// Of e4m3, or e5m2 with A_E5M2 or B_E5M2.
+// Operands are e4m3; A is e5m2 with A_E5M2, B with B_E5M2.
 #if A_E5M2
 #define A_TYPE "e5m2"
 #else

@@ -176,7 +176,7 @@ inline void barrier_arrive(u32 at) {
   ++barrier(at).arrived, advance(barrier(at));
   for (int i = 0; i < 2; ++i) wait_for_others();
 }
-// Copies follow at once: who still reads what they overwrite is too late.
+// Copies follow at once, so that a thread that still reads what they overwrite sees the new bytes.
 inline void barrier_expect(u32 at, u32 bytes) { barrier(at).bytes += bytes, ++barrier(at).arrived, advance(barrier(at)); }
 inline void barrier_wait(u32 at, u32 parity) {
   if (!barrier(at).wanted) abort();  // not initialised
@@ -288,7 +288,7 @@ inline void multiply(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1, const flo
   memcpy(d, result, 16);
 }
 
-// With so many bits of mantissa: 3 in e4m3, 2 in e5m2, which has infinities.
+// BITS of mantissa: 3 is e4m3, 2 is e5m2, which has infinities.
 template <int BITS>
 float fp8(u8 byte) {
   static const std::vector<float> values = [] {

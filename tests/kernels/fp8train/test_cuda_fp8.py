@@ -1,8 +1,9 @@
 """cuda_fp8 without a GPU: its very source on emulated threads, and what it refuses.
 
-On a GPU, the tests of all providers run it; its machine code is tested with `cuda_ao`, which has the same.
+On a GPU, the tests of all providers run it; that of e4m3 is tested with `cuda_ao`, which has the same machine code.
 """
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from rooflens.kernels.cuda.provider import LaunchPlan
 from rooflens.kernels.fourbit import cpu_build
 from rooflens.kernels.fp8train.cuda_provider import CUDA_FP8
 from rooflens.kernels.inputs import make_inputs
+from rooflens.kernels.isa.binary import disassembly
 from rooflens.kernels.libraries import nvrtc
 from rooflens.shapes.problem import Pass, Problem
 from rooflens.shapes.scheme import DType
@@ -120,12 +122,19 @@ def test_passes(pass_: str, scheme: str, kernels: list[str]) -> None:
 
 @pytest.mark.compile
 @pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC")
-@pytest.mark.parametrize("types", [("A_E5M2",), ("B_E5M2",), ("A_E5M2", "B_E5M2")])
-def test_e5m2_compiles(types: tuple[str, ...]) -> None:
-    constants = ("TILES=8", "GROUPED=0", "BY_ROW=0", "STAGES=3", *(f"{one}=1" for one in types))
-    options = ["--gpu-architecture=sm_90a", "--std=c++17", *(f"-D{one}" for one in constants)]
-    _, log = nvrtc.compile_cubin(CUDA_FP8.source(), [*options, "--ptxas-options=-v"])
+@pytest.mark.parametrize(
+    ("constants", "types"),
+    [(("BY_ROW=0", "A_E5M2=1"), "E5M2.E4M3"), (("BY_ROW=1", "A_E5M2=1", "B_E5M2=1"), "E5M2.E5M2")],
+)
+def test_machine_code_of_gradients_in_e5m2(constants: tuple[str, ...], types: str) -> None:
+    """Of dgrad, and of wgrad: the operands have their types, of which the emulator does not see the instructions."""
+    given = (*constants, "TILES=8", "GROUPED=0", "STAGES=3")
+    options = ["--gpu-architecture=sm_90a", "--std=c++17", "--ptxas-options=-v", *(f"-D{one}" for one in given)]
+    cubin, log = nvrtc.compile_cubin(CUDA_FP8.source(), options)
+    assert re.findall(r"(\d+) bytes spill stores", log) == ["0"]
     assert "serialized" not in log
+    code = disassembly(cubin)
+    assert len(re.findall(rf"QGMMA\S*\.{types}", code)) == len(re.findall("QGMMA", code)) > 0
 
 
 @pytest.mark.parametrize(
