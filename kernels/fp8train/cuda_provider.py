@@ -17,9 +17,8 @@ from ..needs import WRITTEN_FOR_SM90
 from ..provider import Config, Launch, Support
 from ..quantized import ScaledOperand
 from .inputs import TrainInputs
-from .plans import SPECIALISED_QUANT, Forms, Plan, prepare_saved
+from .plans import SPECIALISED_QUANT, Forms, Plan, prepare_saved, traffic
 from .providers import SPECIALISED
-from .triton_configs import gemm_configs
 
 _Product = tuple[Pass, ScaledOperand, ScaledOperand, torch.Tensor]
 
@@ -83,22 +82,23 @@ class CudaFp8(CudaProvider[Fp8Train, TrainInputs]):
         )
 
     def moved_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
-        """Those of `specialised_fp8`, which reads and writes the same."""
-        return SPECIALISED.moved_bytes(problem, scheme, _as_specialised(problem))
+        """Operands of the quantizers and transpositions once per launch, those of the products, and the results."""
+        return self._traffic(problem, scheme)[0]
 
     def working_set_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
-        """Those of `specialised_fp8`."""
-        return SPECIALISED.working_set_bytes(problem, scheme, _as_specialised(problem))
+        """Distinct memory of all of them."""
+        return self._traffic(problem, scheme)[1]
+
+    def _traffic(self, problem: Problem, scheme: Fp8Train) -> tuple[int, int]:
+        inputs: TrainInputs = placeholders(problem, scheme, Device("cuda", 0, "", "", "sm90", 1, 1, 1, 1))
+        plan, products = _planned(inputs, inputs.empty_outputs())
+        return traffic(plan, (side for _, *sides, _ in products for side in sides), scheme.output_bytes(problem))
 
     def builds(self, problem: Problem, scheme: Fp8Train, device: Device, config: Config) -> Sequence[Request]:
         """What Triton compiles: all but the products in CUDA C++."""
         inputs: TrainInputs = placeholders(problem, scheme, device)
         plan, _ = _planned(inputs, inputs.empty_outputs())
         return requests((*plan.timed, *plan.saved))
-
-
-def _as_specialised(problem: Problem) -> Config:
-    return gemm_configs(problem, Device("cuda", 0, "", "", "sm90", 1, 1, 1, 1), specialised=True)[0]
 
 
 def _planned(inputs: TrainInputs, outputs: Tensors) -> tuple[Plan, list[_Product]]:

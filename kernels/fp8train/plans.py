@@ -20,7 +20,7 @@ and the backward pass finds them. Therefore `fwd` understates the specialised ke
 compares the two ways, and prequantized operands compare the products alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,7 @@ import torch
 
 from ...shapes.problem import Pass
 from ...shapes.schemes.fp8train import BLOCK, COMPUTES, FACTORS, cd, operands
-from ..jit.call import KernelCall, compile_calls
+from ..jit.call import KernelCall, compile_calls, moved_bytes
 from ..quantized import Quantized, ScaledOperand
 from ..saved import Saved
 from .inputs import ORIGINS, TrainInputs
@@ -64,6 +64,19 @@ class Plan:
 def prepare_saved(plan: Plan) -> Callable[[], object]:
     """Fill what a launch finds ready; return what fills it again once its sources have been overwritten."""
     return Saved(plan.saved_from, compile_calls(plan.saved).run).refresh if plan.saved else lambda: None
+
+
+def traffic(plan: Plan, sides: Iterable[ScaledOperand], output_bytes: int) -> tuple[int, int]:
+    """Bytes that a launch moves, and those of distinct memory, where products of `sides` follow the calls of its plan.
+
+    output_bytes  of their results
+    """
+    tensors = [tensor for side in sides for tensor in (side.data, side.scale)]
+    moved: int = sum(tensor.nbytes for tensor in tensors)
+    found = {id(tensor): tensor.nbytes for call in plan.timed for tensor in call.tensors.values()}
+    found |= {id(tensor): tensor.nbytes for tensor in tensors}
+    touched: int = sum(found.values())
+    return moved_bytes(plan.timed) + moved + output_bytes, touched + output_bytes
 
 
 def plan_of(

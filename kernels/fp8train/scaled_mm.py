@@ -15,12 +15,12 @@ from ...shapes.problem import Op, Pass, Problem
 from ...shapes.schemes.fp8train import BLOCK, COMPUTES, FACTORS, Fp8Train
 from ..geometry import combined
 from ..inputs import placeholders
-from ..jit.call import compile_calls, moved_bytes
+from ..jit.call import compile_calls
 from ..needs import ONLY_SM90
 from ..provider import Config, Launch, Provider, Role, Support
 from ..quantized import ScaledOperand
 from .inputs import TrainInputs
-from .plans import SPECIALISED_QUANT, Forms, Plan, prepare_saved, transposed_scale
+from .plans import SPECIALISED_QUANT, Forms, Plan, prepare_saved, traffic, transposed_scale
 
 _OLDEST_CUDA = (12, 9)
 _SCALE_PAD = 4
@@ -70,23 +70,16 @@ class TorchScaledMm(Provider[Fp8Train, TrainInputs]):
 
     def moved_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
         """Operands of the quantizers and transpositions once per launch, those of the products, and the results."""
-        plan, tensors = self._described(problem, scheme)
-        read: int = sum(tensor.nbytes for tensor in tensors)
-        return moved_bytes(plan.timed) + read + scheme.output_bytes(problem)
+        return self._traffic(problem, scheme)[0]
 
     def working_set_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
         """Distinct memory of all of them."""
-        plan, tensors = self._described(problem, scheme)
-        found = {id(tensor): tensor.nbytes for call in plan.timed for tensor in call.tensors.values()}
-        found |= {id(tensor): tensor.nbytes for tensor in tensors}
-        touched: int = sum(found.values())
-        return touched + scheme.output_bytes(problem)
+        return self._traffic(problem, scheme)[1]
 
-    def _described(self, problem: Problem, scheme: Fp8Train) -> tuple[Plan, list[torch.Tensor]]:
-        """The plan, and data and scales of every product."""
+    def _traffic(self, problem: Problem, scheme: Fp8Train) -> tuple[int, int]:
         inputs: TrainInputs = placeholders(problem, scheme, Device("cuda", 0, "", "", "sm90", 1, 1, 1, 1))
         plan, pairs = _plan(inputs)
-        return plan, [tensor for _, *sides in pairs for side in sides for tensor in (side.data, side.scale)]
+        return traffic(plan, (side for _, *sides in pairs for side in sides), scheme.output_bytes(problem))
 
 
 def _plan(inputs: TrainInputs) -> tuple[Plan, list[tuple[Pass, ScaledOperand, ScaledOperand]]]:

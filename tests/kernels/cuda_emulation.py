@@ -47,6 +47,12 @@ def value(argument: Argument) -> object:
     return ctypes.c_void_p(None if argument is None else argument.data_ptr())
 
 
+def moved_by(plan: LaunchPlan) -> int:
+    """Bytes of all tensors of a launch."""
+    passed = [one.tensor if isinstance(one, Boxes) else one for one in plan.arguments]
+    return sum({one.data_ptr(): one.nbytes for one in passed if isinstance(one, torch.Tensor)}.values())
+
+
 def emulate(provider: CudaProvider[Any, Any], plan: LaunchPlan, folder: Path) -> int:
     """Compile the kernel for this CPU, and run it. Return how many bytes of parts of tiles it stored."""
     body = (Path(inspect.getfile(type(provider))).parent / provider.sources[0]).read_text(encoding="utf-8")

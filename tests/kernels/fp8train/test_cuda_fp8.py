@@ -12,6 +12,7 @@ import torch
 from rooflens.kernels.cuda.provider import LaunchPlan
 from rooflens.kernels.fourbit import cpu_build
 from rooflens.kernels.fp8train.cuda_provider import CUDA_FP8
+from rooflens.kernels.fp8train.providers import SPECIALISED
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.isa.binary import disassembly
 from rooflens.kernels.libraries import nvrtc
@@ -20,7 +21,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
 from ..checks import check_launch
-from ..cuda_emulation import emulate
+from ..cuda_emulation import emulate, moved_by
 from ..devices import cpu, gpu
 from ..interpreter import interpreted
 
@@ -76,10 +77,8 @@ def test_products(sizes: tuple[int, int, int], launch: tuple[int, int], plans: l
     inputs = make_inputs(problem, scheme, cpu("sm90"), 5)
     check_launch(CUDA_FP8, inputs, config, times=1, least_db=FLOOR_DB, again=False)
     (plan,) = plans
-    passed = [one.tensor if isinstance(one, nvrtc.Boxes) else one for one in plan.arguments]
-    tensors = {one.data_ptr(): one.nbytes for one in passed if isinstance(one, torch.Tensor)}
-    moved = sum(tensors.values())
-    assert moved == CUDA_FP8.moved_bytes(problem, scheme, config) == CUDA_FP8.working_set_bytes(problem, scheme, config)
+    traffic = CUDA_FP8.moved_bytes(problem, scheme, config), CUDA_FP8.working_set_bytes(problem, scheme, config)
+    assert traffic == (moved_by(plan), moved_by(plan))
 
 
 @pytest.mark.compile
@@ -152,6 +151,15 @@ def test_refusals(scheme: str, pass_: str, sizes: tuple[int, int, int], arch: st
     answer = CUDA_FP8.supports(problem, parse_scheme(scheme, DType.BF16), gpu(arch))
     assert not answer.ok
     assert why in answer.reason
+
+
+@pytest.mark.parametrize("scheme", [FP8, GIVEN])
+@pytest.mark.parametrize("pass_", Pass)
+def test_traffic_is_that_of_the_same_operands_in_triton(pass_: Pass, scheme: str) -> None:
+    problem, parsed, sm90 = Problem(144, 272, 400, pass_=pass_), parse_scheme(scheme, DType.BF16), gpu("sm90")
+    (config, *_), own = SPECIALISED.candidates(problem, parsed, sm90), {}
+    assert CUDA_FP8.moved_bytes(problem, parsed, own) == SPECIALISED.moved_bytes(problem, parsed, config)
+    assert CUDA_FP8.working_set_bytes(problem, parsed, own) == SPECIALISED.working_set_bytes(problem, parsed, config)
 
 
 @pytest.mark.parametrize("pass_", ["fwd", "dgrad"])

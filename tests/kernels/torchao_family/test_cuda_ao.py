@@ -24,7 +24,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
 from ..checks import check_launch
-from ..cuda_emulation import emulate
+from ..cuda_emulation import emulate, moved_by
 from ..devices import H200, cpu, gpu
 
 DENSE, BY_COLUMN, GROUPED = "ao-1x128-128x128", "ao-1x128-128x1", "ao-grouped"
@@ -60,12 +60,6 @@ def operands(
     problem = Problem(*sizes, E=len(ends), op=Op.GROUPED_GEMM)
     inputs = make_inputs(problem, parse_scheme(GROUPED, dtype), cpu("sm90"), 5)
     return replace(inputs, ends=ends, offs=offsets(ends, inputs.offs.device))
-
-
-def moved_by(plan: LaunchPlan) -> int:
-    """Bytes of all tensors of a launch."""
-    passed = [one.tensor if isinstance(one, nvrtc.Boxes) else one for one in plan.arguments]
-    return sum({one.data_ptr(): one.nbytes for one in passed if isinstance(one, torch.Tensor)}.values())
 
 
 @pytest.mark.compile
@@ -119,7 +113,7 @@ def test_products(
 @pytest.mark.parametrize(
     ("sizes", "launch", "tiles"),
     [
-        ((128, 256, 128), (2, 1), 2),
+        ((256, 256, 128), (2, 132), 2),
         ((200, 272, 400), (3, 1), 3),  # the last tile has 16 scales of b
         ((4, 40, 16), (3, 132), 1),
         ((132, 520, 1040), (2, 2), 5),
