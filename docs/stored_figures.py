@@ -5,18 +5,19 @@ Each line is a piece of text that stands there word for word.
 
 from collections.abc import Iterator
 
+import fp8_figures as fp8
 import kernel_figures as kernels
 import roofline_figures as roofline
 
 PARTS = (
-    *(kernels.of_llm4bit, kernels.of_rates, kernels.of_cpu, kernels.of_ratios, kernels.of_fp8_training),
+    *(kernels.of_llm4bit, kernels.of_rates, kernels.of_cpu, kernels.of_ratios, fp8.of_fp8_training),
     *(roofline.of_limits, roofline.of_instructions, roofline.of_decoding),
     *(
         kernels.of_cuda_4bit,
         kernels.of_w4a16_models,
         kernels.of_cuda_mx,
         kernels.of_cuda_a16w8,
-        kernels.of_cuda_fp8,
+        fp8.of_cuda_fp8,
         kernels.of_counters,
         kernels.of_default_tiles,
     ),
