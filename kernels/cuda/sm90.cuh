@@ -118,16 +118,20 @@ __device__ __forceinline__ void prefetch_map(const TensorMap* map) { asm volatil
 
 __device__ __forceinline__ void prefetch(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 
-// `count` publishes what the threads of a block wrote before their last barrier; after `wait_for_count` and a barrier, all
-// threads of the waiting block see it.
-__device__ __forceinline__ void count(u32* at) {
-  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(at) : "memory");
+// Words that other blocks load while this one stores them: each may come before or after the others.
+__device__ __forceinline__ void store_words(float4* at, const float4& words) {
+  asm volatile("st.relaxed.gpu.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at), "f"(words.x), "f"(words.y), "f"(words.z),
+               "f"(words.w)
+               : "memory");
 }
 
-__device__ __forceinline__ void wait_for_count(u32* at, u32 wanted) {
-  u32 seen;
-  do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(at) : "memory");
-  while (seen < wanted);
+__device__ __forceinline__ float4 load_words(const float4* at) {
+  float4 words;
+  asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(words.x), "=f"(words.y), "=f"(words.z), "=f"(words.w)
+               : "l"(at)
+               : "memory");
+  return words;
 }
 
 __device__ __forceinline__ void all_copied() { asm volatile("cp.async.wait_all;" ::: "memory"); }
@@ -143,10 +147,6 @@ __device__ __forceinline__ void multiply(float (&d)[4], const u32 (&a)[4], u32 b
       ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
       : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));
-}
-
-__device__ __forceinline__ float4 four(const float (&values)[4]) {
-  return make_float4(values[0], values[1], values[2], values[3]);
 }
 
 __device__ __forceinline__ void add(float (&sums)[4], const float4& more) {

@@ -17,3 +17,39 @@ struct Work {
     return ((u32)(step + 1) * gridDim.x - 1) / (u32)(gridDim.x * each + more);
   }
 };
+
+// The lowest bit of a word of a part tells which launch it is of: launches take turns, 0 and 1. Who takes a part loads it until
+// all of its words have come, so that no flag has to follow them, nor a fence to stand between. `turns` has a word for each
+// block: the turn of its next launch.
+__device__ __forceinline__ float in_turn(float sum, u32 turn) { return __uint_as_float(__float_as_uint(sum) & ~1u | turn); }
+
+__device__ __forceinline__ void leave(float4* at, const float (&sums)[4], u32 turn) {
+  store_words(at, make_float4(in_turn(sums[0], turn), in_turn(sums[1], turn), in_turn(sums[2], turn), in_turn(sums[3], turn)));
+}
+
+// Adds what has been left at from(0) to from(COUNT - 1), loaded together; nothing where that is no address.
+template <int COUNT, class From>
+__device__ __forceinline__ void take(float (&sums)[COUNT][4], const From& from, u32 turn) {
+  float4 words[COUNT];
+  u32 others;
+  do {
+    others = 0;
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+      const float none = __uint_as_float(turn);
+      words[i] = from(i) ? load_words(from(i)) : make_float4(none, none, none, none);
+      others |= (__float_as_uint(words[i].x) ^ turn) | (__float_as_uint(words[i].y) ^ turn) |
+                (__float_as_uint(words[i].z) ^ turn) | (__float_as_uint(words[i].w) ^ turn);
+    }
+  } while (__any_sync(0xffffffffu, others & 1));
+#pragma unroll
+  for (int i = 0; i < COUNT; ++i)
+    add(sums[i], make_float4(in_turn(words[i].x, 0), in_turn(words[i].y, 0), in_turn(words[i].z, 0), in_turn(words[i].w, 0)));
+}
+
+// The parts of blocks from `from` on: a word that is waited for is not to be fetched from memory first.
+template <int WORDS, int THREADS>
+__device__ __forceinline__ void prefetch_parts(const float* parts, int from, int thread) {
+  for (int block = from; block < blockIdx.x; ++block)
+    for (int i = thread * 32; i < WORDS; i += THREADS * 32) prefetch(parts + (u32)block * WORDS + i);
+}

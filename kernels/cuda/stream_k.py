@@ -110,10 +110,10 @@ def divided(tiles: int, steps: int, blocks: int) -> bytes:
     return struct.pack("3i2I", steps, each, more, *(-(-(1 << 31) // divisor) for divisor in (steps, blocks)))
 
 
-def scratch(grid: int, tiles: int, rows: int, columns: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Parts of shared tiles, fp32, one per block, and the counters of tiles."""
-    parts = torch.empty(grid * columns * rows, device=device)
-    return parts, torch.zeros(tiles, dtype=torch.int32, device=device)
+def scratch(grid: int, rows: int, columns: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Parts of shared tiles, fp32, one per block, whose words are of turn 1, and turns of blocks: they begin with 0."""
+    parts = torch.ones(grid * columns * rows, dtype=torch.int32, device=device).view(torch.float32)
+    return parts, torch.zeros(grid, dtype=torch.int32, device=device)
 
 
 def in_steps(values: torch.Tensor, rows: int, each: int) -> torch.Tensor:

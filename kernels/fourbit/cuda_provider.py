@@ -110,7 +110,7 @@ class Cuda4Bit(StreamKGemm[FourBit, FourBitInputs]):
             struct.pack("16I", *codes),
             inputs.bias,
             output,
-            *scratch(grid, tiles, rows, columns, x.device),
+            *scratch(grid, rows, columns, x.device),
             m,
             problem.N,
             divided(tiles, steps, grid),

@@ -10,15 +10,15 @@
 // Scales are multiplied by the decoded elements in 16 bits (SCALED_PAIRS), or by the product of each group in fp32. That
 // is more exact, but takes up to TILES / 2 times as many instructions, and registers.
 //
-// All stages of all tiles of ROWS columns of Y, `work`, are divided among the blocks. Launches of one call share parts and
-// counters: one at a time.
+// All stages of all tiles of ROWS columns of Y, `work`, are divided among the blocks. Launches of one call share parts: one at
+// a time.
 //
 // Compiled with ROWS (32, 64, 128), WARP_ROWS (multiple of 16, below ROWS), STAGES, TILES (of 8 rows of X), GROUP (16
 // with E4M3, or from 32), FP16 (1: fp16, 0: bf16), SCALE, ZERO (1: a zero point per group) and SCALED_PAIRS (1 with E4M3).
 // `s_tiles` are scales in the order of stages, [tiles][steps], a step per GROUP columns where GROUP exceeds 256. Each has
 // the second-level scale of every row (NESTED only, fp32 [ROWS]), scales [ROWS][SCALES], and zero points (u8
 // [ROWS][SCALES], in both nibbles). Nested scales are one of 256 `scale_values`, times that of their row, plus `offset`.
-// `parts` has TILES * 8 * ROWS elements per block; `counters`, one per tile, are zero before and after.
+// `parts` has TILES * 8 * ROWS elements per block, `turns` a word.
 
 enum { FP32, IN_16_BITS, E8M0, E4M3, NESTED };  // of SCALE
 
@@ -66,7 +66,7 @@ __device__ __forceinline__ u32 e4m3_pair(const char* at) { return *(const u8*)at
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     matmul_4bit(const __grid_constant__ TensorMap w_map, const __grid_constant__ TensorMap x_map, const char* s_tiles,
-                const __grid_constant__ Codes codes, const u16* bias, u16* y, float* parts, u32* counters, int M, int N,
+                const __grid_constant__ Codes codes, const u16* bias, u16* y, float* parts, u32* turns, int M, int N,
                 const __grid_constant__ Work work, float factor, const float* scale_values, float offset) {
   const int thread = threadIdx.x, lane = thread % 32, warp = of_warp(thread / 32);
   const int steps = work.steps, first = work.first_of(blockIdx.x), last = work.first_of(blockIdx.x + 1);
@@ -80,10 +80,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
   if (warp >= WARPS) {
     give_up_registers<COPIER_REGISTERS>();
-    if (warp == WARPS + 1) {
-      if (lane == 0) prefetch_map(&w_map), prefetch_map(&x_map);
-      if (lane == 1) prefetch(counters + tile), prefetch(counters + work.tile_of(first));
-    }
+    if (warp == WARPS + 1 && lane == 0) prefetch_map(&w_map), prefetch_map(&x_map);
+    if (warp == WARPS + 2 && begin_of(work.tile_of(first)) && end_of(work.tile_of(first)) == steps)
+      prefetch_parts<COLUMNS * ROWS, 32>(parts, work.block_of(work.tile_of(first) * steps), lane);
     if (warp > WARPS) return;
     if (lane == 0) {
       for (int i = 0; i < STAGES; ++i) {
@@ -115,6 +114,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   }
 
   take_registers<WORKER_REGISTERS>();
+  const u32 turn = turns[blockIdx.x];
   for (int i = thread; i < 256 * 8; i += WORKERS) {
     const u32 value = codes.of[i / 128] | codes.of[i / 8 % 16] << 16;
     *(uint4*)(memory + (i / 8) * 256 + (i % 8) * 16) = make_uint4(value, value, value, value);
@@ -136,89 +136,82 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   const char* at_zero = memory + TABLE + W_BYTES + X_BYTES + OUTER_BYTES + ROWS * SCALES * SCALE_BYTES + group;
   const u32 bank = lane * 4;
 
-  float sums[BLOCKS][TILES][4] = {};
-  bool first_tile = true;
-  for (int left = last - first; left; --left) {
-    barrier_wait(full + 8 * slot, parity);
-    const int stage = slot * STAGE;
+  for (; tile >= work.tile_of(first); --tile) {
+    const int end = end_of(tile);
+    float sums[BLOCKS][TILES][4] = {};
+    for (int step = begin_of(tile); step < end; ++step) {
+      barrier_wait(full + 8 * slot, parity);
+      const int stage = slot * STAGE;
 #pragma unroll
-    for (int half = 0; half < HALVES; ++half) {
-      u32 x[TILES][8 / HALVES] = {};
-#pragma unroll
-      for (int n = 0; n < TILES; ++n) {
-        const char* from = memory + TABLE + W_BYTES + stage + n * 1024;
-#pragma unroll
-        for (int j = 0; j < 2 / HALVES; ++j)
-          if (loads_x) *(uint4*)&x[n][4 * j] = *(const uint4*)(from + (at_x ^ (half * 64 + j * 16)));
-      }
-#pragma unroll
-      for (int i = 0; i < BLOCKS; ++i) {
-        auto words = [&](int from) {
-          const char* at = memory + TABLE + stage + from + (at_w ^ half * 16);
-          return HALVES == 1 ? *(const uint2*)at : make_uint2(*(const u32*)at, 0);
-        };
-        const uint2 upper = words(i * 2048), lower = words(i * 2048 + 1024);
-        const int above_group = i * 16 * SCALES + half * SCALES / 8, below_group = above_group + 8 * SCALES;
-        auto scale = [&](int further, int rows) {
-          const float* outer = (const float*)(at_outer + stage + rows * 4);
-          return scale_at(at_s + stage + further * SCALE_BYTES, outer, scale_values, offset);
-        };
-        auto zero_pair = [&](int further) { return ZERO ? pair(*(const u8*)(at_zero + stage + further), 0, bank) : 0; };
-        auto scale_pair = [&](int further, int rows) {
-          if (SCALE == E4M3) return e4m3_pair(at_s + stage + further);
-          return SCALED_PAIRS ? rounded_pair(scale(further, rows)) : 0;
-        };
-        const u32 above_zero = zero_pair(above_group), below_zero = zero_pair(below_group);
-        const u32 above_scale = scale_pair(above_group, i * 16), below_scale = scale_pair(below_group, i * 16 + 8);
-        auto decoded = [&](u32 word, int byte, u32 zero, u32 scale) {
-          u32 value = pair(word, byte, bank);
-          if (ZERO) value = subtract_pairs(value, zero);
-          return SCALED_PAIRS ? multiply_pairs(value, scale) : value;
-        };
-        float product[TILES][4] = {};
-        auto& into = SCALED_PAIRS ? sums[i] : product;
-#pragma unroll
-        for (int p = 0; p < 4 / HALVES; ++p) {  // which columns mma takes for which is free
-          const u32 above = p < 2 ? upper.x : upper.y, below = p < 2 ? lower.x : lower.y;
-          const int byte = p % 2 * 2;
-          const u32 a[4] = {decoded(above, byte, above_zero, above_scale),
-                            decoded(below, byte, below_zero, below_scale),
-                            decoded(above, byte + 1, above_zero, above_scale),
-                            decoded(below, byte + 1, below_zero, below_scale)};
-#pragma unroll
-          for (int n = 0; n < TILES; ++n) multiply(into[n], a, x[n][2 * p], x[n][2 * p + 1], into[n]);
-        }
-        if (SCALED_PAIRS) continue;
-        const float upper_scale = scale(above_group, i * 16), lower_scale = scale(below_group, i * 16 + 8);
+      for (int half = 0; half < HALVES; ++half) {
+        u32 x[TILES][8 / HALVES] = {};
 #pragma unroll
         for (int n = 0; n < TILES; ++n) {
-          sums[i][n][0] += product[n][0] * upper_scale;
-          sums[i][n][1] += product[n][1] * upper_scale;
-          sums[i][n][2] += product[n][2] * lower_scale;
-          sums[i][n][3] += product[n][3] * lower_scale;
+          const char* from = memory + TABLE + W_BYTES + stage + n * 1024;
+#pragma unroll
+          for (int j = 0; j < 2 / HALVES; ++j)
+            if (loads_x) *(uint4*)&x[n][4 * j] = *(const uint4*)(from + (at_x ^ (half * 64 + j * 16)));
+        }
+#pragma unroll
+        for (int i = 0; i < BLOCKS; ++i) {
+          auto words = [&](int from) {
+            const char* at = memory + TABLE + stage + from + (at_w ^ half * 16);
+            return HALVES == 1 ? *(const uint2*)at : make_uint2(*(const u32*)at, 0);
+          };
+          const uint2 upper = words(i * 2048), lower = words(i * 2048 + 1024);
+          const int above_group = i * 16 * SCALES + half * SCALES / 8, below_group = above_group + 8 * SCALES;
+          auto scale = [&](int further, int rows) {
+            const float* outer = (const float*)(at_outer + stage + rows * 4);
+            return scale_at(at_s + stage + further * SCALE_BYTES, outer, scale_values, offset);
+          };
+          auto zero_pair = [&](int further) { return ZERO ? pair(*(const u8*)(at_zero + stage + further), 0, bank) : 0; };
+          auto scale_pair = [&](int further, int rows) {
+            if (SCALE == E4M3) return e4m3_pair(at_s + stage + further);
+            return SCALED_PAIRS ? rounded_pair(scale(further, rows)) : 0;
+          };
+          const u32 above_zero = zero_pair(above_group), below_zero = zero_pair(below_group);
+          const u32 above_scale = scale_pair(above_group, i * 16), below_scale = scale_pair(below_group, i * 16 + 8);
+          auto decoded = [&](u32 word, int byte, u32 zero, u32 scale) {
+            u32 value = pair(word, byte, bank);
+            if (ZERO) value = subtract_pairs(value, zero);
+            return SCALED_PAIRS ? multiply_pairs(value, scale) : value;
+          };
+          float product[TILES][4] = {};
+          auto& into = SCALED_PAIRS ? sums[i] : product;
+#pragma unroll
+          for (int p = 0; p < 4 / HALVES; ++p) {  // which columns mma takes for which is free
+            const u32 above = p < 2 ? upper.x : upper.y, below = p < 2 ? lower.x : lower.y;
+            const int byte = p % 2 * 2;
+            const u32 a[4] = {decoded(above, byte, above_zero, above_scale),
+                              decoded(below, byte, below_zero, below_scale),
+                              decoded(above, byte + 1, above_zero, above_scale),
+                              decoded(below, byte + 1, below_zero, below_scale)};
+#pragma unroll
+            for (int n = 0; n < TILES; ++n) multiply(into[n], a, x[n][2 * p], x[n][2 * p + 1], into[n]);
+          }
+          if (SCALED_PAIRS) continue;
+          const float upper_scale = scale(above_group, i * 16), lower_scale = scale(below_group, i * 16 + 8);
+#pragma unroll
+          for (int n = 0; n < TILES; ++n) {
+            sums[i][n][0] += product[n][0] * upper_scale;
+            sums[i][n][1] += product[n][1] * upper_scale;
+            sums[i][n][2] += product[n][2] * lower_scale;
+            sums[i][n][3] += product[n][3] * lower_scale;
+          }
         }
       }
+      __syncwarp();
+      if (lane == 0) barrier_arrive(empty + 8 * slot);
+      if (++slot == STAGES) slot = 0, parity ^= 1;
     }
-    __syncwarp();
-    if (lane == 0) barrier_arrive(empty + 8 * slot);
-    if (++slot == STAGES) slot = 0, parity ^= 1;
-    if (++step < end_of(tile)) continue;
 
-    const bool ends = step == steps;
-    int from = blockIdx.x;  // the first block with a part of this tile
-    if (ends && begin_of(tile)) {
-      from = work.block_of(tile * steps);
-      if (thread == 0) {
-        wait_for_count(counters + tile, blockIdx.x - from);
-        counters[tile] = 0;
-      }
-      meet<WORKING, WORKERS>();
-    }
+    const bool ends = end == steps, again = last > (tile + 1) * steps;  // after another tile
+    const int from = ends && begin_of(tile) ? work.block_of(tile * steps) : blockIdx.x;  // the first with a part of this tile
 #pragma unroll
     for (int n = 0; n < TILES; n += AT_ONCE) {
       constexpr int EACH = (AT_ONCE * ROWS * 2 + WORKERS - 1) / WORKERS;
       const int count_of = (TILES - n < AT_ONCE ? TILES - n : AT_ONCE) * ROWS * 2;
-      if (n || !first_tile) meet<WORKING, WORKERS>();
+      if (n || again) meet<WORKING, WORKERS>();
 #pragma unroll
       for (int i = 0; i < AT_ONCE * BLOCKS && n + i / BLOCKS < TILES; ++i) {
         const float(&from)[4] = sums[i % BLOCKS][n + i / BLOCKS];
@@ -234,9 +227,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       };
       float value[EACH][4] = {};
       for (int b = from; b < blockIdx.x; ++b)
-#pragma unroll
-        for (int i = thread, k = 0; k < EACH; i += WORKERS, ++k)
-          if (i < count_of && x_row(i, 0) < M) add(value[k], __ldcg(part(b, i)));
+        take(value, [=](int k) {
+          const int i = thread + k * WORKERS;
+          return i < count_of && x_row(i, 0) < M ? part(b, i) : nullptr;
+        }, turn);
       meet<WORKING, WORKERS>();
 #pragma unroll
       for (int i = thread, k = 0; k < EACH; i += WORKERS, ++k) {
@@ -244,21 +238,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         if (i >= count_of || x_row(i, 0) >= M) continue;
 #pragma unroll
         for (int j = 0; j < 4; ++j) add(value[k], *(const float4*)sum_at(i / (2 * ROWS), j, r, i % 2 * 4));
-        if (!ends) __stcg(part(blockIdx.x, i), four(value[k]));
+        if (!ends) leave(part(blockIdx.x, i), value[k], turn);
 #pragma unroll
         for (int j = 0; j < 4; ++j)
           if (ends && out < N && x_row(i, j) < M)
             y[(long long)x_row(i, j) * N + out] = rounded(value[k][j] * factor + (bias ? widened(bias[out]) : 0.f));
       }
     }
-    if (!ends) {
-      meet<WORKING, WORKERS>();
-      if (thread == 0) count(counters + tile);
-    }
-    first_tile = false;
-#pragma unroll
-    for (int i = 0; i < BLOCKS * TILES * 4; ++i) sums[i / (TILES * 4)][i / 4 % TILES][i % 4] = 0.f;
-    --tile;
-    step = begin_of(tile);
   }
+  if (thread == 0) turns[blockIdx.x] = turn ^ 1;
 }

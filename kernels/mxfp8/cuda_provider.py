@@ -93,7 +93,7 @@ class CudaMx(StreamKGemm[MxFp8, MxFp8Inputs]):
             in_steps(inputs.w_scale, rows, _STEP // BLOCK),
             inputs.x_scale,
             output,
-            *scratch(grid, tiles, rows, columns, output.device),
+            *scratch(grid, rows, columns, output.device),
             m,
             n,
             divided(tiles, steps, grid),

@@ -6,12 +6,12 @@
 // columns at a time: such a product takes one scale per row of W and of X, with which it is added up in fp32, while the
 // next one is computed. Nothing is decoded.
 //
-// All stages of all tiles of ROWS rows of W, `work`, are divided among the blocks. Launches of one call share parts and
-// counters: one at a time.
+// All stages of all tiles of ROWS rows of W, `work`, are divided among the blocks. Launches of one call share parts: one at a
+// time.
 //
 // Compiled with ROWS (64, 128), STAGES, SPLIT (1, 2), TILES (of 8 rows of X: 1, 2, 4, 8), RESIDENT (blocks that an SM holds)
 // and FP16=0. `w_scales` are bytes [tiles][steps][ROWS][4]. K is a multiple of 128. `parts` has TILES * 8 * ROWS elements
-// per block; `counters`, one per tile, are zero before and after.
+// per block, `turns` a word.
 //
 // Products of two scales must be in the range of fp32, 2^-149 to 2^127. The byte 255, NaN, becomes infinity.
 
@@ -36,18 +36,18 @@ struct alignas(PAIR * 8) XScales {
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     matmul_mx(const __grid_constant__ TensorMap w_map, const __grid_constant__ TensorMap x_map, const char* w_scales,
-              const char* x_scales, u16* y, float* parts, u32* counters, int M, int N, const __grid_constant__ Work work) {
+              const char* x_scales, u16* y, float* parts, u32* turns, int M, int N, const __grid_constant__ Work work) {
   const int thread = threadIdx.x, lane = thread % 32, warp = of_warp(thread / 32);
   const int steps = work.steps, first = work.first_of(blockIdx.x), last = work.first_of(blockIdx.x + 1);
   const u32 stages = shared_address(memory), full = stages + BARRIERS, empty = full + 8 * STAGES, bytes = empty + 8 * STAGES;
   const int first_tile = work.tile_of(first), last_tile = work.tile_of(last - 1);
   auto begin_of = [=](int tile) { return first > tile * steps ? first - tile * steps : 0; };
   auto end_of = [=](int tile) { return last < (tile + 1) * steps ? last - tile * steps : steps; };
+  const u32 turn = turns[blockIdx.x];
   int slot = 0;
   u32 parity = 0;
 
   if (thread == 0) prefetch_map(&w_map), prefetch_map(&x_map);
-  if (thread == 32) prefetch(counters + last_tile), prefetch(counters + first_tile);
   if (thread == WORKERS) {
     for (int i = 0; i < STAGES; ++i) {
       barrier_init(full + 8 * i, 2);
@@ -104,6 +104,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
   // Lane 4 g + t of a warp holds sums of rows g and g + 8 of its 16 rows of W, here `row` and `row` + 8, and of columns,
   // rows of X, 2 t and 2 t + 1 of each tile; with SPLIT 2 those of half of the columns of each stage.
   const int t = lane % 4, part_of_k = warp / (WARPS / SPLIT), row = warp % (WARPS / SPLIT) * 16 + lane / 4;
+  if (begin_of(first_tile) && end_of(first_tile) == steps)
+    prefetch_parts<COLUMNS * ROWS, WORKERS>(parts, work.block_of(first_tile * steps), thread);
   const int w_at = row / 64 * 8192 + part_of_k * 32 * BLOCKS, x_at = X_AT + part_of_k * 32 * BLOCKS;
   for (int tile = last_tile; tile >= first_tile; --tile) {
     float sums[TILES][4] = {};
@@ -155,29 +157,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     if (end_of(tile) < steps) {
       if (!part_of_k)
 #pragma unroll
-        for (int n = 0; n < TILES; ++n) __stcg(part_of(blockIdx.x) + n * SUM_WORKERS, four(sums[n]));
-      meet<WORKING, WORKERS>();
-      if (thread == 0) count(counters + tile);
+        for (int n = 0; n < TILES; ++n) leave(part_of(blockIdx.x) + n * SUM_WORKERS, sums[n], turn);
       continue;
     }
-    if (begin_of(tile)) {
-      const int from = work.block_of(tile * steps);
-      if (thread == 0) {
-        wait_for_count(counters + tile, blockIdx.x - from);
-        counters[tile] = 0;
-      }
-      meet<WORKING, WORKERS>();
-      if (!part_of_k)
-#pragma unroll 2  // loads of several parts at a time
-        for (int b = from; b < blockIdx.x; ++b)
-#pragma unroll
-          for (int n = 0; n < TILES; ++n) add(sums[n], __ldcg(part_of(b) + n * SUM_WORKERS));
-    }
     if (part_of_k) continue;
+    constexpr int TOGETHER = TILES < 4 ? 4 / TILES : 1;
+    for (int b = begin_of(tile) ? work.block_of(tile * steps) : blockIdx.x; b < blockIdx.x; b += TOGETHER) {
+      float left[TOGETHER * TILES][4] = {};
+      take(left, [=](int j) {
+        return b + j / TILES < blockIdx.x ? part_of(b + j / TILES) + j % TILES * SUM_WORKERS : nullptr;
+      }, turn);
+#pragma unroll
+      for (int j = 0; j < TOGETHER * VALUES; ++j) sums[j / 4 % TILES][j % 4] += left[j / 4][j % 4];
+    }
 #pragma unroll
     for (int i = 0; i < VALUES; ++i) {
       const int m = i / 4 * 8 + 2 * t + i % 2, out = tile * ROWS + row + i % 4 / 2 * 8;
       if (m < M && out < N) y[(long long)m * N + out] = rounded(sums[i / 4][i % 4]);
     }
   }
+  if (thread == 0) turns[blockIdx.x] = turn ^ 1;
 }

@@ -99,31 +99,8 @@ inline void prefetch(const void*) {}
 inline void prefetch_map(const TensorMap*) {}
 inline void all_copied() {}
 
-// What a block writes for others is theirs once its threads have met, and one of them has counted; it may be read by threads
-// that have met since one of them waited for the count.
-static std::map<const float4*, long long> written;  // and not published: how often the workers had met
-static std::set<const float4*> published;
-static long long waited = -1;
-static long long stored;  // bytes of parts
-inline void __stcg(float4* at, float4 value) {
-  *at = value, written[at] = workers.held, published.erase(at), stored += sizeof value;
-}
-inline float4 __ldcg(const float4* at) {
-  if (!published.count(at) || waited < 0 || workers.held <= waited) abort();
-  return *at;
-}
-inline float4 four(const float (&values)[4]) { return {values[0], values[1], values[2], values[3]}; }
 inline void add(float (&sums)[4], const float4& more) {
   sums[0] += more.x, sums[1] += more.y, sums[2] += more.z, sums[3] += more.w;
-}
-inline void count(u32* at) {
-  for (auto one = written.begin(); one != written.end();)
-    one->second < workers.held ? (published.insert(one->first), one = written.erase(one)) : ++one;
-  ++*at;
-}
-inline void wait_for_count(u32* at, u32 wanted) {
-  if (*at != wanted) abort();  // blocks run in their order
-  waited = workers.held;
 }
 inline int of_warp(int value) { return value; }
 static int exchanged[64][32];
@@ -134,6 +111,11 @@ inline int __shfl_sync(u32, int value, int from) {
   const int result = all[from];
   __syncwarp();
   return result;
+}
+inline bool __any_sync(u32 lanes, bool value) {
+  bool any = false;
+  for (int lane = 0; lane < 32; ++lane) any |= __shfl_sync(lanes, value, lane);
+  return any;
 }
 inline int __shfl_up_sync(u32 lanes, int value, int by) {
   const int lane = threadIdx.x % 32;
@@ -146,12 +128,27 @@ static void check_inside(const void* at, long long bytes) {
   for (const Range& one : tensors) if ((const char*)at >= one.first && (const char*)at + bytes <= one.end) return;
   abort();
 }
+// What blocks leave for others. Blocks run in their order, so that it is there, but words arrive in an order of their own.
+static long long stored;  // bytes of parts
+static std::map<const float4*, int> loaded;
+inline void store_words(float4* at, const float4& words) {
+  check_inside(at, sizeof words);
+  *at = words, loaded[at] = 0, stored += sizeof words;
+}
+inline float4 load_words(const float4* at) {
+  check_inside(at, sizeof *at);
+  float4 words = *at;
+  const int before = loaded.at(at)++;
+  if (before < 4) ((u32*)&words)[before] ^= 1;
+  return words;
+}
 template <class Value>
 Value __ldg(const Value* at) {
   check_inside(at, sizeof *at);
   return *at;
 }
 inline float __uint_as_float(u32 bits) { float value; memcpy(&value, &bits, 4); return value; }
+inline u32 __float_as_uint(float value) { u32 bits; memcpy(&bits, &value, 4); return bits; }
 
 inline u32 shared_address(const void* at) { return (u32)((const char*)at - memory) + MEMORY; }
 inline u32 look_up(u32 offset) { return *(const u32*)(memory + offset); }
@@ -409,7 +406,6 @@ static void launch(int grid, int count, u32 shared_bytes, const std::function<vo
       threads[i].uc_stack.ss_sp = stacks[i].data(), threads[i].uc_stack.ss_size = stacks[i].size();
       makecontext(&threads[i], run_thread, 0);
     }
-    waited = -1, written.clear();
     for (int left = count, round = 0; left; ++round) {
       left = 0;
       if (round == 1 << 18) abort();  // all wait for each other
