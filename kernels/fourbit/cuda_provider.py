@@ -35,9 +35,9 @@ _STEP = 256
 _TABLE = 1 << 16
 
 _STAGE_US: dict[tuple[int, int], dict[int, float]] = {
-    (32, 16): {8: 0.219, 16: 0.247, 32: 0.312, 64: 0.464},
-    (64, 32): {8: 0.295, 16: 0.363, 32: 0.515, 64: 0.734},
-    (128, 64): {8: 0.545, 16: 0.608},
+    (32, 16): {8: 0.199, 16: 0.216, 32: 0.298, 64: 0.445},
+    (64, 32): {8: 0.29, 16: 0.347, 32: 0.546, 64: 0.734},
+    (128, 64): {8: 0.596, 16: 0.665},
 }
 """Microseconds of a stage, by rows of W in a tile and of a warp, and columns of the sums: M, rounded up to one here.
 
@@ -45,7 +45,7 @@ Fitted, with what `estimated_us` adds, to cold launches of NF4 with blocks of 64
 (docs/results/h200-stream-k).
 """
 
-_LAUNCH_US = 5.97
+_LAUNCH_US = 3.056
 """What a launch takes apart from stages and shared tiles."""
 
 _SCALES = ("fp32", "16 bits", "e8m0", "e4m3", "nested")
@@ -142,8 +142,9 @@ def estimated_us(problem: Problem, tile: tuple[int, int], blocks: int) -> float:
     tiles, steps = tiles_and_steps(problem, rows, _STEP)
     us = _LAUNCH_US + math.ceil(tiles * steps / blocks) * _STAGE_US[tile][_fitted_columns(problem.M)]
     if tiles % blocks:
-        others, uneven = math.ceil(blocks / tiles) - 1, blocks % tiles != 0
-        us += 1.233 * rows / 64 + (0.436 + 0.016 * (others + uneven)) * problem.M * rows / 1024 + 0.805 * uneven
+        uneven = blocks % tiles != 0
+        others = math.ceil(blocks / tiles) - 1 + uneven
+        us += 0.096 + 0.188 * others + (0.606 + 0.059 * others) * problem.M * rows / 1024 + 0.355 * uneven
     return us
 
 
