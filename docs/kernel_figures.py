@@ -270,7 +270,7 @@ def of_blas_best() -> Iterator[str]:
     yield f"It kept torch's choice in {len(kept)} of {len(ratios)} cells ({kept.min():.2f} to {kept.max():.2f})"
     gained, lost = (searched > 1.02).sum(), (searched < 0.98).sum()
     yield f"of the other {len(searched)}, {gained} gained more than 2 %, {lost} lost as much"
-    long, short = (pd.read_csv(RESULTS / "h200-stream-k" / f"cuda_4bit{name}.csv") for name in ("", "_short_filler"))
+    long, short = (pd.read_csv(RESULTS / "h200-stream-k" / f"cuda_4bit{name}.csv") for name in ("_long_filler", "_short_filler"))
     seemed = short["us"][long["us"] <= 18]
     late = percent((seemed >= 21).mean())
     yield f"of {len(seemed)} configurations that take 18 µs at most, {late} seemed to take 21 and more"
