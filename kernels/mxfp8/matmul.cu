@@ -142,12 +142,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
       if (++slot == STAGES) slot = 0, parity ^= 1;
     }
 
-    auto part_of = [=](int block) {
-      return (float4*)parts + (long long)block * (COLUMNS * ROWS / 4) + thread % SUM_WORKERS;
-    };
-    if (end_of(tile) == steps && begin_of(tile))
-      for (int b = work.block_of(tile * steps) + part_of_k; b < blockIdx.x; b += SPLIT)
-        take(sums, [=](int n) { return part_of(b) + n * SUM_WORKERS; }, turn);
     if (SPLIT == 2) {
       float* other = (float*)(memory + SUMS) + thread % SUM_WORKERS;
       meet<WORKING, WORKERS>();
@@ -159,11 +153,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 #pragma unroll
         for (int i = 0; i < VALUES; ++i) sums[i / 4][i % 4] += other[i * SUM_WORKERS];
     }
-    if (part_of_k) continue;
+    auto part_of = [=](int block) { return (float4*)parts + (long long)block * (COLUMNS * ROWS / 4) + thread; };
     if (end_of(tile) < steps) {
+      if (!part_of_k)
 #pragma unroll
-      for (int n = 0; n < TILES; ++n) leave(part_of(blockIdx.x) + n * SUM_WORKERS, sums[n], turn);
+        for (int n = 0; n < TILES; ++n) leave(part_of(blockIdx.x) + n * SUM_WORKERS, sums[n], turn);
       continue;
+    }
+    if (part_of_k) continue;
+    constexpr int TOGETHER = TILES < 4 ? 4 / TILES : 1;
+    for (int b = begin_of(tile) ? work.block_of(tile * steps) : blockIdx.x; b < blockIdx.x; b += TOGETHER) {
+      float left[TOGETHER * TILES][4] = {};
+      take(left, [=](int j) {
+        return b + j / TILES < blockIdx.x ? part_of(b + j / TILES) + j % TILES * SUM_WORKERS : nullptr;
+      }, turn);
+#pragma unroll
+      for (int j = 0; j < TOGETHER * VALUES; ++j) sums[j / 4 % TILES][j % 4] += left[j / 4][j % 4];
     }
 #pragma unroll
     for (int i = 0; i < VALUES; ++i) {
