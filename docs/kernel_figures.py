@@ -102,28 +102,18 @@ def of_ratios() -> Iterator[str]:
 def of_cuda_4bit() -> Iterator[str]:
     """Yield what `cuda_4bit` reads of the measured bandwidth, what more rows cost, and how it compares."""
     yield _of_nf4("h200-cuda4bit", (1, 8, 16, 32, 64))
+    runs = (("h200-cuda4bit", "cuda_4bit"), ("h200-llm4bit", "simt_4bit"))
+    sizes = (by_shape(cells_of(*of), "compulsory_bytes")[1] for of in runs)
+    (measured, medium), (all_shapes, all_medium) = ((len(one), one.between(8e6, 32e6).sum()) for one in sizes)
+    yield f"{measured} of the {all_shapes} shapes"
+    yield f"45 % in the {medium} measured of {all_medium} shapes"
     cells, dequantized = (cells_of("h200-4bit-formats", provider) for provider in ("cuda_4bit", "dequant_blas"))
     for scheme, own in cells.groupby("scheme"):
         seconds = by_shape(own)
         over = by_shape(dequantized[dequantized["scheme"] == scheme]) / seconds
         ratios = (seconds[8] / seconds[1], *(over[m] for m in (1, 16, 32, 64)))
         yield row(scheme, *_read_shares(own, "h200-4bit-formats"), *(f"{mean(one):.2f}×" for one in ratios))
-    launches = pd.read_csv(RESULTS / "h200-stream-k" / "copies.csv")
-    us = launches[launches["M"] == 1].pivot_table(index=["N", "K", "ROWS", "BLOCKS"], columns="variant", values="us")
-    less = us.div(us["as it is"], axis=0).dropna(subset=["as it is"])
-    copies = (f"without copying {what}" for what in ("W", "scales", "X"))
-    for variant in (*copies, "without products", "three warps issue the copies"):
-        yield row(variant, f"{mean(less[variant]):.2f}")
-    one, two = us["one group of 8 warps"], us["stages in turns by two groups of 8 warps"]
-    both = (two / one).dropna()
-    yield f"take {mean(both):.2f} of the time of one group, over {len(both)} tilings"
-    shared, own = (one.at[4096, 4096, *tile] for tile in ((64, 128), (32, 128)))
-    yield f"takes {shared:.1f} µs in 64 tiles, which 128 blocks share, and {own:.1f} in 128"
-    megabytes = less.index.get_level_values("N") * less.index.get_level_values("K") * 0.5625e-6
-    medium = less.loc[megabytes < 32, "without products"]
-    share = int(_read_shares(cells_of("h200-cuda4bit", "cuda_4bit"), "h200-cuda4bit")[1].split()[0])
-    yield f"the {len(medium)} layers of 8 to 32 MB take {percent(mean(medium))} of the time"
-    yield f"{share} % of the bandwidth would become {share / mean(medium):.0f} %"
+    yield from _of_launches()
 
 
 def of_w4a16_models() -> Iterator[str]:
@@ -216,6 +206,26 @@ def _of_nf4(name: str, rows: tuple[int, ...]) -> str:
     )
 
 
+def _of_launches() -> Iterator[str]:
+    """Yield what launches of `cuda_4bit` at M = 1 consist of, and what other ways of copying and multiplying take."""
+    launches = pd.read_csv(RESULTS / "h200-stream-k" / "ladder.csv")
+    us = launches.pivot_table(index=["N", "K"], columns="variant", values="us", sort=False)
+    less = us.div(us["as it is"], axis=0)
+    medium = less.index.get_level_values("N") * less.index.get_level_values("K") * 0.5625e-6 < 32
+    for variant in less.columns:
+        yield row(variant, *(f"{mean(less.loc[of, variant]):.2f}" for of in (medium, ~medium)))
+    yield f"{len(less)} layers of 8 to 132 MB, {medium.sum()} of them below 32"
+    share = int(_read_shares(cells_of("h200-cuda4bit", "cuda_4bit"), "h200-cuda4bit")[1].split()[0])
+    free, loads = (mean(less.loc[medium, name]) for name in ("without products", "plain loads of as many bytes"))
+    yield f"{share} % of the bandwidth would become {share / free:.0f} % if products cost nothing"
+    yield f"{share / loads:.0f} % at the rate of plain loads"
+    launches = pd.read_csv(RESULTS / "h200-stream-k" / "copies.csv")
+    us = launches[launches["M"] == 1].pivot_table(index=["N", "K", "ROWS", "BLOCKS"], columns="variant", values="us")
+    yield f"take {mean((us['three warps issue the copies'] / us['as it is']).dropna()):.2f} of the time of one"
+    both = (us["stages in turns by two groups of 8 warps"] / us["one group of 8 warps"]).dropna()
+    yield f"take {mean(both):.2f} of the time of one group, over {len(both)} tilings"
+
+
 def _read_shares(cells: pd.DataFrame, name: str) -> list[str]:
     """Write the shares of the read bandwidth at M = 1, of 32 MB and more, and of 8 to 32 MB."""
     size, rate = (by_shape(cells, column)[1] for column in ("compulsory_bytes", "tb_per_s"))
@@ -270,7 +280,9 @@ def of_blas_best() -> Iterator[str]:
     yield f"It kept torch's choice in {len(kept)} of {len(ratios)} cells ({kept.min():.2f} to {kept.max():.2f})"
     gained, lost = (searched > 1.02).sum(), (searched < 0.98).sum()
     yield f"of the other {len(searched)}, {gained} gained more than 2 %, {lost} lost as much"
-    long, short = (pd.read_csv(RESULTS / "h200-stream-k" / f"cuda_4bit{name}.csv") for name in ("_long_filler", "_short_filler"))
+    long, short = (
+        pd.read_csv(RESULTS / "h200-stream-k" / f"cuda_4bit_{name}_filler.csv") for name in ("long", "short")
+    )
     seemed = short["us"][long["us"] <= 18]
     late = percent((seemed >= 21).mean())
     yield f"of {len(seemed)} configurations that take 18 µs at most, {late} seemed to take 21 and more"

@@ -104,7 +104,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
   // Lane 4 g + t of a warp holds sums of rows g and g + 8 of its 16 rows of W, here `row` and `row` + 8, and of columns,
   // rows of X, 2 t and 2 t + 1 of each tile; with SPLIT 2 those of half of the columns of each stage.
   const int t = lane % 4, part_of_k = warp / (WARPS / SPLIT), row = warp % (WARPS / SPLIT) * 16 + lane / 4;
-  if (begin_of(first_tile) && end_of(first_tile) == steps)
+  // With more rows, parts that no block has left yet are too many bytes to read from memory.
+  if (TILES <= 2 && begin_of(first_tile) && end_of(first_tile) == steps)
     prefetch_parts<COLUMNS * ROWS, WORKERS>(parts, work.block_of(first_tile * steps), thread);
   const int w_at = row / 64 * 8192 + part_of_k * 32 * BLOCKS, x_at = X_AT + part_of_k * 32 * BLOCKS;
   for (int tile = last_tile; tile >= first_tile; --tile) {
