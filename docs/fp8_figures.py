@@ -123,11 +123,13 @@ def _of_fp8_variants(own: str, other: str) -> Iterator[str]:
         active = (f"{value[unit]:.0f} %" for unit in (*units, "sm__issue_active"))
         yield row(f"`{kernel}`", *active, f"{value[stalls]:.1f}")
     shared = pd.read_csv(folder / "sharing.csv")
-    clean, spoiled = shared[shared["provider"] == own], shared[shared["nan"] > 0].set_index("device")
+    clean, spoiled = shared[shared["provider"] == own], shared.query("provider != @own and N == 65664")
     yield f"{clean['different'].sum()} of {clean['launches'].sum():,} launches of `{own}` differed"
-    one, other = (spoiled.loc[f"NVIDIA {device}"] for device in ("H200", "H100"))
+    counts = spoiled.groupby(["device", "others"])[["nan", "launches"]].sum()
+    alone, busy, other = (counts.loc[at] for at in (("NVIDIA H200", 0), ("NVIDIA H200", 3), ("NVIDIA H100", 3)))
     assert other["nan"] == other["launches"]
-    yield f"had a tile of NaN in {one['nan']} of {one['launches']} launches on the H200"
+    yield f"had a tile of NaN in {busy['nan']} of {busy['launches']} launches on the H200"
+    yield f"in {alone['nan']} of {alone['launches']:,} alone"
     yield f"in all {other['nan']:,} launches on an H100"
     hazards = pd.read_csv(folder / "racecheck.csv").groupby("variant")["hazards"].sum()
     yield f"{hazards['as it is']} hazards"

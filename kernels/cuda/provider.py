@@ -6,15 +6,16 @@ Compiled at run time by NVRTC, each as one file: `headers` and the kernel's own 
 import hashlib
 import inspect
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import torch
 
-from ..geometry import Geometry
+from ..geometry import Geometry, combined
+from ..jit.call import KernelCall, combined_hash, compile_calls
 from ..libraries.nvrtc import Argument, CudaCall, CudaKernel, compile_cubin
 from ..provider import Config, InputsT, Launch, Provider, SchemeT
 
@@ -37,6 +38,10 @@ class LaunchPlan:
     shared_bytes: int
     arguments: Sequence[Argument]
     resident: int = 1
+
+
+Part: TypeAlias = "tuple[LaunchPlan, Geometry] | Sequence[KernelCall]"
+"""Of a launch: the provider's own kernel, or kernels of Triton."""
 
 
 class CudaProvider(Provider[SchemeT, InputsT]):
@@ -62,6 +67,50 @@ class CudaProvider(Provider[SchemeT, InputsT]):
             call = CudaKernel(cubin, self.kernel, plan.shared_bytes).call(plan.grid, plan.threads, plan.arguments)
         return call, hashlib.sha256(cubin).hexdigest()[:16]
 
+    def prepared(
+        self,
+        parts: Sequence[Part],
+        outputs: tuple[torch.Tensor, ...],
+        config: Config,
+        refresh: Callable[[], object] | None = None,
+    ) -> Launch:
+        """Compile the parts and run each once, in order; return the launch of all, `refresh` (see `Launch`) first."""
+        runs: list[Callable[[], object]] = [refresh] if refresh else []
+        kernels: list[str] = []
+        codes: list[str] = []
+        multiplying: list[Geometry] = []
+        beside: list[Geometry] = []
+        for part in parts:
+            if isinstance(part, tuple):
+                plan, geometry = part
+                call, code = self.compiled(plan, outputs[0].device)
+                call()
+                runs.append(call)
+                codes.append(code)
+                kernels.append(self.kernel)
+                multiplying.append(geometry)
+            elif part:
+                calls = compile_calls(part)
+                runs.append(calls.run)
+                codes.append(calls.artifact)
+                kernels += calls.kernels
+                for one, described in zip(part, calls.described, strict=True):
+                    (multiplying if one.tiling else beside).append(described)
+
+        def run_all() -> None:
+            for run in runs:
+                run()
+
+        return Launch(
+            runs[0] if len(runs) == 1 else run_all,
+            outputs if len(outputs) > 1 else outputs[0],
+            dict(config),
+            tuple(kernels),
+            artifact=combined_hash(codes),
+            geometry=combined(multiplying, beside),
+            refresh=refresh,
+        )
+
 
 class CudaGemm(CudaProvider[SchemeT, InputsT]):
     """One launch of the kernel is all. A subclass defines `plan` and `geometry`."""
@@ -76,12 +125,9 @@ class CudaGemm(CudaProvider[SchemeT, InputsT]):
 
     def prepare(self, inputs: InputsT, config: Config | None = None) -> Launch:
         """Compile, arrange the operands, allocate, and launch once."""
-        config, (output,) = config or self.default_config(inputs), inputs.empty_outputs()
-        plan = self.plan(inputs, output, config)
-        run, artifact = self.compiled(plan, output.device)
-        run()
-        geometry = self.geometry(inputs, config, plan)
-        return Launch(run, output, config, (self.kernel,), artifact=artifact, geometry=geometry)
+        config, outputs = config or self.default_config(inputs), inputs.empty_outputs()
+        plan = self.plan(inputs, outputs[0], config)
+        return self.prepared([(plan, self.geometry(inputs, config, plan))], outputs, config)
 
 
 @cache

@@ -9,10 +9,9 @@ from ...shapes.problem import Op, Pass, Problem
 from ...shapes.schemes.fp8train import COMPUTES, FACTORS, Fp8Train
 from ..aot import Request
 from ..cuda import matmul_fp8
-from ..cuda.provider import CudaProvider
-from ..geometry import combined
+from ..cuda.provider import CudaProvider, Part
 from ..inputs import Tensors, placeholders
-from ..jit.call import combined_hash, compile_calls, requests
+from ..jit.call import requests
 from ..needs import WRITTEN_FOR_SM90
 from ..provider import Config, Launch, Support
 from ..quantized import ScaledOperand
@@ -54,32 +53,11 @@ class CudaFp8(CudaProvider[Fp8Train, TrainInputs]):
         """Allocate outputs, FP8 forms and scales, compile, fill what the forward pass saves, and launch once."""
         config, outputs = config or self.default_config(inputs), inputs.empty_outputs()
         plan, products = _planned(inputs, outputs)
-        refresh, calls = prepare_saved(plan), compile_calls(plan.timed)
-        launches = [
-            matmul_fp8.launch_plan(a, b, out, config, by_row=product is Pass.WGRAD) for product, a, b, out in products
-        ]
-        compiled = [self.compiled(launch, outputs[0].device) for launch in launches]
-
-        def run() -> None:
-            refresh()
-            calls.run()
-            for call, _ in compiled:
-                call()
-
-        run()
-        multiplying = [
-            matmul_fp8.geometry(launch, [len(out)], out.shape[1], a.data.shape[1])
-            for launch, (_, a, _, out) in zip(launches, products, strict=True)
-        ]
-        return Launch(
-            run,
-            outputs if len(outputs) > 1 else outputs[0],
-            config,
-            (*calls.kernels, *(self.kernel for _ in launches)),
-            artifact=combined_hash([calls.artifact] * bool(plan.timed) + [code for _, code in compiled]),
-            geometry=combined(multiplying, calls.described),
-            refresh=refresh,
-        )
+        parts: list[Part] = [plan.timed]
+        for product, a, b, out in products:
+            launch = matmul_fp8.launch_plan(a, b, out, config, by_row=product is Pass.WGRAD)
+            parts.append((launch, matmul_fp8.geometry(launch, [len(out)], out.shape[1], a.data.shape[1])))
+        return self.prepared(parts, outputs, config, prepare_saved(plan))
 
     def moved_bytes(self, problem: Problem, scheme: Fp8Train, config: Config) -> int:
         """Operands of the quantizers and transpositions once per launch, those of the products, and the results."""

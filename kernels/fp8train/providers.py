@@ -100,10 +100,7 @@ class Shared(_Planned):
 
 
 class Specialised(_Planned):
-    """A kernel per layout, without masks where K is a multiple of 128, 64-bit addresses, and fused quantizers.
-
-    On sm90 a persistent, warp-specialized kernel whose operands come through the tensor memory accelerator.
-    """
+    """A kernel per layout, without masks where K is a multiple of 128, 64-bit addresses, and fused quantizers."""
 
     name = "specialised_fp8"
     specialised = True

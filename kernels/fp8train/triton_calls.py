@@ -13,7 +13,6 @@ from ..jit.call import KernelCall
 from ..jit.quantizing import newton
 from ..quantized import Quantized, ScaledOperand
 from .triton.dequantize import dequantize_kernel
-from .triton.persistent import nt_persistent_kernel, nt_wide_kernel
 from .triton.quantize import quantize_kernel, quantize_weight_kernel, transpose_kernel
 from .triton.shared import shared_gemm_kernel
 from .triton.specialised import nn_gemm_kernel, nt_gemm_kernel, tn_gemm_kernel
@@ -42,16 +41,6 @@ def specialised_call(
     }  # fmt: skip
     tiles = cd(rows, block_m) * cd(columns, block_n)
     tiling = Tiling(block_m, block_n, tiles * padded(depth, block_k), block_k)
-    if programs := options.pop("PROGRAMS", 0) * device.compute_units:
-        shape = {name: constants[name] for name in ("BM", "BN", "BK", "GROUP_M")}
-        if options.pop("WIDE", 0):
-            if product is Pass.WGRAD or rows % block_m or columns % (2 * block_n):
-                raise ValueError(f"WIDE: {rows}x{columns} must be whole tiles, with one scale per 128 columns")
-            shape["SCALES_FIRST"] = a.scale_line == 1
-            tiling = Tiling(block_m, 2 * block_n, tiles // 2 * padded(depth, block_k), block_k)
-            return KernelCall(nt_wide_kernel, (min(tiles // 2, programs), 1, 1), arguments, shape, options, tiling)
-        shape |= {name: constants[name] for name in ("SCALE_2D_B", "EVEN_R", "EVEN_C")}
-        return KernelCall(nt_persistent_kernel, (min(tiles, programs), 1, 1), arguments, shape, options, tiling)
     return KernelCall(
         KERNELS[layout], (tiles, 1, 1), arguments, constants, options, _stored(tiling, turned=layout == "tn")
     )

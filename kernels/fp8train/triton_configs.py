@@ -1,9 +1,7 @@
 """Configurations of the Triton kernels, as data: per GPU family and layout, the default first.
 
-Rows were chosen from what the compiler emits (registers, spills, shared memory), those of sm90 from timings on an H200
-as well. Sizes are elements; BLOCK_K is 128, the block that scales belong to. A tile with PROGRAMS, the number of
-programs per multiprocessor, is one of a persistent, warp-specialized kernel; WIDE is two adjacent tiles. CHUNK tiles go
-to each chiplet in turn (0: one run of neighbouring tiles to each).
+Rows were chosen from what the compiler emits (registers, spills, shared memory). Sizes are elements; BLOCK_K is 128,
+the block that scales belong to. CHUNK tiles go to each chiplet in turn (0: one run of neighbouring tiles to each).
 """
 
 from collections.abc import Sequence
@@ -37,17 +35,6 @@ _CUDA_NT = (
     _tile(128, 64, 8, 4),
     _tile(64, 128, 4, 3),
 )
-_SM90_NT = (_tile(128, 128, 4, 2, PROGRAMS=1, WIDE=1), _tile(128, 128, 4, 3, PROGRAMS=1), *_CUDA_NT)
-"""Wide tiles keep 11 barriers per stage, single ones 8. Triton 3.6 gives the memory of one of them to an operand and
-does not notify the hardware, which writes the barrier back over the data once more than 32 are in use (seen on an
-H200; Triton 3.9 allots it elsewhere). Two and three stages stay well below that.
-"""
-
-PERSISTENT_DEPTH = 512
-"""Least contracted length of the persistent kernels. At 128 (one step per tile, and 32 barriers then), one tile among
-131,000 came out as NaN on an H200; from 1,536 on none was seen.
-"""
-
 _GFX942 = (
     _tile(128, 128, 4, 2),
     _tile(128, 128, 4, 2, 4),
@@ -76,7 +63,6 @@ _RDNA = (_tile(128, 64, 8, 2), _tile(64, 64, 4, 2))
 
 SPECIALISED: dict[str, dict[str, tuple[Tile, ...]]] = {
     "cuda": {"nt": _CUDA_NT},
-    "sm90": {"nt": _SM90_NT},
     "gfx942": dict.fromkeys(("nt", "nn", "tn"), _GFX942),
     "gfx950": {"nt": _GFX950, "nn": _GFX950_NN, "tn": _GFX950},
     "rdna": dict.fromkeys(("nt", "nn", "tn"), _RDNA),
@@ -97,9 +83,6 @@ STOCK: dict[str, dict[str, int]] = {
     "rdna": _tile(64, 128, 4, 2) | {"BLOCK_K": 32},
 }
 """The plain bf16 GEMM."""
-
-TMA_ALIGNMENT = 16
-"""Bytes of which the rows of an operand must be whole multiples for the tensor memory accelerator."""
 
 QUANT = {
     "row": ({"ROWS": 32, "COLUMNS": 128, "num_warps": 4}, {"ROWS": 64, "COLUMNS": 128, "num_warps": 8}),
@@ -160,18 +143,7 @@ def gemm_configs(problem: Problem, device: Device, *, specialised: bool) -> list
     others = []
     for product in COMPUTES[problem.pass_]:
         tiles = arch.of(SPECIALISED)[layout_of(product, k_major)] if specialised else arch.of(SHARED)
-        first, *rest = (dict(tile) for tile in tiles if _runs(tile, product, problem))
+        first, *rest = (dict(tile) for tile in tiles)
         default[product.value] = first
         others += [(product.value, tile) for tile in rest]
     return [default, *(default | {name: tile} for name, tile in others)]
-
-
-def _runs(tile: Tile, product: Pass, problem: Problem) -> bool:
-    """Whether a tile's kernel can compute a product: all can but the persistent ones.
-
-    Wide tiles are for whole ones of forward products: with the strides that W's scales have in dgrad, registers spill.
-    """
-    depth = {Pass.FWD: problem.K, Pass.DGRAD: problem.N, Pass.WGRAD: problem.M}[product]
-    if "WIDE" in tile and (product is not Pass.FWD or problem.M % BLOCK or problem.N % (2 * BLOCK)):
-        return False
-    return "PROGRAMS" not in tile or (depth % TMA_ALIGNMENT == 0 and depth >= PERSISTENT_DEPTH)

@@ -29,8 +29,6 @@ POINTERS = {
 
 _DIGITS = 16
 
-_scratch: dict[tuple[int, int | None], list[torch.Tensor]] = {}
-
 
 @dataclass(frozen=True, slots=True)
 class CompiledLaunch:
@@ -63,7 +61,6 @@ def compile_launch(
     constants  constexpr arguments; options  num_warps, num_stages and what else the backend knows
     The pointers are those of the tensors now; the closure keeps the tensors alive.
     """
-    triton.set_allocator(_allocate)
     name = kernel.fn.__name__
     if INTERPRETED:
 
@@ -88,16 +85,3 @@ def artifact_hash(compiled: Any) -> str:
     """16 hex digits over the machine code (cubin or hsaco) of a compiled kernel."""
     code = compiled.asm.get("cubin") or compiled.asm.get("hsaco") or b""
     return hashlib.sha256(code).hexdigest()[:_DIGITS] if code else ""
-
-
-def _allocate(size: int, alignment: int, stream: int | None) -> torch.Tensor:
-    """Return `size` bytes on the current device, for descriptors of the tensor memory accelerator.
-
-    Triton asks at every launch. Launches on one stream follow each other and share the memory, which is allocated once
-    per stream; what became too small is kept, for graphs that were captured meanwhile. torch aligns it to 512 bytes or
-    more, descriptors need 128.
-    """
-    held = _scratch.setdefault((torch.cuda.current_device(), stream), [])
-    if not held or held[-1].numel() < size:
-        held.append(torch.empty(size, dtype=torch.int8, device="cuda"))
-    return held[-1]

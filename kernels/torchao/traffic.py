@@ -21,6 +21,12 @@ def fp8_bytes(problem: Problem, scheme: Torchao) -> int:
     )
 
 
+def fp8_memory_bytes(problem: Problem, scheme: Torchao) -> int:
+    """Distinct memory of the same: what comes in and goes out, and the FP8 copies between."""
+    between = quantized_bytes(problem, scheme, every_expert=True) if casts_inside(scheme) else 0
+    return scheme.compulsory_bytes(problem) + between
+
+
 def cast_bytes(problem: Problem, scheme: Torchao) -> int:
     """What the casts read in the scheme's dtype: X and W, and in a step X, W and dY twice; what they write."""
     x, w, y = problem.M * problem.K, problem.E * problem.N * problem.K, problem.M * problem.N

@@ -1,11 +1,9 @@
 """Tiles of the Triton kernels, as data: one row per kernel and GPU family.
 
-Rows were chosen from what the compiler emits (no spills, shared memory that fits), the persistent one from timings on
-an H200 as well. A GEMM tile steps 128 elements of the contraction, a scaling group, so that BLOCK_M and BLOCK_N are
-all there is to choose.
+Rows were chosen from what the compiler emits (no spills, shared memory that fits). A GEMM tile steps 128 elements of
+the contraction, a scaling group, so that BLOCK_M and BLOCK_N are all there is to choose.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from ...shapes.device import Device
@@ -24,24 +22,8 @@ _GEMM: dict[str, tuple[Tile, ...]] = {
 }
 """The first is the default of large problems, the last that of grids which would not fill the device otherwise."""
 
-_PERSISTENT: dict[str, Tile] = {"sm90": (128, 128, 4, 3)}
-"""The tile of the persistent kernel, which comes first where there is one."""
-
-_WIDE_STAGES = 2
-"""Stages where two such tiles are computed side by side: three would need more barriers than are safe, as
-`fp8train.triton_configs` explains (`_SM90_NT`)."""
-
-_PERSISTENT_DEPTH = 512
-"""Least contracted length of the persistent kernel; `fp8train.triton_configs.PERSISTENT_DEPTH` says why."""
-
-_WIDE_WAVES = 4
-"""Least programs per multiprocessor for wide tiles to come first: with fewer, the last ones leave too much idle."""
-
 _UNALIGNED: Tile = (64, 32, 8, 1)
 _ALIGNMENT = 16
-
-WIDE = 256
-"""Columns of two tiles side by side."""
 
 _QUANTIZE: dict[str, tuple[tuple[int, int], ...]] = {
     "rows": ((64, 4), (32, 4), (128, 8), (16, 4)),
@@ -61,21 +43,15 @@ _RAGGED: dict[str, tuple[tuple[int, int], ...]] = {"rows": ((16, 4), (32, 4)), "
 """The same where the row length is not a multiple of 128."""
 
 
-def gemm_configs(m: int, n: int, contraction: int, device: Device, *, wide: bool = True) -> list[dict[str, Any]]:
+def gemm_configs(m: int, n: int, contraction: int, device: Device) -> list[dict[str, Any]]:
     """Tiles worth trying for an output [m,n], the default first; `contraction` is the length that both operands share.
 
     The default is the largest tile whose grid fills the device. Rows that do not begin at 16 bytes are read element by
-    element, which takes registers: one small tile. `wide`: columns of 128 share their scales in some product.
+    element, which takes registers: one small tile.
     """
     if contraction % _ALIGNMENT:
         return [_tile(_UNALIGNED, device)]
     rows = [_tile(tile, device) for tile in architecture(device.arch).of(_GEMM)]
-    if device.arch in _PERSISTENT and contraction >= _PERSISTENT_DEPTH:
-        single = _tile(_PERSISTENT[device.arch], device) | {"PROGRAMS": device.compute_units}
-        rows.insert(0, single)
-        if wide and n % WIDE == 0:
-            first = -(-m // single["BLOCK_M"]) * n // WIDE < _WIDE_WAVES * device.compute_units
-            rows.insert(int(first), single | {"WIDE_STAGES": _WIDE_STAGES})
 
     def fills(row: dict[str, Any]) -> bool:
         tiles: int = -(-m // row["BLOCK_M"]) * -(-n // row["BLOCK_N"])
@@ -84,11 +60,6 @@ def gemm_configs(m: int, n: int, contraction: int, device: Device, *, wide: bool
     default = next((row for row in rows if fills(row)), min(rows, key=lambda row: row["BLOCK_M"] * row["BLOCK_N"]))
     ordered = [default, *(row for row in rows if row != default)]
     return [row for i, row in enumerate(ordered) if row not in ordered[:i]]
-
-
-def wgrad_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The tile of the weight gradient of experts: the same, with twice the warps of the persistent one."""
-    return {**config, "num_warps": 8} if "PROGRAMS" in config else config
 
 
 def _tile(tile: Tile, device: Device) -> dict[str, Any]:

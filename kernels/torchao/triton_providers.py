@@ -9,7 +9,7 @@ import torch
 from ...shapes.device import Device
 from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Op, Pass, Problem
-from ...shapes.schemes.torchao import AoQuant, Torchao, by_column
+from ...shapes.schemes.torchao import AoQuant, Torchao
 from ..jit.call import KernelCall
 from ..jit.provider import TritonProvider
 from ..jit.tiled_gemm import tiled_gemm_call
@@ -19,7 +19,7 @@ from .blas import dense_weight
 from .inputs import QuantInputsAo
 from .linear_inputs import LinearInputs
 from .product_inputs import ProductInputs
-from .traffic import casts_inside, dense_bytes, fp8_bytes, quantized_bytes
+from .traffic import dense_bytes, fp8_bytes, fp8_memory_bytes
 from .triton_casts import LAYOUTS, quantize_call
 from .triton_configs import gemm_configs, quantize_configs
 from .triton_products import linear_calls, product_calls
@@ -69,7 +69,7 @@ class Products(_Triton):
         rows = -(-problem.M // problem.E) if self.per_expert else problem.M
         # a step contracts over K, then N, then M, which is a multiple of 128 there
         contraction = math.gcd(problem.K, problem.N) if problem.pass_ is Pass.STEP else problem.K
-        return gemm_configs(rows, problem.N, contraction, device, wide=not by_column(scheme))
+        return gemm_configs(rows, problem.N, contraction, device)
 
     def moved_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
         """Operands and results once per product: re-reads of tiles are served by the caches."""
@@ -77,8 +77,7 @@ class Products(_Triton):
 
     def working_set_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
         """What comes in and goes out, and the FP8 copies between."""
-        between = quantized_bytes(problem, scheme, every_expert=True) if casts_inside(scheme) else 0
-        return scheme.compulsory_bytes(problem) + between
+        return fp8_memory_bytes(problem, scheme)
 
     def calls(
         self, inputs: ProductInputs | LinearInputs, outputs: tuple[torch.Tensor, ...], config: Config

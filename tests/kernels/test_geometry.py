@@ -177,17 +177,6 @@ def test_a_step_adds_up_its_products(prepared):
     assert main(launch) == Geometry(issued_flops=3 * 2 * 256 * 128 * 512)  # tiles of wgrad lie the other way round
 
 
-def test_persistent_workgroups_are_as_many_as_there_are_programs(prepared):
-    config = {"K_MAJOR": 1, "fwd": tile(128, 128, 128, GROUP_M=8, PROGRAMS=1)}
-    launch, grids = prepared("specialised_fp8", "fp8-blockwise-prequantized", Problem(4096, 1024, 512), config)
-    assert grids[-1] == (132, 1, 1)
-    assert launch.geometry == Geometry(128, 128, 132, issued_flops=2 * 4096 * 1024 * 512, iterations=256 * 4 / 132)
-    config["fwd"]["WIDE"] = 1
-    launch, grids = prepared("specialised_fp8", "fp8-blockwise-prequantized", Problem(4096, 1024, 512), config)
-    assert launch.geometry == Geometry(128, 256, 128, issued_flops=2 * 4096 * 1024 * 512, iterations=4)
-    assert grids[-1] == (128, 1, 1)
-
-
 def test_torchao_products(prepared):
     config = tile(64, 128, 128, GROUP_M=8)
     launch, _ = prepared("gemm_ao", "ao-1x128-128x128", Problem(100, 256, 300), config)

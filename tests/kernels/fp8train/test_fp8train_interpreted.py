@@ -80,20 +80,6 @@ def test_chiplets_get_chunks_of_tiles():
 
 @pytest.mark.slow
 @interpreted
-def test_persistent():
-    """Fewer programs than tiles; tails of rows, columns and blocks, where whole 16 bytes make a row; one row."""
-    given = {"k_major": True, "more": {"PROGRAMS": 1}}
-    check_gemm(SPECIALISED, (256, 128, 256), "step", SCHEMES[0], tile=(64, 128), **given)
-    assert set(check_gemm(SPECIALISED, (70, 144, 208), "fwd", SCHEMES[2], **given)) == {"nt_persistent"}
-    check_gemm(SPECIALISED, (80, 144, 208), "step", SCHEMES[1], tile=(64, 32), **given)
-    check_gemm(SPECIALISED, (1, 130, 144), "fwd", SCHEMES[0], **given)
-    given["more"] |= {"WIDE": 1}
-    for scheme in SCHEMES[::3]:
-        check_gemm(SPECIALISED, (256, 512, 256), "fwd", scheme, tile=(128, 128), **given)
-
-
-@pytest.mark.slow
-@interpreted
 def test_random_shapes_and_passes():
     draw = random.Random(12)
     for _ in range(10):

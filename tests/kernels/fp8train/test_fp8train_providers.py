@@ -127,23 +127,6 @@ def test_the_search_space_of_gfx950_is_the_published_one_for_each_product(pass_,
             assert "matrix_instr_nonkdim" not in config.get(product, {}), "of dgrad alone"
 
 
-def test_persistent_tiles_are_for_what_their_kernels_can_do():
-    def offered(m, n, k, pass_="fwd", arch="sm90"):
-        problem = Problem(m, n, k, pass_=Pass(pass_))
-        return [config[pass_] for config in SPECIALISED.candidates(problem, scheme_of("fp8-blockwise"), gpu(arch))]
-
-    assert offered(256, 512, 512)[0] | {"num_stages": 0} == offered(256, 512, 512)[1] | {"num_stages": 0, "WIDE": 1}
-    assert ["PROGRAMS" in tile for tile in offered(250, 512, 512)][:2] == [True, False], "rows are no whole tiles"
-    assert not any("WIDE" in tile for tile in offered(256, 384, 512))
-    assert not any("PROGRAMS" in tile for tile in offered(256, 512, 520)), "rows of A are no multiple of 16 bytes"
-    assert not any("WIDE" in tile for tile in offered(256, 512, 512, "wgrad"))
-    assert not any("PROGRAMS" in tile for tile in offered(256, 512, 512, arch="sm100"))
-    inputs = make_inputs(Problem(64, 256, 256), scheme_of("fp8-blockwise-prequantized"), CPU, 3)
-    wide = {"K_MAJOR": True, "fwd": offered(256, 512, 512)[0]}
-    with pytest.raises(ValueError, match="whole tiles"):
-        SPECIALISED.prepare(inputs, wide)
-
-
 # M = 256, N = 384, K = 512: 2, 3 and 4 blocks of 128.
 X, W, DY = 256 * 512, 384 * 512, 256 * 384
 X_ROW, X_COL, W_SCALE, DY_ROW, DY_COL = 4 * 256 * 4, 4 * 2 * 512, 4 * 3 * 4, 4 * 256 * 3, 4 * 2 * 384

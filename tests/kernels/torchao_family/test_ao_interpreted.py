@@ -132,25 +132,6 @@ def test_grouped_products(name):
 
 @pytest.mark.slow
 @interpreted
-def test_persistent_products():
-    """Fewer programs than tiles; tails of every size; a last group of K that is partial; experts without rows."""
-    one, wide = TILE | {"PROGRAMS": 3}, WIDE | {"PROGRAMS": 2}
-    check(GEMM, "1x128-128x128", (300, 200, 256), one)
-    check(GEMM, "1x128-128x128", (1, 5, 304), one)
-    check(GEMM, "1x128-128x1", (200, 130, 336), wide, dtype="fp32")
-    check(GEMM, "linear", (128, 96, 208), one, "step")
-    kernels = check(GROUPED, "grouped", (160, 100, 144, 5), one)
-    assert kernels == ["tile_rows_kernel", "gemm_persistent_kernel"]
-    check(GROUPED, "grouped", (48, 70, 256, 8), wide)
-    check(GROUPED, "grouped-balanced", (192, 64, 208, 3), one, dtype="fp16")
-    check(LOOP, "grouped", (160, 100, 144, 5), one)
-    check(GROUPED, "grouped-linear", (384, 112, 144, 5), wide, "step")
-    check(GEMM, "1x128-128x128", (150, 512, 272), wide | {"WIDE_STAGES": 2})
-    check(GROUPED, "grouped-linear", (256, 256, 144, 2), wide | {"WIDE_STAGES": 2}, "step")
-
-
-@pytest.mark.slow
-@interpreted
 def test_random_products():
     draw = random.Random(13)
     for _ in range(8):

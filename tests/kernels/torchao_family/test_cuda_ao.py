@@ -16,16 +16,17 @@ from rooflens.kernels.cuda.provider import SHARED_BYTES, LaunchPlan
 from rooflens.kernels.fourbit import cpu_build
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.libraries import nvrtc
-from rooflens.kernels.torchao.cuda_provider import CUDA, CUDA_GROUPED, CudaAo
+from rooflens.kernels.torchao.cuda_provider import CUDA, CUDA_GROUPED, CudaAo, product_part
 from rooflens.kernels.torchao.groups import offsets
 from rooflens.kernels.torchao.product_inputs import ProductInputs
-from rooflens.shapes.problem import Op, Problem
+from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
 from ..checks import check_launch
 from ..cuda_emulation import emulate, moved_by
 from ..devices import H200, cpu, gpu
+from ..interpreter import interpreted
 
 DENSE, BY_COLUMN, GROUPED = "ao-1x128-128x128", "ao-1x128-128x1", "ao-grouped"
 FLOOR_DB = {DType.BF16: 54, DType.FP16: 72}
@@ -40,15 +41,19 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[LaunchPlan]:
     found: list[LaunchPlan] = []
 
     def compiled(self: CudaAo, plan: LaunchPlan, device: torch.device) -> tuple[object, str]:
-        def run() -> None:
-            with tempfile.TemporaryDirectory() as folder:
-                emulate(self, plan, Path(folder))
-
         found.append(plan)
-        return run, ""
+        return on_this_cpu(self, plan, device)
 
     monkeypatch.setattr(CudaAo, "compiled", compiled)
     return found
+
+
+def on_this_cpu(provider: CudaAo, plan: LaunchPlan, device: torch.device) -> tuple[object, str]:
+    def run() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            emulate(provider, plan, Path(folder))
+
+    return run, ""
 
 
 def operands(
@@ -136,6 +141,33 @@ def test_scales_of_columns(
 
 @pytest.mark.compile
 @needs_compiler
+@pytest.mark.parametrize(
+    ("scheme", "sizes", "experts", "pass_"),
+    [
+        ("ao-linear", (130, 264, 272), 1, "fwd"),
+        ("ao-linear", (256, 272, 144), 1, "step"),
+        pytest.param("ao-grouped-linear", (384, 144, 272), 3, "step", marks=pytest.mark.slow),
+    ],
+)
+@interpreted
+def test_linears(scheme: str, sizes: tuple[int, int, int], experts: int, pass_: str) -> None:
+    """What Triton casts lies as the products read it: each is preceded by its two casts."""
+    CudaAo.compiled = on_this_cpu
+    grouped = scheme == "ao-grouped-linear"
+    op, provider = (Op.GROUPED_GEMM, CUDA_GROUPED) if grouped else (Op.GEMM, CUDA)
+    problem = Problem(*sizes, E=experts, op=op, pass_=Pass(pass_))
+    inputs = make_inputs(problem, parse_scheme(scheme, DType.BF16), cpu("sm90"), 5)
+    launch = check_launch(provider, inputs, None, times=1, least_db=FLOOR_DB[DType.BF16], again=False)
+    rows, columns, blocks = (f"quantize_{what}_kernel" for what in ("rows", "columns", "blocks"))
+    by_rows, wgrad = [rows, blocks, "matmul_fp8"], "grouped_wgrad_kernel" if grouped else "matmul_fp8"
+    expected = [*by_rows, *by_rows, columns, columns, wgrad] if pass_ == "step" else by_rows
+    assert list(launch.kernels) == expected
+    builds = provider.builds(problem, inputs.scheme, cpu("sm90"), {})
+    assert {one.kernel.partition(":")[2] for one in builds} == {*expected} - {"matmul_fp8"}
+
+
+@pytest.mark.compile
+@needs_compiler
 def test_columns_are_apart() -> None:
     """What is not finite in one of the tiles of a block, or in its scales, is in no other."""
     inputs = operands((512, 256, 128), DType.BF16, (), BY_COLUMN)
@@ -165,7 +197,7 @@ def test_bulk_copies_need_alignment(change: str) -> None:
         wider = torch.empty(2 * size + first)[first:].view(2, size)
         inputs = replace(inputs, a_scale=wider[:, :256].copy_(inputs.a_scale))
     with pytest.raises(AssertionError):
-        CUDA.plan(inputs, inputs.empty_outputs()[0], {"STAGES": 2, "BLOCKS": 1})
+        product_part(inputs, inputs.empty_outputs()[0], {"STAGES": 2, "BLOCKS": 1})
 
 
 def test_traffic() -> None:
@@ -209,7 +241,8 @@ def test_machine_code(scheme: str, dtype: DType) -> None:
     grouped = scheme == GROUPED
     provider = CUDA_GROUPED if grouped else CUDA
     inputs = operands((128, 256, 128), dtype, (128,) if grouped else (), scheme)
-    plan = provider.plan(inputs, inputs.empty_outputs()[0], provider.candidates(inputs.problem, inputs.scheme, H200)[0])
+    (config,) = provider.candidates(inputs.problem, inputs.scheme, H200)
+    plan, _ = product_part(inputs, inputs.empty_outputs()[0], config)
     options = ["--gpu-architecture=sm_90a", "--std=c++17", *(f"-D{name}={n}" for name, n in plan.constants.items())]
     _, log = nvrtc.compile_cubin(provider.source(), [*options, "--ptxas-options=-v"])
     assert re.findall(r"Used (\d+) registers", log) == ["168"]
@@ -223,8 +256,7 @@ def test_machine_code(scheme: str, dtype: DType) -> None:
     ("scheme", "sizes", "experts", "dtype", "arch", "why"),
     [
         (DENSE, (256, 128, 128), 1, DType.BF16, "sm100", "sm90"),
-        ("ao-linear", (256, 128, 128), 1, DType.BF16, "sm90", "quantized already"),
-        ("ao-grouped-linear", (256, 128, 128), 2, DType.BF16, "sm90", "quantized already"),
+        ("ao-linear", (256, 128, 1 << 24), 1, DType.BF16, "sm90", "32-bit offsets"),
         (DENSE, (256, 128, 128), 1, DType.FP32, "sm90", "16-bit"),
         (DENSE, (256, 132, 128), 1, DType.BF16, "sm90", "multiple of 8"),
         (DENSE, (256, 128, 136), 1, DType.BF16, "sm90", "of 16"),
@@ -248,4 +280,4 @@ def test_most_groups_have_room() -> None:
     (config,) = CUDA_GROUPED.candidates(Problem(4096, 4096, 4096), parse_scheme(DENSE, DType.BF16), H200)
     ends = tuple(range(1, matmul_fp8.MOST_GROUPS + 1))
     inputs = operands((len(ends), 8, 16), DType.BF16, ends)
-    assert CUDA_GROUPED.plan(inputs, inputs.empty_outputs()[0], config).shared_bytes <= SHARED_BYTES
+    assert product_part(inputs, inputs.empty_outputs()[0], config)[0].shared_bytes <= SHARED_BYTES
