@@ -20,7 +20,7 @@ PRODUCTS = (Problem(128, 256, 384), Problem(1, 5, 300), Problem(70, 200, 256))
 
 GROUPED = tuple(Problem(*sizes, op=Op.GROUPED_GEMM, E=4) for sizes in ((256, 128, 256), (160, 200, 136), (48, 64, 128)))
 
-LINEAR = (Problem(256, 128, 256), Problem(33, 100, 130), Problem(256, 128, 200, pass_=Pass.STEP))
+LINEAR = (Problem(256, 128, 256), Problem(33, 100, 130), *(Problem(256, 128, k, pass_=Pass.STEP) for k in (200, 208)))
 
 
 def quantizations(*sizes: tuple[int, int]) -> tuple[Problem, ...]:
@@ -73,6 +73,7 @@ CASES: Cases = {
             (
                 *(Problem(640, 72, 136, op=Op.GROUPED_GEMM, E=3, pass_=one) for one in (Pass.FWD, Pass.STEP)),
                 Problem(256, 72, 136, op=Op.GROUPED_GEMM, E=3, pass_=Pass.STEP),  # an expert without rows
+                Problem(256, 144, 272, op=Op.GROUPED_GEMM, E=3, pass_=Pass.STEP),  # and whole 16 bytes in rows
             ),
         ),
     ),
