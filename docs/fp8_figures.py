@@ -124,7 +124,11 @@ def _of_fp8_variants(own: str, other: str) -> Iterator[str]:
         yield row(f"`{kernel}`", *active, f"{value[stalls]:.1f}")
     shared = pd.read_csv(folder / "sharing.csv")
     clean, spoiled = shared[shared["provider"] == own], shared.query("provider != @own and N == 65664")
-    yield f"{clean['different'].sum()} of {clean['launches'].sum():,} launches of `{own}` differed"
+    sums = clean.groupby("others")[["different", "launches"]].sum()
+    alone, busy = (f"{sums['different'][others]} of {sums['launches'][others]:,}" for others in (0, 3))
+    yield f"{alone} launches of `{own}` alone and {busy} beside three others"
+    rest = shared.query("provider != @own and N != 65664").groupby("device", sort=False)[["nan", "launches"]].sum()
+    yield ", ".join(f"{one['nan']} of {one['launches']:,} on the {device[-4:]}" for device, one in rest.iterrows())
     counts = spoiled.groupby(["device", "others"])[["nan", "launches"]].sum()
     alone, busy, other = (counts.loc[at] for at in (("NVIDIA H200", 0), ("NVIDIA H200", 3), ("NVIDIA H100", 3)))
     assert other["nan"] == other["launches"]

@@ -102,11 +102,22 @@ def of_ratios() -> Iterator[str]:
 def of_cuda_4bit() -> Iterator[str]:
     """Yield what `cuda_4bit` reads of the measured bandwidth, what more rows cost, and how it compares."""
     yield _of_nf4("h200-cuda4bit", (1, 8, 16, 32, 64))
-    runs = (("h200-cuda4bit", "cuda_4bit"), ("h200-llm4bit", "simt_4bit"))
-    sizes = (by_shape(cells_of(*of), "compulsory_bytes")[1] for of in runs)
-    (measured, medium), (all_shapes, all_medium) = ((len(one), one.between(8e6, 32e6).sum()) for one in sizes)
-    yield f"{measured} of the {all_shapes} shapes"
-    yield f"45 % in the {medium} measured of {all_medium} shapes"
+    own = cells_of("h200-cuda4bit", "cuda_4bit")
+    (measured, large, medium), every = (
+        (len(one), (one >= 32e6).sum(), one.between(8e6, 32e6).sum())
+        for one in (by_shape(cells, "compulsory_bytes")[1] for cells in (own, cells_of("h200-llm4bit", "simt_4bit")))
+    )
+    yield f"{measured} of the {every[0]} shapes at M = 1, {by_shape(own)[8].count()} at others"
+    yield f"60 % is met over the {large} measured of {every[1]} shapes"
+    _, rates = _ladder()
+    missing = rates.xs((2048, 7168))["as it is"]
+    of_medium = by_shape(own, "tb_per_s")[1][by_shape(own, "compulsory_bytes")[1].between(8e6, 32e6)]
+    of_medium = of_medium / bandwidth("h200-cuda4bit", "read")
+    more = mean(pd.concat([of_medium, pd.Series([missing])]))
+    yield (
+        f"{100 * mean(of_medium):.1f} % over the {medium} measured of {every[2]}, {100 * more:.1f} % with 2048 x 7168 "
+        f"({percent(missing)})"
+    )
     cells, dequantized = (cells_of("h200-4bit-formats", provider) for provider in ("cuda_4bit", "dequant_blas"))
     for scheme, own in cells.groupby("scheme"):
         seconds = by_shape(own)
@@ -200,30 +211,37 @@ def _of_nf4(name: str, rows: tuple[int, ...]) -> str:
     largest = by_shape(cells, "compulsory_bytes")[1][slower].max() / 1e6
     return (
         f"Geometric means at M = 1: {large} of the measured read bandwidth where weights take 32 MB and more, "
-        f"{medium} from 8 to 32 MB. M = 8 takes {more.median():.2f} times as long as M = 1, at most {more.max():.2f}. "
-        f"Over `dequant_blas`: {over}; {least:.2f}× in the least cell. At M = 1 `simt_4bit` is faster on "
-        f"{slower.sum()} of the {len(seconds)} shapes, none above {largest:.0f} MB."
+        f"{medium} from 8 to 32 MB. M = 8 takes {more.median():.2f} times as long as M = 1 in the median, at most "
+        f"{more.max():.2f}. Over `dequant_blas`: {over}; {least:.2f}× in the least cell. At M = 1 `simt_4bit` is "
+        f"faster on {slower.sum()} of the {len(seconds)} shapes, none above {largest:.1f} MB."
     )
 
 
 def _of_launches() -> Iterator[str]:
     """Yield what launches of `cuda_4bit` at M = 1 consist of, and what other ways of copying and multiplying take."""
-    launches = pd.read_csv(RESULTS / "h200-stream-k" / "ladder.csv")
-    us = launches.pivot_table(index=["N", "K"], columns="variant", values="us", sort=False)
+    us, rates = _ladder()
     less = us.div(us["as it is"], axis=0)
     medium = less.index.get_level_values("N") * less.index.get_level_values("K") * 0.5625e-6 < 32
     for variant in less.columns:
         yield row(variant, *(f"{mean(less.loc[of, variant]):.2f}" for of in (medium, ~medium)))
     yield f"{len(less)} layers of 8 to 132 MB, {medium.sum()} of them below 32"
-    share = int(_read_shares(cells_of("h200-cuda4bit", "cuda_4bit"), "h200-cuda4bit")[1].split()[0])
-    free, loads = (mean(less.loc[medium, name]) for name in ("without products", "plain loads of as many bytes"))
-    yield f"{share} % of the bandwidth would become {share / free:.0f} % if products cost nothing"
-    yield f"{share / loads:.0f} % at the rate of plain loads"
+    for of in (medium, ~medium):
+        names = ("as it is", "without products", "plain loads of as many bytes")
+        whole, free, loads = (percent(mean(rates.loc[of, name])) for name in names)
+        yield f"{whole} of the read bandwidth, {free} if products cost nothing, and plain loads {loads}"
     launches = pd.read_csv(RESULTS / "h200-stream-k" / "copies.csv")
     us = launches[launches["M"] == 1].pivot_table(index=["N", "K", "ROWS", "BLOCKS"], columns="variant", values="us")
     yield f"take {mean((us['three warps issue the copies'] / us['as it is']).dropna()):.2f} of the time of one"
     both = (us["stages in turns by two groups of 8 warps"] / us["one group of 8 warps"]).dropna()
     yield f"take {mean(both):.2f} of the time of one group, over {len(both)} tilings"
+
+
+def _ladder() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Microseconds of variants of launches at M = 1, by N, K, and the shares of the read bandwidth that those make."""
+    launches = pd.read_csv(RESULTS / "h200-stream-k" / "ladder.csv")
+    us = launches.pivot_table(index=["N", "K"], columns="variant", values="us", sort=False)
+    terabytes = us.index.get_level_values("N") * us.index.get_level_values("K") * 0.5625e-12
+    return us, (1e6 / us).mul(terabytes, axis=0) / bandwidth("h200-cuda4bit", "read")
 
 
 def _read_shares(cells: pd.DataFrame, name: str) -> list[str]:

@@ -40,7 +40,7 @@ class LaunchPlan:
     resident: int = 1
 
 
-Part: TypeAlias = "tuple[LaunchPlan, Geometry] | Sequence[KernelCall]"
+Part: TypeAlias = "tuple[LaunchPlan, Geometry] | list[KernelCall]"
 """Of a launch: the provider's own kernel, or kernels of Triton."""
 
 
@@ -125,9 +125,9 @@ class CudaGemm(CudaProvider[SchemeT, InputsT]):
 
     def prepare(self, inputs: InputsT, config: Config | None = None) -> Launch:
         """Compile, arrange the operands, allocate, and launch once."""
-        config, outputs = config or self.default_config(inputs), inputs.empty_outputs()
-        plan = self.plan(inputs, outputs[0], config)
-        return self.prepared([(plan, self.geometry(inputs, config, plan))], outputs, config)
+        config, (output,) = config or self.default_config(inputs), inputs.empty_outputs()
+        plan = self.plan(inputs, output, config)
+        return self.prepared([(plan, self.geometry(inputs, config, plan))], (output,), config)
 
 
 @cache

@@ -20,7 +20,7 @@ struct Work {
 
 // The lowest bit of a word of a part tells which launch it is of: launches take turns, 0 and 1. Who takes a part loads it until
 // all of its words have come, so that no flag has to follow them, nor a fence to stand between. `turns` has a word for each
-// block: the turn of its next launch.
+// block: the turn of its next launch. So launches that share parts must not overlap, and all blocks of each must end.
 __device__ __forceinline__ float in_turn(float sum, u32 turn) { return __uint_as_float(__float_as_uint(sum) & ~1u | turn); }
 
 __device__ __forceinline__ void leave(float4* at, const float (&sums)[4], u32 turn) {

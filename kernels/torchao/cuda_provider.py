@@ -12,7 +12,7 @@ from ..aot import Request
 from ..cuda import matmul_fp8
 from ..cuda.provider import CudaProvider, LaunchPlan, Part
 from ..geometry import Geometry
-from ..inputs import placeholders
+from ..inputs import Tensors, placeholders
 from ..jit.call import KernelCall, requests
 from ..needs import WRITTEN_FOR_SM90
 from ..provider import Config, Launch, Support
@@ -32,7 +32,7 @@ _LONGEST = (1 << 31) - 256
 class CudaAo(CudaProvider[Torchao, ProductInputs | LinearInputs]):
     """The product of `cuda_fp8`: while one partial sum is scaled and added, the next product runs.
 
-    Casts are those of `gemm_ao`, and so is the gradient of the weights of experts.
+    Casts, and the gradient of the weights of experts, are those of `gemm_ao` and `grouped_ao`.
     """
 
     name = "cuda_ao"
@@ -73,17 +73,7 @@ class CudaAo(CudaProvider[Torchao, ProductInputs | LinearInputs]):
     def prepare(self, inputs: ProductInputs | LinearInputs, config: Config | None = None) -> Launch:
         """Allocate outputs and what is cast, compile, and run everything once."""
         config, outputs = config or self.default_config(inputs), inputs.empty_outputs()
-        if isinstance(inputs, ProductInputs):
-            return self.prepared([product_part(inputs, outputs[0], config)], outputs, config)
-        parts: list[Part] = []
-        for one in linear_products(inputs, outputs):
-            parts.append(one.casts)
-            if one.by_column and _ends(inputs):
-                parts.append(_wgrad(inputs, one))
-            else:
-                ends = None if one.by_column else _ends(inputs)
-                parts.append(_part(one.left, one.right, one.output, config, ends, by_row=one.by_column))
-        return self.prepared(parts, outputs, config)
+        return self.prepared(_parts(inputs, outputs, config), outputs, config)
 
     def moved_bytes(self, problem: Problem, scheme: Torchao, config: Config) -> int:
         """Operands and results once per product: tiles are read again from the L2 cache."""
@@ -95,19 +85,28 @@ class CudaAo(CudaProvider[Torchao, ProductInputs | LinearInputs]):
 
     def builds(self, problem: Problem, scheme: Torchao, device: Device, config: Config) -> Sequence[Request]:
         """What Triton compiles: all but the products in CUDA C++."""
-        if not casts_inside(scheme):
-            return []
-        inputs: LinearInputs = placeholders(problem, scheme, device)
-        calls: list[KernelCall] = []
-        for one in linear_products(inputs, inputs.empty_outputs()):
-            calls += one.casts
-            if one.by_column and _ends(inputs):
-                calls += _wgrad(inputs, one)
-        return requests(calls)
+        inputs = placeholders(problem, scheme, device)
+        parts = _parts(inputs, inputs.empty_outputs(), self.candidates(problem, scheme, device)[0])
+        return requests(call for part in parts if isinstance(part, list) for call in part)
 
 
 Ends = tuple[torch.Tensor, tuple[int, ...]]
 """Of groups of rows, on the device and on the host."""
+
+
+def _parts(inputs: ProductInputs | LinearInputs, outputs: Tensors, config: Config) -> list[Part]:
+    """Casts and products, each cast just before the product that needs it."""
+    if isinstance(inputs, ProductInputs):
+        return [product_part(inputs, outputs[0], config)]
+    parts: list[Part] = []
+    for one in linear_products(inputs, outputs):
+        parts.append(one.casts)
+        ends = _ends(inputs)
+        if one.by_column and ends:
+            parts.append(_wgrad(inputs, one))
+        else:
+            parts.append(_part(one.left, one.right, one.output, config, ends, by_row=one.by_column))
+    return parts
 
 
 def _ends(inputs: ProductInputs | LinearInputs) -> Ends | None:
@@ -136,8 +135,8 @@ def _part(
 
 def _wgrad(inputs: LinearInputs, product: LinearProduct) -> list[KernelCall]:
     """The gradient of the weights of experts, by Triton."""
-    n, k = inputs.w.shape[1:]
-    return wgrad_calls(inputs, product, gemm_configs(n, k, inputs.problem.M, inputs.device)[0])
+    experts, n, k = inputs.w.shape
+    return wgrad_calls(inputs, product, gemm_configs(experts * n, k, inputs.problem.M, inputs.device)[0])
 
 
 class CudaGroupedAo(CudaAo):

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <functional>
 #include <map>
-#include <set>
 #include <vector>
 
 typedef unsigned int u32;
@@ -128,11 +127,13 @@ static void check_inside(const void* at, long long bytes) {
   for (const Range& one : tensors) if ((const char*)at >= one.first && (const char*)at + bytes <= one.end) return;
   abort();
 }
-// What blocks leave for others. Blocks run in their order, so that it is there, but words arrive in an order of their own.
+// What blocks leave for others. Blocks run in their order, so that it is there, but words arrive in an order of their own. What
+// is there before must not pass for it: the lowest bits of its words are others.
 static long long stored;  // bytes of parts
 static std::map<const float4*, int> loaded;
 inline void store_words(float4* at, const float4& words) {
   check_inside(at, sizeof words);
+  for (int i = 0; i < 4; ++i) if (!((((const u32*)at)[i] ^ ((const u32*)&words)[i]) & 1)) abort();
   *at = words, loaded[at] = 0, stored += sizeof words;
 }
 inline float4 load_words(const float4* at) {

@@ -59,7 +59,7 @@ def test_emulated(tile: tuple[int, int, int], sizes: tuple[int, int, int], block
     assert found.snr_db > 54  # as rounding the output to bf16 leaves it
     first = output.clone()
     output.fill_(torch.nan)
-    emulate(CUDA_MX, plan, tmp_path)  # with the parts as they were left
+    emulate(CUDA_MX, plan, tmp_path)  # with the parts as they were left, in the other turn
     assert output.equal(first)
 
 

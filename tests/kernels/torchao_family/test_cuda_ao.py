@@ -257,6 +257,8 @@ def test_machine_code(scheme: str, dtype: DType) -> None:
     [
         (DENSE, (256, 128, 128), 1, DType.BF16, "sm100", "sm90"),
         ("ao-linear", (256, 128, 1 << 24), 1, DType.BF16, "sm90", "32-bit offsets"),
+        ("ao-linear/step", (256, 136, 128), 1, DType.BF16, "sm90", "multiple of 16"),
+        ("ao-grouped-linear/step", (256, 16, 1 << 23), 256, DType.BF16, "sm90", "limited to"),
         (DENSE, (256, 128, 128), 1, DType.FP32, "sm90", "16-bit"),
         (DENSE, (256, 132, 128), 1, DType.BF16, "sm90", "multiple of 8"),
         (DENSE, (256, 128, 136), 1, DType.BF16, "sm90", "of 16"),
@@ -271,7 +273,9 @@ def test_machine_code(scheme: str, dtype: DType) -> None:
 )
 def test_refusals(scheme: str, sizes: tuple[int, int, int], experts: int, dtype: DType, arch: str, why: str) -> None:
     provider, op = (CUDA_GROUPED, Op.GROUPED_GEMM) if experts > 1 else (CUDA, Op.GEMM)
-    answer = provider.supports(Problem(*sizes, E=experts, op=op), parse_scheme(scheme, dtype), gpu(arch))
+    name, _, pass_ = scheme.partition("/")
+    problem = Problem(*sizes, E=experts, op=op, pass_=Pass(pass_ or "fwd"))
+    answer = provider.supports(problem, parse_scheme(name, dtype), gpu(arch))
     assert not answer.ok
     assert why in answer.reason
 
