@@ -166,6 +166,13 @@ def test_linears(scheme: str, sizes: tuple[int, int, int], experts: int, pass_: 
     assert {one.kernel.partition(":")[2] for one in builds} == {*expected} - {"matmul_fp8"}
 
 
+def test_all_experts_together_fill_the_device_with_tiles_of_wgrad() -> None:
+    problem = Problem(2048, 1024, 1024, E=8, op=Op.GROUPED_GEMM, pass_=Pass.STEP)
+    builds = CUDA_GROUPED.builds(problem, parse_scheme("ao-grouped-linear", DType.BF16), H200, {})
+    (wgrad,) = (one.constants for one in builds if one.kernel.endswith(":grouped_wgrad_kernel"))
+    assert (wgrad["BM"], wgrad["BN"]) == (128, 128)
+
+
 @pytest.mark.compile
 @needs_compiler
 def test_columns_are_apart() -> None:
