@@ -25,6 +25,9 @@ from .triton_configs import gemm_configs
 from .triton_products import LinearProduct, Pair, linear_products, wgrad_calls
 from .triton_providers import LONGEST_ROW
 
+Ends = tuple[torch.Tensor, tuple[int, ...]]
+"""Of groups of rows, on the device and on the host."""
+
 _LONGEST = (1 << 31) - 256
 """Rows and columns, to whole tiles, and tiles are counted in 32 bits."""
 
@@ -86,12 +89,8 @@ class CudaAo(CudaProvider[Torchao, ProductInputs | LinearInputs]):
     def builds(self, problem: Problem, scheme: Torchao, device: Device, config: Config) -> Sequence[Request]:
         """What Triton compiles: all but the products in CUDA C++."""
         inputs = placeholders(problem, scheme, device)
-        parts = _parts(inputs, inputs.empty_outputs(), self.candidates(problem, scheme, device)[0])
+        parts = _parts(inputs, inputs.empty_outputs(), config)
         return requests(call for part in parts if isinstance(part, list) for call in part)
-
-
-Ends = tuple[torch.Tensor, tuple[int, ...]]
-"""Of groups of rows, on the device and on the host."""
 
 
 def _parts(inputs: ProductInputs | LinearInputs, outputs: Tensors, config: Config) -> list[Part]:

@@ -162,13 +162,14 @@ def test_linears(scheme: str, sizes: tuple[int, int, int], experts: int, pass_: 
     by_rows, wgrad = [rows, blocks, "matmul_fp8"], "grouped_wgrad_kernel" if grouped else "matmul_fp8"
     expected = [*by_rows, *by_rows, columns, columns, wgrad] if pass_ == "step" else by_rows
     assert list(launch.kernels) == expected
-    builds = provider.builds(problem, inputs.scheme, cpu("sm90"), {})
+    builds = provider.builds(problem, inputs.scheme, inputs.device, launch.config)
     assert {one.kernel.partition(":")[2] for one in builds} == {*expected} - {"matmul_fp8"}
 
 
 def test_all_experts_together_fill_the_device_with_tiles_of_wgrad() -> None:
     problem = Problem(2048, 1024, 1024, E=8, op=Op.GROUPED_GEMM, pass_=Pass.STEP)
-    builds = CUDA_GROUPED.builds(problem, parse_scheme("ao-grouped-linear", DType.BF16), H200, {})
+    scheme = parse_scheme("ao-grouped-linear", DType.BF16)
+    builds = CUDA_GROUPED.builds(problem, scheme, H200, CUDA_GROUPED.candidates(problem, scheme, H200)[0])
     (wgrad,) = (one.constants for one in builds if one.kernel.endswith(":grouped_wgrad_kernel"))
     assert (wgrad["BM"], wgrad["BN"]) == (128, 128)
 
