@@ -4,6 +4,8 @@ import ctypes
 import inspect
 import re
 import subprocess
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,18 @@ def moved_by(plan: LaunchPlan) -> int:
     """Bytes of all tensors of a launch."""
     passed = [one.tensor if isinstance(one, Boxes) else one for one in plan.arguments]
     return sum({one.data_ptr(): one.nbytes for one in passed if isinstance(one, torch.Tensor)}.values())
+
+
+def on_this_cpu(
+    provider: CudaProvider[Any, Any], plan: LaunchPlan, device: torch.device
+) -> tuple[Callable[[], None], str]:
+    """Stand for `CudaProvider.compiled`: the launch is emulated, and there is no machine code."""
+
+    def run() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            emulate(provider, plan, Path(folder))
+
+    return run, ""
 
 
 def emulate(provider: CudaProvider[Any, Any], plan: LaunchPlan, folder: Path) -> int:

@@ -4,14 +4,12 @@ On a GPU, the tests of all providers run it; that of e4m3 is tested with `cuda_a
 """
 
 import re
-import tempfile
-from pathlib import Path
 
 import pytest
 import torch
 from rooflens.kernels.cuda.provider import LaunchPlan
 from rooflens.kernels.fourbit import cpu_build
-from rooflens.kernels.fp8train.cuda_provider import CUDA_FP8
+from rooflens.kernels.fp8train.cuda_provider import CUDA_FP8, CudaFp8
 from rooflens.kernels.fp8train.providers import SPECIALISED
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.isa.binary import disassembly
@@ -21,7 +19,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
 from ..checks import check_launch
-from ..cuda_emulation import emulate, moved_by
+from ..cuda_emulation import moved_by, on_this_cpu
 from ..devices import cpu, gpu
 from ..interpreter import interpreted
 
@@ -38,20 +36,12 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[LaunchPlan]:
     """Return the launches that are compiled, which run on this CPU."""
     found: list[LaunchPlan] = []
 
-    def compiled(plan: LaunchPlan, device: torch.device) -> tuple[object, str]:
+    def compiled(self: CudaFp8, plan: LaunchPlan, device: torch.device) -> tuple[object, str]:
         found.append(plan)
-        return on_this_cpu(plan, device)
+        return on_this_cpu(self, plan, device)
 
-    monkeypatch.setattr(CUDA_FP8, "compiled", compiled)
+    monkeypatch.setattr(CudaFp8, "compiled", compiled)
     return found
-
-
-def on_this_cpu(plan: LaunchPlan, device: torch.device) -> tuple[object, str]:
-    def run() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            emulate(CUDA_FP8, plan, Path(folder))
-
-    return run, ""
 
 
 # M, N, K; stages, blocks of threads
@@ -113,7 +103,7 @@ def test_tiles_are_apart() -> None:
 @interpreted
 def test_passes(pass_: str, scheme: str, kernels: list[str]) -> None:
     """Operands of the quantizers, in the order in which these write scales, and of the forward pass."""
-    CUDA_FP8.compiled = on_this_cpu
+    CudaFp8.compiled = on_this_cpu
     inputs = make_inputs(Problem(144, 272, 400, pass_=Pass(pass_)), parse_scheme(scheme, DType.BF16), cpu("sm90"), 5)
     launch = check_launch(CUDA_FP8, inputs, None, times=1, least_db=FLOOR_DB, again=False)
     assert list(launch.kernels) == kernels

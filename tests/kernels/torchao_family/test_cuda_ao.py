@@ -5,9 +5,7 @@ On a GPU, the tests of all providers run them.
 
 import math
 import re
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -24,7 +22,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
 from ..checks import check_launch
-from ..cuda_emulation import emulate, moved_by
+from ..cuda_emulation import moved_by, on_this_cpu
 from ..devices import H200, cpu, gpu
 from ..interpreter import interpreted
 
@@ -46,14 +44,6 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[LaunchPlan]:
 
     monkeypatch.setattr(CudaAo, "compiled", compiled)
     return found
-
-
-def on_this_cpu(provider: CudaAo, plan: LaunchPlan, device: torch.device) -> tuple[object, str]:
-    def run() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            emulate(provider, plan, Path(folder))
-
-    return run, ""
 
 
 def operands(
@@ -162,6 +152,12 @@ def test_linears(scheme: str, sizes: tuple[int, int, int], experts: int, pass_: 
     by_rows, wgrad = [rows, blocks, "matmul_fp8"], "grouped_wgrad_kernel" if grouped else "matmul_fp8"
     expected = [*by_rows, *by_rows, columns, columns, wgrad] if pass_ == "step" else by_rows
     assert list(launch.kernels) == expected
+    assert launch.geometry
+    if not grouped:  # whole tiles and steps: the last product of experts has tiles of Triton
+        tiles_and_depths = {"fwd": ((4, 384),), "step": ((4, 256), (2, 384), (4, 256))}[pass_]
+        assert launch.geometry.issued_flops == sum(2 * 128 * 256 * tiles * depth for tiles, depth in tiles_and_depths)
+    matrix = sum(one.issued_flops is not None for one in (launch.geometry, *launch.geometry.others))
+    assert matrix == (4 if pass_ == "step" else 1), "the sum, and each product of several"
     builds = provider.builds(problem, inputs.scheme, inputs.device, launch.config)
     assert {one.kernel.partition(":")[2] for one in builds} == {*expected} - {"matmul_fp8"}
 
