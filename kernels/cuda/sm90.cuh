@@ -16,6 +16,20 @@ __device__ __forceinline__ int of_warp(int value) { return __shfl_sync(0xfffffff
 
 __device__ __forceinline__ u32 permute(u32 a, u32 b, u32 selector) { return __byte_perm(a, b, selector); }
 
+// bits | (a ^ b), in one instruction also where only one bit of the result is used.
+__device__ __forceinline__ u32 or_xor(u32 bits, u32 a, u32 b) {
+  u32 result;
+  asm("lop3.b32 %0, %1, %2, %3, 0xf6;" : "=r"(result) : "r"(bits), "r"(a), "r"(b));
+  return result;
+}
+
+// One instruction, which the compiler may turn into two.
+__device__ __forceinline__ u32 largest(u32 a, u32 b) {
+  u32 result;
+  asm("max.u32 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  return result;
+}
+
 // A constant base is part of the instruction; shared memory of a block begins after the 1 KB that the system takes.
 constexpr u32 MEMORY = 1024;
 __device__ __forceinline__ u32 look_up(u32 offset) {
@@ -201,6 +215,9 @@ __device__ __forceinline__ float widened(u16 bits) {
 // A row-major operand of wgmma, rows of 128 bytes that TMA has permuted (PTX ISA, "Matrix Descriptor Format": addresses in
 // units of 16 bytes, 1024 from 8 rows to the next, swizzling of 128 bytes).
 __device__ __forceinline__ u64 rows_of_128_bytes(u32 at) { return (u64)(at >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+
+// The same rows, so many bytes further on.
+__device__ __forceinline__ u64 further(u64 rows, u32 bytes) { return rows + bytes / 16; }
 
 // Barriers of some of a block's warps: THREADS in all, of which those that `arrive` do not wait.
 enum { WORKING = 1, STARTED };

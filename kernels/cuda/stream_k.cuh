@@ -27,24 +27,42 @@ __device__ __forceinline__ void leave(float4* at, const float (&sums)[4], u32 tu
   store_words(at, make_float4(in_turn(sums[0], turn), in_turn(sums[1], turn), in_turn(sums[2], turn), in_turn(sums[3], turn)));
 }
 
-// Adds what has been left at from(0) to from(COUNT - 1), loaded together; nothing where that is no address.
-template <int COUNT, class From>
-__device__ __forceinline__ void take(float (&sums)[COUNT][4], const From& from, u32 turn) {
-  float4 words[COUNT];
+// `bits`, and where words differ from those of a turn: lowest bits tell.
+__device__ __forceinline__ u32 differing(u32 bits, const float4& words, u32 turn) {
+  const float each[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) bits = or_xor(bits, __float_as_uint(each[i]), turn);
+  return bits;
+}
+
+// Adds what BLOCKS blocks have left from `first` on, those below this one, at part(block, 0) to part(block, COUNT - 1); nothing
+// where that is no address.
+template <int BLOCKS, int COUNT, class Part>
+__device__ __forceinline__ void take(float (&sums)[COUNT][4], int first, const Part& part, u32 turn) {
+  float4 words[BLOCKS * COUNT];
   u32 others;
   do {
     others = 0;
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) {
+    for (int i = 0; i < BLOCKS * COUNT; ++i) {
       const float none = __uint_as_float(turn);
-      words[i] = from(i) ? load_words(from(i)) : make_float4(none, none, none, none);
-      others |= (__float_as_uint(words[i].x) ^ turn) | (__float_as_uint(words[i].y) ^ turn) |
-                (__float_as_uint(words[i].z) ^ turn) | (__float_as_uint(words[i].w) ^ turn);
+      const float4* at = BLOCKS == 1 || first + i / COUNT < blockIdx.x ? part(first + i / COUNT, i % COUNT) : nullptr;
+      words[i] = at ? load_words(at) : make_float4(none, none, none, none);
+      others = differing(others, words[i], turn);
     }
   } while (__any_sync(0xffffffffu, others & 1));
 #pragma unroll
-  for (int i = 0; i < COUNT; ++i)
-    add(sums[i], make_float4(in_turn(words[i].x, 0), in_turn(words[i].y, 0), in_turn(words[i].z, 0), in_turn(words[i].w, 0)));
+  for (int i = 0; i < BLOCKS * COUNT; ++i)
+    add(sums[i % COUNT],
+        make_float4(in_turn(words[i].x, 0), in_turn(words[i].y, 0), in_turn(words[i].z, 0), in_turn(words[i].w, 0)));
+}
+
+// All from `block` on: the words of several are loaded before any is used.
+template <int COUNT, class Part>
+__device__ __forceinline__ void take_all(float (&sums)[COUNT][4], int block, const Part& part, u32 turn) {
+  constexpr int TOGETHER = COUNT < 3 ? 4 : COUNT < 5 ? 2 : 1;
+  for (; block + (TOGETHER > 1) < blockIdx.x; block += TOGETHER) take<TOGETHER>(sums, block, part, turn);
+  if (TOGETHER > 1 && block < blockIdx.x) take<1>(sums, block, part, turn);
 }
 
 // The parts of blocks from `from` on: a word that is waited for is not to be fetched from memory first.

@@ -47,6 +47,10 @@ class StreamKGemm(CudaGemm[SchemeT, InputsT]):
         return Support.yes()
 
     @abstractmethod
+    def columns(self, problem: Problem) -> int:
+        """Columns of Y in a tile, at least M."""
+
+    @abstractmethod
     def part_columns(self, problem: Problem, scheme: SchemeT) -> int:
         """Columns of the sums, at least M, that a block leaves of a tile whose end it does not have."""
 
@@ -56,7 +60,7 @@ class StreamKGemm(CudaGemm[SchemeT, InputsT]):
 
     def geometry(self, inputs: InputsT, config: Config, plan: LaunchPlan) -> Geometry:
         """Tiles with the columns and rows that they are padded with."""
-        rows, columns = config["ROWS"], 8 * plan.constants["TILES"]
+        rows, columns = config["ROWS"], self.columns(inputs.problem)
         padded = math.prod(tiles_and_steps(inputs.problem, rows, self.step)) * rows * self.step
         return Geometry(
             tile_M=columns,

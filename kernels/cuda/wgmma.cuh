@@ -14,28 +14,48 @@
 
 // Of 64 rows of A by TILES * 8 rows of B, 32 columns: begins D, which `multiplied` waits for. In lane 4 g + t of warp
 // w, D[n] has row 16 w + g, twice, then 8 more, and columns 8 n + 2 t and 8 n + 2 t + 1 of each.
+#define LIST_1 "%0,%1,%2,%3"
+#define LIST_2 LIST_1 ",%4,%5,%6,%7"
+#define LIST_3 LIST_2 ",%8,%9,%10,%11"
+#define LIST_4 LIST_3 ",%12,%13,%14,%15"
+#define LIST_5 LIST_4 ",%16,%17,%18,%19"
+#define LIST_6 LIST_5 ",%20,%21,%22,%23"
+#define LIST_7 LIST_6 ",%24,%25,%26,%27"
+#define LIST_8 LIST_7 ",%28,%29,%30,%31"
 #define FOUR(n) "=f"(d[n][0]), "=f"(d[n][1]), "=f"(d[n][2]), "=f"(d[n][3])
+#define FOURS_1 FOUR(0)
+#define FOURS_2 FOURS_1, FOUR(1)
+#define FOURS_3 FOURS_2, FOUR(2)
+#define FOURS_4 FOURS_3, FOUR(3)
+#define FOURS_5 FOURS_4, FOUR(4)
+#define FOURS_6 FOURS_5, FOUR(5)
+#define FOURS_7 FOURS_6, FOUR(6)
+#define FOURS_8 FOURS_7, FOUR(7)
 #define ADDED(n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
-#define LIST_32 \
-  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define WGMMA(shape, names, a, b, ...)                                                                                \
   asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, 0, 0;\nwgmma.fence.sync.aligned;\nwgmma.mma_async.sync.aligned." shape \
                ".f32." A_TYPE "." B_TYPE " {" names "}, " a ", " b ", p, 1, 1;\nwgmma.commit_group.sync.aligned;\n}" \
                : __VA_ARGS__                                                                                          \
-               : "l"(rows_of_128_bytes(at_a)), "l"(rows_of_128_bytes(at_b))                                           \
+               : "l"(a_rows), "l"(b_rows)                                                                              \
                : "memory")
 
-__device__ __forceinline__ void multiply_block(float (&d)[TILES][4], u32 at_a, u32 at_b) {
+__device__ __forceinline__ void multiply_block(float (&d)[TILES][4], u64 a_rows, u64 b_rows) {
 #if TILES == 1
-  WGMMA("m64n8k32", "%0,%1,%2,%3", "%4", "%5", FOUR(0));
+  WGMMA("m64n8k32", LIST_1, "%4", "%5", FOURS_1);
 #elif TILES == 2
-  WGMMA("m64n16k32", "%0,%1,%2,%3,%4,%5,%6,%7", "%8", "%9", FOUR(0), FOUR(1));
+  WGMMA("m64n16k32", LIST_2, "%8", "%9", FOURS_2);
+#elif TILES == 3
+  WGMMA("m64n24k32", LIST_3, "%12", "%13", FOURS_3);
 #elif TILES == 4
-  WGMMA("m64n32k32", "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15", "%16", "%17", FOUR(0), FOUR(1), FOUR(2),
-        FOUR(3));
-#else
-  WGMMA("m64n64k32",
-        LIST_32, "%32", "%33", FOUR(0), FOUR(1), FOUR(2), FOUR(3), FOUR(4), FOUR(5), FOUR(6), FOUR(7));
+  WGMMA("m64n32k32", LIST_4, "%16", "%17", FOURS_4);
+#elif TILES == 5
+  WGMMA("m64n40k32", LIST_5, "%20", "%21", FOURS_5);
+#elif TILES == 6
+  WGMMA("m64n48k32", LIST_6, "%24", "%25", FOURS_6);
+#elif TILES == 7
+  WGMMA("m64n56k32", LIST_7, "%28", "%29", FOURS_7);
+#elif TILES == 8
+  WGMMA("m64n64k32", LIST_8, "%32", "%33", FOURS_8);
 #endif
 }
 
@@ -47,7 +67,7 @@ __device__ __forceinline__ void multiply_stage(float (&d)[8][4], u32 at_a, u32 a
 #pragma unroll
   for (int k = 0; k < 4; ++k)
     asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k32.f32." A_TYPE "." B_TYPE
-                 " {" LIST_32 "}, %32, %33, p, 1, 1;\n}"
+                 " {" LIST_8 "}, %32, %33, p, 1, 1;\n}"
                  : ADDED(0), ADDED(1), ADDED(2), ADDED(3), ADDED(4), ADDED(5), ADDED(6), ADDED(7)
                  : "l"(a + 2 * k), "l"(b + 2 * k), "r"(u32(k > 0))
                  : "memory");

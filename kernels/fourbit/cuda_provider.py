@@ -122,6 +122,10 @@ class Cuda4Bit(StreamKGemm[FourBit, FourBitInputs]):
         threads = rows // config["WARP_ROWS"] * 128 + 128
         return LaunchPlan(constants_of(m, scheme, config), grid, threads, shared, arguments)
 
+    def columns(self, problem: Problem) -> int:
+        """Whole tiles of 8."""
+        return 8 * _column_tiles(problem.M)
+
     def part_columns(self, problem: Problem, scheme: FourBit) -> int:
         """Fours of columns, as threads add them up, of which one at least is below M."""
         whole, rest = divmod(problem.M, 8)

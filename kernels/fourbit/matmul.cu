@@ -226,11 +226,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         return (n + i / (2 * ROWS)) * 8 + (HALVES == 1 ? i % 2 * 4 + j : i % 2 * 2 + j / 2 + j % 2 * 4);
       };
       float value[EACH][4] = {};
-      for (int b = from; b < blockIdx.x; ++b)
-        take(value, [=](int k) {
-          const int i = thread + k * WORKERS;
-          return i < count_of && x_row(i, 0) < M ? part(b, i) : nullptr;
-        }, turn);
+      take_all(value, from, [=](int block, int k) {
+        const int i = thread + k * WORKERS;
+        return i < count_of && x_row(i, 0) < M ? part(block, i) : nullptr;
+      }, turn);
       meet<WORKING, WORKERS>();
 #pragma unroll
       for (int i = thread, k = 0; k < EACH; i += WORKERS, ++k) {

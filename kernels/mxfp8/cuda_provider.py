@@ -1,7 +1,8 @@
 """cuda_mx: the product of two MX-FP8 matrices in CUDA C++ for sm90, compiled at run time (`matmul.cu`)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 
@@ -25,20 +26,39 @@ from .inputs import MxFp8Inputs
 _STEP = 128
 """Columns in a stage."""
 
-_ROWS = 64
-"""Of W in a tile; 128 were as fast or slower."""
+_A_ROWS = 64
+"""Of one operand of the matrix units: 128 were as fast or slower."""
 
-_STEP_US: dict[tuple[int, int], dict[int, float]] = {
-    (2, 1): {8: 0.257, 16: 0.271, 32: 0.278, 64: 0.409},
-    (1, 2): {64: 0.46},
-}
-"""Microseconds of a step, by the parts of its columns (SPLIT), the blocks that an SM holds (RESIDENT), and columns of
-the sums: M, rounded up to one here. Fitted, with what `estimated_us` adds, to cold launches on an
-H200 (docs/results/h200-stream-k).
-"""
+_ROWS_OF_X = 32
+"""Up to which X is the operand of fewer rows, and W that of 64: see `matmul.cu`."""
 
-_LAUNCH_US = 5.62
-"""What a launch takes apart from steps and shared tiles."""
+_B_ROWS = range(16, 64, 8)
+"""Of W in a tile, where X is the operand of 64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Microseconds, fitted to cold launches on an H200 (docs/results/h200-stream-k).
+
+    launch   what a launch takes apart from steps and shared tiles
+    steps    a step, by rows of the smaller operand
+    shared   where tiles are shared, for each 64 x 64 elements of one
+    other    as much, for each block that leaves a part of a tile
+    uneven   where blocks do not divide tiles evenly
+    """
+
+    launch: float
+    steps: Mapping[int, float]
+    shared: float
+    other: float
+    uneven: float
+
+
+_W_AS_A = Times(2.548, {8: 0.217, 16: 0.23, 32: 0.267}, 1.82, 0.541, 0.654)
+"""With two parts of the columns of a step (SPLIT)."""
+
+_X_AS_A = Times(3.778, {rows: 0.156 + 0.004 * rows for rows in _B_ROWS}, 4.648, 0.33, 1.097)
+"""With two blocks per SM (RESIDENT)."""
 
 
 class CudaMx(StreamKGemm[MxFp8, MxFp8Inputs]):
@@ -62,28 +82,27 @@ class CudaMx(StreamKGemm[MxFp8, MxFp8Inputs]):
         return Support.yes()
 
     def candidates(self, problem: Problem, scheme: MxFp8, device: Device) -> Sequence[Config]:
-        """Parts of a step and numbers of blocks, by estimated time."""
+        """Tiles and numbers of blocks, by estimated time."""
         m = problem.M
-        tiles, steps = tiles_and_steps(problem, _ROWS, _STEP)
+        split, resident = (1, 2) if _x_is_a(m) else (2, 1)
         return worth_trying(
             (
-                estimated_us(problem, split, resident, blocks),
+                estimated_us(problem, rows, blocks),
                 {
-                    "ROWS": _ROWS,
+                    "ROWS": rows,
                     "SPLIT": split,
                     "RESIDENT": resident,
-                    "STAGES": _stages(split, resident, m),
+                    "STAGES": _stages(split, resident, rows, m),
                     "BLOCKS": blocks,
                 },
             )
-            for (split, resident), times in _STEP_US.items()
-            if _columns(m) in times
-            for blocks in sorted(_grids(tiles, steps, device.compute_units * resident))
+            for rows in (_B_ROWS if _x_is_a(m) else (_A_ROWS,))
+            for blocks in sorted(_grids(*tiles_and_steps(problem, rows, _STEP), device.compute_units * resident))
         )
 
     def plan(self, inputs: MxFp8Inputs, output: torch.Tensor, config: Config) -> LaunchPlan:
         """Return the launch that writes `output`, [M,N]."""
-        problem, rows = inputs.problem, config["ROWS"]
+        problem, rows, split = inputs.problem, config["ROWS"], config["SPLIT"]
         m, n, k = problem.M, problem.N, problem.K
         tiles, steps = tiles_and_steps(problem, rows, _STEP)
         grid, columns = min(config["BLOCKS"], tiles * steps), _columns(m)
@@ -98,12 +117,17 @@ class CudaMx(StreamKGemm[MxFp8, MxFp8Inputs]):
             n,
             divided(tiles, steps, grid),
         ]
-        constants = {name: config[name] for name in ("ROWS", "STAGES", "SPLIT", "RESIDENT")} | {
-            "TILES": columns // 8,
+        constants = {name: config[name] for name in ("STAGES", "SPLIT", "RESIDENT")} | {
+            "X_IS_A": int(_x_is_a(m)),
+            "TILES": _b_rows(rows, m) // 8,
             "FP16": 0,
         }
-        shared = config["STAGES"] * (_stage_bytes(rows, m) + 24) + _sum_bytes(rows, config["SPLIT"], m)
-        return LaunchPlan(constants, grid, 2 * rows * config["SPLIT"] + 64, shared, arguments, config["RESIDENT"])
+        shared = config["STAGES"] * (_stage_bytes(rows, m) + 24) + _sum_bytes(split, rows, m)
+        return LaunchPlan(constants, grid, 128 * split + 64, shared, arguments, config["RESIDENT"])
+
+    def columns(self, problem: Problem) -> int:
+        """8, 16, 32 or 64."""
+        return _columns(problem.M)
 
     def part_columns(self, problem: Problem, scheme: MxFp8) -> int:
         """All of a tile."""
@@ -121,13 +145,15 @@ class CudaMx(StreamKGemm[MxFp8, MxFp8Inputs]):
 CUDA_MX = CudaMx()
 
 
-def estimated_us(problem: Problem, split: int, resident: int, blocks: int) -> float:
+def estimated_us(problem: Problem, rows: int, blocks: int) -> float:
     """Return how long it takes, in us: the last block of a shared tile adds up the others' parts."""
-    tiles, steps = tiles_and_steps(problem, _ROWS, _STEP)
-    us = _LAUNCH_US + math.ceil(tiles * steps / blocks) * _STEP_US[split, resident][_columns(problem.M)]
+    times = _X_AS_A if _x_is_a(problem.M) else _W_AS_A
+    tiles, steps = tiles_and_steps(problem, rows, _STEP)
+    us = times.launch + math.ceil(tiles * steps / blocks) * times.steps[_b_rows(rows, problem.M)]
     if tiles % blocks:
-        others = math.ceil(blocks / tiles) - (blocks % tiles == 0)
-        us += 0.797 + (1.149 * resident + 0.23 * others) * _columns(problem.M) / 64
+        uneven = blocks % tiles != 0
+        others = math.ceil(blocks / tiles) - (not uneven)
+        us += (times.shared + times.other * others) * _columns(problem.M) * rows / 4096 + times.uneven * uneven
     return us
 
 
@@ -137,24 +163,33 @@ def _grids(tiles: int, steps: int, slots: int) -> set[int]:
     return grids(tiles, steps, slots) | even
 
 
+def _x_is_a(m: int) -> bool:
+    return m > _ROWS_OF_X
+
+
+def _b_rows(rows: int, m: int) -> int:
+    """Rows of the smaller operand, where a tile has `rows` of W."""
+    return rows if _x_is_a(m) else _columns(m)
+
+
 def _columns(m: int) -> int:
-    """Columns of a tile, rows of X: 8, 16, 32 or 64."""
+    """Columns of Y in a tile, rows of X: 8, 16, 32 or 64."""
     return 8 << (math.ceil(m / 8) - 1).bit_length()
 
 
-def _stages(split: int, resident: int, m: int) -> int:
+def _stages(split: int, resident: int, rows: int, m: int) -> int:
     """As many as fit, 16 at most. The system takes 1 KB of each block."""
-    return min(
-        16, ((SHARED_BYTES + 1024) // resident - 1024 - _sum_bytes(_ROWS, split, m)) // (_stage_bytes(_ROWS, m) + 24)
-    )
+    room = (SHARED_BYTES + 1024) // resident - 1024 - _sum_bytes(split, rows, m)
+    return min(16, room // (_stage_bytes(rows, m) + 24))
 
 
 def _stage_bytes(rows: int, m: int) -> int:
-    """Of the operands, their scales, 4 for each row, and those of X in fp32."""
-    used = (rows + _columns(m)) * (_STEP + _STEP // BLOCK) + _columns(m) * 4 * _STEP // BLOCK
+    """Of both operands, scales of B, 4 for each row, the same in fp32, and those of A unless it is X."""
+    b_rows = _b_rows(rows, m)
+    used = (_A_ROWS + b_rows) * _STEP + (5 * b_rows + (0 if _x_is_a(m) else _A_ROWS)) * _STEP // BLOCK
     return math.ceil(used / 1024) * 1024
 
 
-def _sum_bytes(rows: int, split: int, m: int) -> int:
+def _sum_bytes(split: int, rows: int, m: int) -> int:
     """Where both parts of the columns are added up."""
-    return 4 * rows * _columns(m) * (split - 1)
+    return 4 * _A_ROWS * _b_rows(rows, m) * (split - 1)

@@ -1,24 +1,28 @@
 // Y[M,N] = X[M,K] W[N,K]^T on sm90, both in MX-FP8: e4m3 with a scale 2^(byte - 127) per 32 columns of a row; Y in bf16.
 //
-// A stage is 128 columns of ROWS rows of W and of all rows of X, with their scales. One warp copies stages ahead of the
-// others: payloads through TMA, the scales of W, which are in the order of stages, as they are, and those of X word by
-// word; the next warp turns these into fp32. Four warps multiply 64 rows of W by X, on the FP8 matrix units (wgmma), 32
-// columns at a time: such a product takes one scale per row of W and of X, with which it is added up in fp32, while the
-// next one is computed. Nothing is decoded.
+// Matrix units (wgmma) multiply 64 rows of A by a few rows of B. Up to 32 rows of X are B, and A is W: what W is padded with is
+// the least. More are A (X_IS_A), and B is W: then tiles of W can have as many rows as divide it evenly among the blocks.
 //
-// All stages of all tiles of ROWS rows of W, `work`, are divided among the blocks. Launches of one call share parts: one at a
-// time.
+// A stage is 128 columns of A and B, with scales. One warp copies stages ahead of the others: payloads through TMA, the
+// scales of W, which are in the order of stages, as they are, and those of X, where it is B, word by word. The next warp turns
+// those of B into fp32. Four warps, or eight (SPLIT),
+// multiply, 32 columns at a time: such a product takes one scale per row of A
+// and of B, with which it is added up in fp32, while the next one is computed. Nothing is decoded.
 //
-// Compiled with ROWS (64, 128), STAGES, SPLIT (1, 2), TILES (of 8 rows of X: 1, 2, 4, 8), RESIDENT (blocks that an SM holds)
-// and FP16=0. `w_scales` are bytes [tiles][steps][ROWS][4]. K is a multiple of 128. `parts` has TILES * 8 * ROWS elements
-// per block, `turns` a word.
+// All stages of all tiles of W, `work`, are divided among the blocks. Launches of one call share parts: one at a time.
+//
+// Compiled with X_IS_A (0, 1), STAGES, SPLIT (1, 2), TILES (of 8 rows of B), RESIDENT (blocks that an SM holds) and
+// FP16=0. `w_scales` are bytes [tiles][steps][ROWS][4]. K is a multiple of 128. `parts` has TILES * 512 elements per block,
+// `turns` a word.
 //
 // Products of two scales must be in the range of fp32, 2^-149 to 2^127. The byte 255, NaN, becomes infinity.
 
-constexpr int WARPS = ROWS / 16 * SPLIT, WORKERS = WARPS * 32, THREADS = WORKERS + 64, COLUMNS = TILES * 8;
-constexpr int VALUES = TILES * 4, SUM_WORKERS = WORKERS / SPLIT, BLOCKS = 4 / SPLIT, PAIR = TILES > 1 ? 2 : 1;
-constexpr int X_AT = ROWS * 128, WS_AT = X_AT + COLUMNS * 128, BYTES_AT = WS_AT + ROWS * 4;
-constexpr int XS_AT = BYTES_AT + COLUMNS * 4, USED = XS_AT + COLUMNS * 16;
+constexpr int WARPS = 4 * SPLIT, WORKERS = WARPS * 32, THREADS = WORKERS + 64, A_ROWS = 64, B_ROWS = TILES * 8;
+constexpr int ROWS = X_IS_A ? B_ROWS : A_ROWS;  // of W in a tile
+constexpr int VALUES = TILES * 4, BLOCKS = 4 / SPLIT, PAIR = TILES % 2 ? 1 : 2;
+constexpr int B_AT = A_ROWS * 128, B_SCALES = B_AT + B_ROWS * 128, B_FLOATS = B_SCALES + B_ROWS * 4;
+constexpr int A_SCALES = B_FLOATS + B_ROWS * 16, USED = A_SCALES + (X_IS_A ? 0 : A_ROWS * 4);
+constexpr int W_AT = X_IS_A ? B_AT : 0, X_AT = X_IS_A ? 0 : B_AT, W_SCALES = X_IS_A ? B_SCALES : A_SCALES;
 constexpr int STAGE = (USED + 1023) / 1024 * 1024;  // what TMA permutes in
 constexpr int BARRIERS = STAGES * STAGE, SUMS = BARRIERS + 24 * STAGES;
 
@@ -26,11 +30,10 @@ extern __shared__ __align__(1024) char memory[];
 
 // 2^(byte - 127) for byte `k` of a word.
 __device__ __forceinline__ float scale_of(u32 word, int k) {
-  const u32 exponent = permute(word, 0, 0x4440 | k) << 23;
-  return __uint_as_float(exponent ? exponent : 1u << 22);
+  return __uint_as_float(largest(permute(word, 0, 0x4440 | k) << 23, 1u << 22));
 }
 
-struct alignas(PAIR * 8) XScales {
+struct alignas(PAIR * 8) Scales {
   float of[PAIR * 2];
 };
 
@@ -48,32 +51,34 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
   u32 parity = 0;
 
   if (thread == 0) prefetch_map(&w_map), prefetch_map(&x_map);
-  if (thread == WORKERS) {
-    for (int i = 0; i < STAGES; ++i) {
-      barrier_init(full + 8 * i, 2);
-      barrier_init(empty + 8 * i, WARPS);
-      barrier_init(bytes + 8 * i, 32);
-    }
-    barriers_ready();
-  }
-  __syncthreads();
-
   if (warp == WARPS) {
+    if (lane == 0) {
+      for (int i = 0; i < STAGES; ++i) {
+        barrier_init(full + 8 * i, 2);
+        barrier_init(empty + 8 * i, WARPS);
+        barrier_init(bytes + 8 * i, X_IS_A ? 1 : 32);
+      }
+      barriers_ready();
+    }
+    __syncwarp();
+    arrive<STARTED, THREADS>();
     const u64 policy = read_once();
     for (int tile = last_tile; tile >= first_tile; --tile)
       for (int step = begin_of(tile); step < end_of(tile); ++step) {
-        const u32 to = stages + slot * STAGE, ready = full + 8 * slot;
+        const u32 to = stages + slot * STAGE, payloads = full + 8 * slot, scales = bytes + 8 * slot;
         barrier_wait(empty + 8 * slot, parity ^ 1);
         if (lane == 0) {
-          barrier_expect(ready, ROWS * 132 + M * 128);
-          copy_box(to, &w_map, step * 128, tile * ROWS, ready, policy);
-          copy_box(to + X_AT, &x_map, step * 128, 0, ready);
-          copy_bytes(to + WS_AT, w_scales + ((long long)tile * steps + step) * (ROWS * 4), ROWS * 4, ready, policy);
+          barrier_expect(payloads, ROWS * (X_IS_A ? 128 : 132) + M * 128);
+          if (X_IS_A) barrier_expect(scales, ROWS * 4);
+          copy_box(to + W_AT, &w_map, step * 128, tile * ROWS, payloads, policy);
+          copy_box(to + X_AT, &x_map, step * 128, 0, payloads);
+          copy_bytes(to + W_SCALES, w_scales + ((long long)tile * steps + step) * (ROWS * 4), ROWS * 4,
+                     X_IS_A ? scales : payloads, policy);
         }
-#pragma unroll
-        for (int m = lane; m < COLUMNS; m += 32)
-          if (m < M) copy_word(to + BYTES_AT + m * 4, x_scales + ((long long)m * steps + step) * 4);
-        arrive_when_copied(bytes + 8 * slot);
+        if (!X_IS_A) {
+          if (lane < M) copy_word(to + B_SCALES + lane * 4, x_scales + ((long long)lane * steps + step) * 4);
+          arrive_when_copied(scales);
+        }
         if (++slot == STAGES) slot = 0, parity ^= 1;
         __syncwarp();  // no lane may fall behind by a phase of the barriers
       }
@@ -81,18 +86,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     return;
   }
 
+  meet<STARTED, THREADS>();
   if (warp > WARPS) {
     for (int at = first; at < last; ++at) {
       char* stage = memory + slot * STAGE;
       barrier_wait(bytes + 8 * slot, parity);
 #pragma unroll
-      for (int m = lane; m < COLUMNS; m += 32) {
-        if (m >= M) break;
-        const u32 word = *(const u32*)(stage + BYTES_AT + m * 4);
+      for (int b = lane; b < B_ROWS; b += 32) {
+        if (!X_IS_A && b >= M) break;
+        const u32 word = *(const u32*)(stage + B_SCALES + b * 4);
         // Those of a lane, two tiles together, next to those of the other lanes that load them at a time.
-        float* to = (float*)(stage + XS_AT) + ((m / 8 / PAIR * 4 + m % 8 / 2) * PAIR + m / 8 % PAIR) * 2 + m % 2;
+        float* to = (float*)(stage + B_FLOATS) + ((b / 8 / PAIR * 4 + b % 8 / 2) * PAIR + b / 8 % PAIR) * 2 + b % 2;
 #pragma unroll
-        for (int k = 0; k < 4; ++k) to[k * COLUMNS] = scale_of(word, k);
+        for (int k = 0; k < 4; ++k) to[k * B_ROWS] = scale_of(word, k);
       }
       __syncwarp();
       if (lane == 0) barrier_arrive(full + 8 * slot);
@@ -101,80 +107,86 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     return;
   }
 
-  // Lane 4 g + t of a warp holds sums of rows g and g + 8 of its 16 rows of W, here `row` and `row` + 8, and of columns,
-  // rows of X, 2 t and 2 t + 1 of each tile; with SPLIT 2 those of half of the columns of each stage.
-  const int t = lane % 4, part_of_k = warp / (WARPS / SPLIT), row = warp % (WARPS / SPLIT) * 16 + lane / 4;
-  // With more rows, parts that no block has left yet are too many bytes to read from memory.
+  // Lane 4 g + t of a warp holds sums of rows g and g + 8 of its 16 rows of A, here `row` and `row` + 8, and of rows 2 t and
+  // 2 t + 1 of each tile of B; with SPLIT those of a part of the columns of each stage.
+  const int t = lane % 4, part_of_k = warp / 4, row = warp % 4 * 16 + lane / 4;
+  const u64 first_a = rows_of_128_bytes(stages + part_of_k * 32 * BLOCKS);
+  // Where they are many, parts that no block has left yet are too many bytes to read from memory.
   if (TILES <= 2 && begin_of(first_tile) && end_of(first_tile) == steps)
-    prefetch_parts<COLUMNS * ROWS, WORKERS>(parts, work.block_of(first_tile * steps), thread);
-  const int w_at = row / 64 * 8192 + part_of_k * 32 * BLOCKS, x_at = X_AT + part_of_k * 32 * BLOCKS;
+    prefetch_parts<VALUES * 128, WORKERS>(parts, work.block_of(first_tile * steps), thread);
   for (int tile = last_tile; tile >= first_tile; --tile) {
     float sums[TILES][4] = {};
-    for (int step = begin_of(tile); step < end_of(tile); ++step) {
-      barrier_wait(full + 8 * slot, parity);
-      const char* stage = memory + slot * STAGE;
-      const u32 w = stages + slot * STAGE + w_at, x = stages + slot * STAGE + x_at;
-      const u32 above = *(const u32*)(stage + WS_AT + row * 4), below = *(const u32*)(stage + WS_AT + row * 4 + 32);
-      float products[2][TILES][4];
-      multiply_block(products[0], w, x);
+    const int begin = begin_of(tile), end = end_of(tile);
+    // Of X as A, a lane has the scales of one of four steps, and of one of the four after them.
+    auto words = [=](int step) {
+      auto word = [=](int m) { return __ldg((const u32*)x_scales + min(m, M - 1) * steps + min(step + t, steps - 1)); };
+      return make_uint2(word(row), word(row + 8));
+    };
+    uint2 next = X_IS_A ? words(begin) : make_uint2(0, 0);
+    for (int from = begin, step = begin; from < end; from += 4) {
+      const uint2 four = next;
+      if (X_IS_A) next = words(from + 4);
+      for (; step < min(from + 4, end); ++step) {
+        const char* stage = memory + slot * STAGE;
+        const u64 a = further(first_a, slot * STAGE), b = further(a, B_AT);
+        barrier_wait(full + 8 * slot, parity);
+        auto of_a = [=](u32 word, int r) {
+          return X_IS_A ? __shfl_sync(0xffffffffu, word, lane / 4 * 4 + step - from) : *(const u32*)(stage + A_SCALES + r * 4);
+        };
+        const u32 above = of_a(four.x, row), below = of_a(four.y, row + 8);
+        float products[2][TILES][4];
+        Scales b_scales[2][TILES / PAIR];
+        // Scales are loaded before the product begins: after it, loads wait until it has read its operands.
+        auto multiply = [&](int k) {
+          const Scales* at = (const Scales*)(stage + B_FLOATS) + (part_of_k * BLOCKS + k) * (B_ROWS / 2 / PAIR) + t;
 #pragma unroll
-      for (int k = 0; k < BLOCKS; ++k) {
-        if (k + 1 < BLOCKS) multiply_block(products[(k + 1) % 2], w + 32 * (k + 1), x + 32 * (k + 1));
-        const int block = part_of_k * BLOCKS + k;
-        const float upper = scale_of(above, block), lower = scale_of(below, block);
-        const XScales* x_scales = (const XScales*)(stage + XS_AT) + block * (COLUMNS / 2 / PAIR) + t;
-        float scales[TILES][4];
+          for (int n = 0; n < TILES / PAIR; ++n) b_scales[k % 2][n] = at[n * 4];
+          multiply_block(products[k % 2], further(a, 32 * k), further(b, 32 * k));
+        };
+        multiply(0);
 #pragma unroll
-        for (int n = 0; n < TILES; n += PAIR) {
-          const XScales both = x_scales[n / PAIR * 4];
+        for (int k = 0; k < BLOCKS; ++k) {
+          if (k + 1 < BLOCKS) multiply(k + 1);
+          const float upper = scale_of(above, part_of_k * BLOCKS + k), lower = scale_of(below, part_of_k * BLOCKS + k);
+          auto scale = [&](int i) {
+            return b_scales[k % 2][i / 4 / PAIR].of[i / 4 % PAIR * 2 + i % 2] * (i % 4 < 2 ? upper : lower);
+          };
+          if (k + 1 < BLOCKS)
+            multiplied<1>(products[k % 2]);
+          else
+            multiplied<0>(products[k % 2]);
 #pragma unroll
-          for (int i = 0; i < PAIR * 4; ++i)
-            scales[n + i / 4][i % 4] = both.of[i / 4 * 2 + i % 2] * (i % 4 < 2 ? upper : lower);
+          for (int i = 0; i < VALUES; ++i) sums[i / 4][i % 4] += products[k % 2][i / 4][i % 4] * scale(i);
         }
-        if (k + 1 < BLOCKS)
-          multiplied<1>(products[k % 2]);
-        else
-          multiplied<0>(products[k % 2]);
-#pragma unroll
-        for (int i = 0; i < VALUES; ++i) sums[i / 4][i % 4] += products[k % 2][i / 4][i % 4] * scales[i / 4][i % 4];
+        __syncwarp();
+        if (lane == 0) barrier_arrive(empty + 8 * slot);
+        if (++slot == STAGES) slot = 0, parity ^= 1;
       }
-      __syncwarp();
-      if (lane == 0) barrier_arrive(empty + 8 * slot);
-      if (++slot == STAGES) slot = 0, parity ^= 1;
     }
 
     if (SPLIT == 2) {
-      float* other = (float*)(memory + SUMS) + thread % SUM_WORKERS;
+      float* other = (float*)(memory + SUMS) + thread % 128;
       meet<WORKING, WORKERS>();
       if (part_of_k)
 #pragma unroll
-        for (int i = 0; i < VALUES; ++i) other[i * SUM_WORKERS] = sums[i / 4][i % 4];
+        for (int i = 0; i < VALUES; ++i) other[i * 128] = sums[i / 4][i % 4];
       meet<WORKING, WORKERS>();
-      if (!part_of_k)
+      if (part_of_k) continue;
 #pragma unroll
-        for (int i = 0; i < VALUES; ++i) sums[i / 4][i % 4] += other[i * SUM_WORKERS];
+      for (int i = 0; i < VALUES; ++i) sums[i / 4][i % 4] += other[i * 128];
     }
-    auto part_of = [=](int block) { return (float4*)parts + (long long)block * (COLUMNS * ROWS / 4) + thread; };
+    auto part = [=](int block, int n) { return (float4*)parts + (block * TILES + n) * 128 + thread; };
     if (end_of(tile) < steps) {
-      if (!part_of_k)
 #pragma unroll
-        for (int n = 0; n < TILES; ++n) leave(part_of(blockIdx.x) + n * SUM_WORKERS, sums[n], turn);
+      for (int n = 0; n < TILES; ++n) leave(part(blockIdx.x, n), sums[n], turn);
       continue;
     }
-    if (part_of_k) continue;
-    constexpr int TOGETHER = TILES < 4 ? 4 / TILES : 1;
-    for (int b = begin_of(tile) ? work.block_of(tile * steps) : blockIdx.x; b < blockIdx.x; b += TOGETHER) {
-      float left[TOGETHER * TILES][4] = {};
-      take(left, [=](int j) {
-        return b + j / TILES < blockIdx.x ? part_of(b + j / TILES) + j % TILES * SUM_WORKERS : nullptr;
-      }, turn);
-#pragma unroll
-      for (int j = 0; j < TOGETHER * VALUES; ++j) sums[j / 4 % TILES][j % 4] += left[j / 4][j % 4];
-    }
+    if (begin_of(tile)) take_all(sums, work.block_of(tile * steps), part, turn);
 #pragma unroll
     for (int i = 0; i < VALUES; ++i) {
-      const int m = i / 4 * 8 + 2 * t + i % 2, out = tile * ROWS + row + i % 4 / 2 * 8;
-      if (m < M && out < N) y[(long long)m * N + out] = rounded(sums[i / 4][i % 4]);
+      const int of_a = row + i % 4 / 2 * 8, of_b = i / 4 * 8 + 2 * t + i % 2;
+      const int m = X_IS_A ? of_a : of_b, n = tile * ROWS + (X_IS_A ? of_b : of_a);
+      if (m < M && n < N) y[(long long)m * N + n] = rounded(sums[i / 4][i % 4]);
     }
   }
   if (thread == 0) turns[blockIdx.x] = turn ^ 1;

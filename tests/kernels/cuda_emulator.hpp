@@ -12,6 +12,8 @@
 #include <map>
 #include <vector>
 
+using std::min;
+
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef unsigned short u16;
@@ -153,6 +155,8 @@ inline u32 __float_as_uint(float value) { u32 bits; memcpy(&bits, &value, 4); re
 
 inline u32 shared_address(const void* at) { return (u32)((const char*)at - memory) + MEMORY; }
 inline u32 look_up(u32 offset) { return *(const u32*)(memory + offset); }
+inline u32 largest(u32 a, u32 b) { return std::max(a, b); }
+inline u32 or_xor(u32 bits, u32 a, u32 b) { return bits | (a ^ b); }
 inline u32 __umulhi(u32 a, u32 b) { return (u64)a * b >> 32; }
 inline u32 permute(u32 a, u32 b, u32 selector) {
   const u64 bytes = (u64)b << 32 | a;
@@ -319,7 +323,9 @@ static void begin(float (&d)[TILES][4], u32 at_a, u32 at_b, int depth) {
   for (auto& one : d) for (float& value : one) value = NAN;
   pending[threadIdx.x].push_back({d, at_a, at_b, depth});
 }
-inline void multiply_block(float (&d)[TILES][4], u32 at_a, u32 at_b) { begin(d, at_a, at_b, 32); }
+inline u64 rows_of_128_bytes(u32 at) { return at; }
+inline u64 further(u64 rows, u32 bytes) { return rows + bytes; }
+inline void multiply_block(float (&d)[TILES][4], u64 a_rows, u64 b_rows) { begin(d, (u32)a_rows, (u32)b_rows, 32); }
 inline void multiply_stage(float (&d)[TILES][4], u32 at_a, u32 at_b) { begin(d, at_a, at_b, 128); }
 template <int LATER>
 void multiplied(float (&)[TILES][4]) {

@@ -26,19 +26,20 @@ SWEEP = Path(__file__).parents[3] / "docs/results/h200-stream-k/cuda_mx.csv"
 
 SCHEME = parse_scheme("mxfp8-rceil", DType.BF16)
 
-CASES = (  # rows, parts of columns and stages, M, N, K, blocks of threads
+CASES = (  # rows of W, parts of columns and stages, M, N, K, blocks of threads
     ((64, 1, 3), (1, 75, 640), 5),  # N ends within a tile, tiles are shared
     ((64, 1, 2), (8, 64, 384), 1),
     ((64, 2, 2), (13, 200, 512), 7),
-    ((128, 1, 2), (16, 75, 256), 2),
-    ((64, 1, 2), (33, 75, 640), 3),
-    ((128, 1, 2), (40, 128, 384), 2),
-    ((64, 2, 4), (64, 130, 512), 3),
-    ((64, 2, 3), (64, 130, 512), 2),
-    ((128, 1, 2), (64, 200, 384), 4),
+    ((64, 2, 4), (16, 75, 256), 2),
     ((64, 2, 2), (20, 75, 640), 5),
-    ((128, 2, 2), (27, 130, 256), 3),
     ((64, 1, 2), (32, 64, 1152), 4),  # a tile of four blocks
+    ((8, 1, 3), (33, 75, 640), 3),
+    ((24, 1, 2), (40, 128, 384), 2),
+    ((48, 2, 4), (64, 130, 512), 3),
+    ((64, 2, 3), (64, 130, 512), 2),
+    ((56, 2, 2), (64, 200, 384), 4),
+    ((16, 1, 3), (50, 48, 1152), 12),  # tiles of four blocks
+    ((40, 2, 2), (64, 40, 1152), 7),  # a tile of seven
 )
 
 
@@ -131,12 +132,12 @@ def test_bytes() -> None:
 
 def test_defaults_are_near_the_fastest_of_a_sweep() -> None:
     """Of the configurations that were timed on an H200, cold: at most 8 % slower, 1 % in the mean."""
-    timed = pd.read_csv(SWEEP).set_index(["M", "N", "K", "SPLIT", "RESIDENT", "BLOCKS"])["us"]
+    timed = pd.read_csv(SWEEP).set_index(["M", "N", "K", "ROWS", "BLOCKS"])["us"]
     fastest = timed.groupby(["M", "N", "K"]).min()
     taken = []
     for sizes, best in fastest.items():
         config = CUDA_MX.candidates(Problem(*sizes), SCHEME, H200)[0]
-        taken.append(timed[(*sizes, config["SPLIT"], config["RESIDENT"], config["BLOCKS"])] / best)
+        taken.append(timed[(*sizes, config["ROWS"], config["BLOCKS"])] / best)
     assert len(taken) > 50
     assert max(taken) < 1.08
     assert sum(taken) / len(taken) < 1.01
