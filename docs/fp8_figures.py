@@ -72,6 +72,14 @@ def of_cuda_fp8() -> Iterator[str]:
     of_suites = {
         "`cuda_grouped_ao` over `grouped_ao`": speedup("h200-cuda-ao-grouped", *names[:2]),
         **{f"`cuda_ao` over `gemm_ao`, {scheme}": one for scheme, one in dense.groupby("scheme")},
+        **{
+            f"`{mine}` over `{other}`, a linear": speedup(run, mine, other)
+            for run, mine, others_of in (
+                ("h200-cuda-ao-linear", "cuda_ao", ("gemm_ao", "blas_bf16_ao")),
+                ("h200-cuda-ao-grouped-linear", "cuda_grouped_ao", ("grouped_ao", "grouped_mm_bf16_ao")),
+            )
+            for other in others_of
+        },
     }
     for products, one in of_suites.items():
         yield row(products, len(one), f"{mean(one):.2f}×", f"{one.min():.2f} to {one.max():.2f}")

@@ -23,7 +23,7 @@ __device__ __forceinline__ u32 or_xor(u32 bits, u32 a, u32 b) {
   return result;
 }
 
-// One instruction, which the compiler may turn into two.
+// In one instruction, where the compiler would use two.
 __device__ __forceinline__ u32 largest(u32 a, u32 b) {
   u32 result;
   asm("max.u32 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));

@@ -27,7 +27,7 @@ __device__ __forceinline__ void leave(float4* at, const float (&sums)[4], u32 tu
   store_words(at, make_float4(in_turn(sums[0], turn), in_turn(sums[1], turn), in_turn(sums[2], turn), in_turn(sums[3], turn)));
 }
 
-// `bits`, and where words differ from those of a turn: lowest bits tell.
+// `bits`, with the lowest one set where a word is not of this turn.
 __device__ __forceinline__ u32 differing(u32 bits, const float4& words, u32 turn) {
   const float each[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
@@ -35,8 +35,8 @@ __device__ __forceinline__ u32 differing(u32 bits, const float4& words, u32 turn
   return bits;
 }
 
-// Adds what BLOCKS blocks have left from `first` on, those below this one, at part(block, 0) to part(block, COUNT - 1); nothing
-// where that is no address.
+// Adds what BLOCKS blocks have left from `first` on, those below this one, at part(block, 0) to part(block, COUNT - 1), where
+// that is not null.
 template <int BLOCKS, int COUNT, class Part>
 __device__ __forceinline__ void take(float (&sums)[COUNT][4], int first, const Part& part, u32 turn) {
   float4 words[BLOCKS * COUNT];
@@ -57,7 +57,7 @@ __device__ __forceinline__ void take(float (&sums)[COUNT][4], int first, const P
         make_float4(in_turn(words[i].x, 0), in_turn(words[i].y, 0), in_turn(words[i].z, 0), in_turn(words[i].w, 0)));
 }
 
-// All from `block` on: the words of several are loaded before any is used.
+// All from `block` on: the words of several are loaded before any is used. The last one may be left over.
 template <int COUNT, class Part>
 __device__ __forceinline__ void take_all(float (&sums)[COUNT][4], int block, const Part& part, u32 turn) {
   constexpr int TOGETHER = COUNT < 3 ? 4 : COUNT < 5 ? 2 : 1;

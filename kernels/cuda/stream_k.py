@@ -32,6 +32,8 @@ class StreamKGemm(CudaGemm[SchemeT, InputsT]):
 
     step: ClassVar[int]
     """Columns of W in a stage."""
+    least_rows: ClassVar[int]
+    """Of W in a tile."""
     decodes: ClassVar[bool]
     """Whether elements of W are decoded by vector instructions."""
 
@@ -41,8 +43,7 @@ class StreamKGemm(CudaGemm[SchemeT, InputsT]):
             return Support.no(WRITTEN_FOR_SM90)
         if problem.B != 1 or problem.M > MOST_ROWS:
             return Support.no(f"takes up to {MOST_ROWS} rows of X, unbatched")
-        tiles, steps = tiles_and_steps(problem, 32, self.step)
-        if tiles * steps * max(steps, _MOST_BLOCKS) > 1 << 31:
+        if not _countable(*tiles_and_steps(problem, self.least_rows, self.step)):
             return Support.no(f"N={problem.N}, K={problem.K} have more steps than 32 bits count")
         return Support.yes()
 
@@ -92,6 +93,11 @@ def tiles_and_steps(problem: Problem, rows: int, step: int) -> tuple[int, int]:
     return math.ceil(problem.N / rows), math.ceil(problem.K / step)
 
 
+def _countable(tiles: int, steps: int) -> bool:
+    """Whether the kernels' quotients are exact: products of steps, and of steps and blocks, take 31 bits at most."""
+    return tiles * steps * max(steps, _MOST_BLOCKS) <= 1 << 31
+
+
 def worth_trying(estimated: Iterable[tuple[float, Config]]) -> list[Config]:
     """Configurations by estimated time, in us, the least first: six at most, and none of 1.3 times as much."""
     ranked = sorted(estimated, key=lambda one: one[0])
@@ -110,6 +116,7 @@ def grids(tiles: int, steps: int, units: int) -> set[int]:
 def divided(tiles: int, steps: int, blocks: int) -> bytes:
     """Return `Work` of stream_k.cuh."""
     assert blocks <= _MOST_BLOCKS
+    assert _countable(tiles, steps)
     each, more = divmod(tiles * steps, blocks)
     return struct.pack("3i2I", steps, each, more, *(-(-(1 << 31) // divisor) for divisor in (steps, blocks)))
 

@@ -56,6 +56,8 @@ __device__ __forceinline__ void multiply_block(float (&d)[TILES][4], u64 a_rows,
   WGMMA("m64n56k32", LIST_7, "%28", "%29", FOURS_7);
 #elif TILES == 8
   WGMMA("m64n64k32", LIST_8, "%32", "%33", FOURS_8);
+#else
+#error "no product of so many rows of B"
 #endif
 }
 

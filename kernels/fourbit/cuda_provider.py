@@ -65,6 +65,7 @@ class Cuda4Bit(StreamKGemm[FourBit, FourBitInputs]):
     headers = ("sm90.cuh", "stream_k.cuh")
     kernel = "matmul_4bit"
     step = _STEP
+    least_rows = min(rows for rows, _ in _STAGE_US)
     decodes = True
 
     def supports(self, problem: Problem, scheme: FourBit, device: Device) -> Support:

@@ -27,7 +27,7 @@ _STEP = 128
 """Columns in a stage."""
 
 _A_ROWS = 64
-"""Of one operand of the matrix units: 128 were as fast or slower."""
+"""Of one operand of the matrix units."""
 
 _ROWS_OF_X = 32
 """Up to which X is the operand of fewer rows, and W that of 64: see `matmul.cu`."""
@@ -71,6 +71,7 @@ class CudaMx(StreamKGemm[MxFp8, MxFp8Inputs]):
     headers = ("sm90.cuh", "stream_k.cuh", "wgmma.cuh")
     kernel = "matmul_mx"
     step = _STEP
+    least_rows = _B_ROWS[0]
     decodes = False
 
     def supports(self, problem: Problem, scheme: MxFp8, device: Device) -> Support:
@@ -104,6 +105,7 @@ class CudaMx(StreamKGemm[MxFp8, MxFp8Inputs]):
         """Return the launch that writes `output`, [M,N]."""
         problem, rows, split = inputs.problem, config["ROWS"], config["SPLIT"]
         m, n, k = problem.M, problem.N, problem.K
+        assert rows % 8 == 0 and rows <= _A_ROWS if _x_is_a(m) else rows == _A_ROWS
         tiles, steps = tiles_and_steps(problem, rows, _STEP)
         grid, columns = min(config["BLOCKS"], tiles * steps), _columns(m)
         arguments: list[Argument] = [

@@ -1,19 +1,19 @@
 // Y[M,N] = X[M,K] W[N,K]^T on sm90, both in MX-FP8: e4m3 with a scale 2^(byte - 127) per 32 columns of a row; Y in bf16.
 //
-// Matrix units (wgmma) multiply 64 rows of A by a few rows of B. Up to 32 rows of X are B, and A is W: what W is padded with is
-// the least. More are A (X_IS_A), and B is W: then tiles of W can have as many rows as divide it evenly among the blocks.
+// Matrix units (wgmma) multiply 64 rows of A by a few rows of B. Up to 32 rows of X are B, and A is W, so that few rows are
+// padding. More are A (X_IS_A), and B is W: then tiles of W can have as many rows as divide it evenly among the blocks.
 //
 // A stage is 128 columns of A and B, with scales. One warp copies stages ahead of the others: payloads through TMA, the
 // scales of W, which are in the order of stages, as they are, and those of X, where it is B, word by word. The next warp turns
-// those of B into fp32. Four warps, or eight (SPLIT),
-// multiply, 32 columns at a time: such a product takes one scale per row of A
-// and of B, with which it is added up in fp32, while the next one is computed. Nothing is decoded.
+// those of B into fp32. Four warps multiply all columns, or (SPLIT 2) four a half and four the other, 32 at a time: such a
+// product takes one scale per row of A and of B, with which it is added up in fp32, while the next one is computed. Nothing
+// is decoded.
 //
 // All stages of all tiles of W, `work`, are divided among the blocks. Launches of one call share parts: one at a time.
 //
 // Compiled with X_IS_A (0, 1), STAGES, SPLIT (1, 2), TILES (of 8 rows of B), RESIDENT (blocks that an SM holds) and
-// FP16=0. `w_scales` are bytes [tiles][steps][ROWS][4]. K is a multiple of 128. `parts` has TILES * 512 elements per block,
-// `turns` a word.
+// FP16=0. A tile has 64 rows of W, or with X_IS_A 8 TILES: ROWS. `w_scales` are bytes [tiles][steps][ROWS][4], `x_scales`
+// [M][steps][4]. K is a multiple of 128. `parts` has TILES * 512 elements per block, `turns` a word.
 //
 // Products of two scales must be in the range of fp32, 2^-149 to 2^127. The byte 255, NaN, becomes infinity.
 
@@ -108,10 +108,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
   }
 
   // Lane 4 g + t of a warp holds sums of rows g and g + 8 of its 16 rows of A, here `row` and `row` + 8, and of rows 2 t and
-  // 2 t + 1 of each tile of B; with SPLIT those of a part of the columns of each stage.
+  // 2 t + 1 of each tile of B; with SPLIT 2 those of half of the columns of each stage.
   const int t = lane % 4, part_of_k = warp / 4, row = warp % 4 * 16 + lane / 4;
   const u64 first_a = rows_of_128_bytes(stages + part_of_k * 32 * BLOCKS);
-  // Where they are many, parts that no block has left yet are too many bytes to read from memory.
+  // Larger parts, which no block has left yet, are too many bytes to read from memory.
   if (TILES <= 2 && begin_of(first_tile) && end_of(first_tile) == steps)
     prefetch_parts<VALUES * 128, WORKERS>(parts, work.block_of(first_tile * steps), thread);
   for (int tile = last_tile; tile >= first_tile; --tile) {

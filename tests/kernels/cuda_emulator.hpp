@@ -130,7 +130,7 @@ static void check_inside(const void* at, long long bytes) {
   abort();
 }
 // What blocks leave for others. Blocks run in their order, so that it is there, but words arrive in an order of their own. What
-// is there before must not pass for it: the lowest bits of its words are others.
+// is there before must not pass for it: the lowest bits of its words are others, and their values wrong.
 static long long stored;  // bytes of parts
 static std::map<const float4*, int> loaded;
 inline void store_words(float4* at, const float4& words) {
@@ -142,7 +142,7 @@ inline float4 load_words(const float4* at) {
   check_inside(at, sizeof *at);
   float4 words = *at;
   const int before = loaded.at(at)++;
-  if (before < 4) ((u32*)&words)[before] ^= 1;
+  if (before < 4) ((u32*)&words)[before] ^= 0x7fc00001;
   return words;
 }
 template <class Value>

@@ -7,6 +7,12 @@ from pathlib import Path
 import pytest
 from rooflens.kernels.cuda import stream_k
 from rooflens.kernels.fourbit import cpu_build
+from rooflens.kernels.mxfp8.cuda_provider import CUDA_MX
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
+
+from .devices import H200
 
 PROGRAM = """
 #include "cuda_emulator.hpp"
@@ -51,7 +57,7 @@ def test_every_step_has_its_block(library: ctypes.CDLL, tiles: int, steps: int, 
 def test_many_steps(library: ctypes.CDLL, tiles: int, steps: int, blocks: int) -> None:
     """Where the products of 32 bits end: `supports` takes no more."""
     total = tiles * steps
-    assert total * max(steps, stream_k._MOST_BLOCKS) <= 1 << 31
+    assert stream_k._countable(tiles, steps)
     work = stream_k.divided(tiles, steps, blocks)
     for tile in {0, 1, tiles // 2, tiles - 1}:
         for step in {tile * steps, (tile + 1) * steps - 1}:
@@ -59,3 +65,11 @@ def test_many_steps(library: ctypes.CDLL, tiles: int, steps: int, blocks: int) -
             assert library.block_of(work, blocks, step) == ((step + 1) * blocks - 1) // total
     for block in {0, 1, blocks // 2, blocks - 1, blocks}:
         assert library.first_of(work, block) == block * total // blocks
+
+
+def test_more_steps_than_are_counted_are_refused() -> None:
+    """With the smallest tiles of the provider."""
+    answer = CUDA_MX.supports(Problem(64, 1824, 785_536), parse_scheme("mxfp8-rceil", DType.BF16), H200)
+    assert "32 bits" in answer.reason
+    with pytest.raises(AssertionError):
+        stream_k.divided(114, 6137, 264)

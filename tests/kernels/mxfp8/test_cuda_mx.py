@@ -3,6 +3,7 @@
 On a GPU, the tests of all providers run it.
 """
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 from rooflens.kernels.fourbit import cpu_build
 from rooflens.kernels.inputs import make_inputs, placeholders
 from rooflens.kernels.libraries import nvrtc
+from rooflens.kernels.mxfp8 import cuda_provider
 from rooflens.kernels.mxfp8.cuda_provider import CUDA_MX
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Problem
@@ -40,6 +42,8 @@ CASES = (  # rows of W, parts of columns and stages, M, N, K, blocks of threads
     ((56, 2, 2), (64, 200, 384), 4),
     ((16, 1, 3), (50, 48, 1152), 12),  # tiles of four blocks
     ((40, 2, 2), (64, 40, 1152), 7),  # a tile of seven
+    ((24, 1, 3), (37, 48, 1664), 2),
+    ((16, 1, 5), (33, 20, 128), 2),  # fewer steps than stages
 )
 
 
@@ -66,50 +70,56 @@ def test_emulated(tile: tuple[int, int, int], sizes: tuple[int, int, int], block
 
 @pytest.mark.compile
 @pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
-def test_every_payload_and_scale(tmp_path: Path) -> None:
-    """All bytes but NaN, and all scales but NaN, against one element of X: exact."""
-    drawn = make_inputs(Problem(1, 254, 128), SCHEME, CPU, seed=5)
+@pytest.mark.parametrize("m", [3, 40])
+def test_every_payload_and_scale(m: int, tmp_path: Path) -> None:
+    """All bytes but NaN, and all scales but NaN, against one element of X: its scale is 1/2, least or most."""
+    drawn = make_inputs(Problem(m, 254, 128), SCHEME, CPU, seed=5)
     payloads = torch.tensor([byte for byte in range(256) if byte & 0x7F != 0x7F], dtype=torch.uint8)
     w = torch.zeros(254, 128, dtype=torch.uint8)
     w[:, 37] = payloads
     w_scale = torch.full((254, 4), 127, dtype=torch.uint8)
     w_scale[:, 1] = torch.arange(254)  # 2^-127 to 2^126
-    x = torch.zeros(1, 128, dtype=torch.uint8)
-    x[0, 37] = 0x38  # 1
+    x = torch.zeros(m, 128, dtype=torch.uint8)
+    x[:, 37] = 0x38  # 1
+    x_scale = torch.full((m, 4), 126, dtype=torch.uint8)
+    x_scale[-2:, 1] = torch.tensor([0, 254])
     inputs = replace(
         drawn,
         x=x.view(torch.float8_e4m3fn),
-        x_scale=torch.full((1, 4), 126, dtype=torch.uint8),
+        x_scale=x_scale,
         w=w.view(torch.float8_e4m3fn),
         w_scale=w_scale,
     )
     (output,) = inputs.empty_outputs()
-    plan = CUDA_MX.plan(inputs, output, {"ROWS": 64, "SPLIT": 1, "RESIDENT": 1, "STAGES": 2, "BLOCKS": 2})
-    emulate(CUDA_MX, plan, tmp_path)
-    expected = 0.5 * payloads.view(torch.float8_e4m3fn).double() * 2.0 ** (w_scale[:, 1].double() - 127)
-    assert output[0].equal(expected.to(torch.bfloat16))
+    config = {"ROWS": 24 if m > 32 else 64, "SPLIT": 1, "RESIDENT": 1, "STAGES": 2, "BLOCKS": 2}
+    emulate(CUDA_MX, CUDA_MX.plan(inputs, output, config), tmp_path)
+    exponents = w_scale[:, 1].double() + x_scale[:, 1, None].double() - 254
+    expected = payloads.view(torch.float8_e4m3fn).double() * 2.0**exponents
+    taken = (exponents >= -149) & (exponents <= 127)
+    assert taken.sum(1).min() > 100
+    assert output[taken].equal(expected[taken].to(torch.bfloat16))
 
 
 @pytest.mark.compile
 @pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC")
-@pytest.mark.parametrize("m", [1, 16, 32, 40])
-def test_machine_code(m: int) -> None:
+@pytest.mark.parametrize(("m", "rows"), [(1, 64), (16, 64), (32, 64), *((40, rows) for rows in cuda_provider._B_ROWS)])
+def test_machine_code(m: int, rows: int) -> None:
     """Every tile compiles, fits as often as it should, and spills no registers; ptxas does not complain of wgmma."""
     inputs = placeholders(Problem(m, 6144, 2048), SCHEME, H200)
-    for config in CUDA_MX.candidates(inputs.problem, SCHEME, H200):
-        plan = CUDA_MX.plan(inputs, inputs.empty_outputs()[0], config)
-        options = [f"-D{name}={number}" for name, number in plan.constants.items()]
-        options += ["--gpu-architecture=sm_90a", "--std=c++17", "--ptxas-options=-v"]
-        _, log = nvrtc.compile_cubin(CUDA_MX.source(), options)
-        registers, spilled = (
-            re.search(rf"{text}", log) for text in (r"Used (\d+) registers", r"(\d+) bytes spill stores")
-        )
-        assert registers
-        assert int(registers[1]) * plan.threads * config["RESIDENT"] <= 65536
-        assert (plan.shared_bytes + 1024) * config["RESIDENT"] <= 228 << 10
-        assert spilled
-        assert int(spilled[1]) == 0
-        assert "serialized" not in log
+    first = CUDA_MX.candidates(inputs.problem, SCHEME, H200)[0]
+    config = first | {"ROWS": rows, "STAGES": cuda_provider._stages(first["SPLIT"], first["RESIDENT"], rows, m)}
+    plan = CUDA_MX.plan(inputs, inputs.empty_outputs()[0], config)
+    assert CUDA_MX.geometry(inputs, config, plan).tile_M == 8 << (math.ceil(m / 8) - 1).bit_length()
+    options = [f"-D{name}={number}" for name, number in plan.constants.items()]
+    options += ["--gpu-architecture=sm_90a", "--std=c++17", "--ptxas-options=-v"]
+    _, log = nvrtc.compile_cubin(CUDA_MX.source(), options)
+    registers, spilled = (re.search(text, log) for text in (r"Used (\d+) registers", r"(\d+) bytes spill stores"))
+    assert registers
+    assert int(registers[1]) * plan.threads * config["RESIDENT"] <= 65536
+    assert (plan.shared_bytes + 1024) * config["RESIDENT"] <= 228 << 10
+    assert spilled
+    assert int(spilled[1]) == 0
+    assert "serialized" not in log
 
 
 @pytest.mark.parametrize(
