@@ -44,6 +44,8 @@ CASES = (  # rows of W, parts of columns and stages, M, N, K, blocks of threads
     ((40, 2, 2), (64, 40, 1152), 7),  # a tile of seven
     ((24, 1, 3), (37, 48, 1664), 2),
     ((16, 1, 5), (33, 20, 128), 2),  # fewer steps than stages
+    ((64, 2, 4), (8, 256, 128), 1),  # one part of the columns may run ahead
+    ((24, 2, 4), (36, 96, 128), 1),
 )
 
 
