@@ -131,6 +131,12 @@ def of_w4a16_models() -> Iterator[str]:
     for dtype, run in (("bf16", name), ("fp16", f"{name}-fp16"), ("bf16, warm", f"{name}-warm")):
         for scheme, one in speedup(run, "cuda_4bit", "dequant_blas").groupby("scheme"):
             yield row(scheme, dtype, *by_m(one), f"{one.min():.2f}")
+    layers = ["model", "layer", "N", "K"]
+    counts = [
+        cells_of(f"{name}{suffix}", "cuda_4bit").groupby("scheme")[layers].apply(lambda one: len(one.drop_duplicates()))
+        for suffix in ("", "-fp16", "-warm")
+    ]
+    yield f"up to {counts[0].max()} layers in bf16 cold, {max(count.max() for count in counts[1:])} in the others"
     shares = " and ".join(_read_shares(cells_of(name, "cuda_4bit"), name))
     yield f"weights of 32 MB and more, and of 8 to 32 MB, are read at {shares} of the read bandwidth"
     for provider in ("cuda_4bit", "torch_int4", "simt_4bit", "mma_4bit", "stock_triton", "blas", "blas_best"):
@@ -150,6 +156,12 @@ def of_counters() -> Iterator[str]:
         waits = (value[f"smsp__average_warps_issue_stalled_{reason}_per_issue_active"] for reason in REASONS)
         said = (*(f"{share:.0f} %" for share in shares), *(f"{number:.1f}" for number in waits))
         yield row(f"`{provider}`", m, f"{n} x {k}", *said)
+    mx = counters[(counters["provider"] == "cuda_mx") & (counters["M"] == 64)].groupby("metric")["value"]
+    matrix, shared, slots = (
+        f"{low:.0f} to {high:.0f} %"
+        for low, high in ((mx.min()[name], mx.max()[name]) for name in (*units[:2], "sm__issue_active"))
+    )
+    yield f"Neither matrix units ({matrix}), shared memory ({shared}) nor issue slots ({slots})"
 
 
 def of_cuda_mx() -> Iterator[str]:
@@ -239,6 +251,23 @@ def _of_launches() -> Iterator[str]:
         names = ("as it is", "without products", "plain loads of as many bytes")
         whole, free, loads = (percent(mean(rates.loc[of, name])) for name in names)
         yield f"{whole} of the read bandwidth, {free} if products cost nothing, and plain loads {loads}"
+    variants = pd.read_csv(RESULTS / "h200-stream-k" / "variants_4bit.csv").pivot_table(
+        index=["M", "N", "K"], columns="variant", values="us"
+    )
+    together = (variants["parts together"] / variants["parts one by one"]).dropna().groupby("M")
+    first, second = (f"{together.min()[m]:.2f} to {together.max()[m]:.2f}" for m in (1, 32))
+    yield f"takes {first} of the time that it took when they were loaded block by block at M = 1, {second} at M = 32"
+    yield f"over {together.count().max()} sizes on the same card"
+    tried = variants.div(variants["as it is"], axis=0).dropna(how="all", subset=["as it is"])
+    yield f"Variants at M = 1, over {len(tried)} sizes of 8 to 32 MB"
+    ratio = {variant: f"{mean(one.dropna()):.2f}" for variant, one in tried.items() if one.notna().any()}
+    yield f"{ratio['5 stages']} with 5 stages instead of 10"
+    yield f"{ratio['6 stages']} with 6, {ratio['8 stages']} with 8, {ratio['4 stages']} with 4"
+    yield (
+        f"tensor maps fetched by the copying warp {ratio['maps fetched by the copying warp']}, not fetched ahead "
+        f"{ratio['maps not fetched ahead']}, X copied before W {ratio['X copied before W']}, registers not handed over "
+        f"{ratio['registers not handed over']}"
+    )
     later = pd.read_csv(RESULTS / "h200-stream-k" / "later.csv")
     for steps, word in ((1, "One step takes"), (2, "two"), (4, "four")):
         ratios = (later[f"later_{steps}_us"] / later["later_0_us"]).groupby(later["provider"]).median()

@@ -25,8 +25,8 @@ _MOST_BLOCKS = 1024
 class StreamKGemm(CudaGemm[SchemeT, InputsT]):
     """Y[M,N] = X[M,K] W[N,K]^T for up to 64 rows of X.
 
-    Configurations have ROWS (of W in a tile), STAGES and BLOCKS. A subclass defines `plan`, `part_columns`,
-    `operand_bytes` and `candidates`. `prepare` puts the scales of W in the order of reading; W stays as it is. Launches
+    Configurations have ROWS (of W in a tile), STAGES and BLOCKS. A subclass defines `plan`, `columns`, `operand_bytes`
+    and `candidates`. `prepare` puts the scales of W in the order of reading; W stays as it is. Launches
     of what it returns share scratch memory: one at a time.
     """
 
@@ -51,9 +51,9 @@ class StreamKGemm(CudaGemm[SchemeT, InputsT]):
     def columns(self, problem: Problem) -> int:
         """Columns of Y in a tile, at least M."""
 
-    @abstractmethod
     def part_columns(self, problem: Problem, scheme: SchemeT) -> int:
-        """Columns of the sums, at least M, that a block leaves of a tile whose end it does not have."""
+        """Columns of the sums, at least M, that a block leaves of a tile whose end it does not have: all."""
+        return self.columns(problem)
 
     @abstractmethod
     def operand_bytes(self, problem: Problem, scheme: SchemeT) -> int:

@@ -12,8 +12,6 @@
 #define B_TYPE "e4m3"
 #endif
 
-// Of 64 rows of A by TILES * 8 rows of B, 32 columns: begins D, which `multiplied` waits for. In lane 4 g + t of warp
-// w, D[n] has row 16 w + g, twice, then 8 more, and columns 8 n + 2 t and 8 n + 2 t + 1 of each.
 #define LIST_1 "%0,%1,%2,%3"
 #define LIST_2 LIST_1 ",%4,%5,%6,%7"
 #define LIST_3 LIST_2 ",%8,%9,%10,%11"
@@ -32,34 +30,27 @@
 #define FOURS_7 FOURS_6, FOUR(6)
 #define FOURS_8 FOURS_7, FOUR(7)
 #define ADDED(n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
-#define WGMMA(shape, names, a, b, ...)                                                                                \
+#define JOINED_NAMES(a, b) a##b
+#define JOINED(a, b) JOINED_NAMES(a, b)
+#define WGMMA_OF(shape, names, a, b, ...)                                                                             \
   asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, 0, 0;\nwgmma.fence.sync.aligned;\nwgmma.mma_async.sync.aligned." shape \
                ".f32." A_TYPE "." B_TYPE " {" names "}, " a ", " b ", p, 1, 1;\nwgmma.commit_group.sync.aligned;\n}" \
                : __VA_ARGS__                                                                                          \
                : "l"(a_rows), "l"(b_rows)                                                                              \
                : "memory")
+#define WGMMA(...) WGMMA_OF(__VA_ARGS__)
+#define SIZE_1 "m64n8k32", LIST_1, "%4", "%5", FOURS_1
+#define SIZE_2 "m64n16k32", LIST_2, "%8", "%9", FOURS_2
+#define SIZE_3 "m64n24k32", LIST_3, "%12", "%13", FOURS_3
+#define SIZE_4 "m64n32k32", LIST_4, "%16", "%17", FOURS_4
+#define SIZE_5 "m64n40k32", LIST_5, "%20", "%21", FOURS_5
+#define SIZE_6 "m64n48k32", LIST_6, "%24", "%25", FOURS_6
+#define SIZE_7 "m64n56k32", LIST_7, "%28", "%29", FOURS_7
+#define SIZE_8 "m64n64k32", LIST_8, "%32", "%33", FOURS_8
 
-__device__ __forceinline__ void multiply_block(float (&d)[TILES][4], u64 a_rows, u64 b_rows) {
-#if TILES == 1
-  WGMMA("m64n8k32", LIST_1, "%4", "%5", FOURS_1);
-#elif TILES == 2
-  WGMMA("m64n16k32", LIST_2, "%8", "%9", FOURS_2);
-#elif TILES == 3
-  WGMMA("m64n24k32", LIST_3, "%12", "%13", FOURS_3);
-#elif TILES == 4
-  WGMMA("m64n32k32", LIST_4, "%16", "%17", FOURS_4);
-#elif TILES == 5
-  WGMMA("m64n40k32", LIST_5, "%20", "%21", FOURS_5);
-#elif TILES == 6
-  WGMMA("m64n48k32", LIST_6, "%24", "%25", FOURS_6);
-#elif TILES == 7
-  WGMMA("m64n56k32", LIST_7, "%28", "%29", FOURS_7);
-#elif TILES == 8
-  WGMMA("m64n64k32", LIST_8, "%32", "%33", FOURS_8);
-#else
-#error "no product of so many rows of B"
-#endif
-}
+// Of 64 rows of A by TILES * 8 rows of B, 32 columns: begins D, which `multiplied` waits for. In lane 4 g + t of warp
+// w, D[n] has row 16 w + g, twice, then 8 more, and columns 8 n + 2 t and 8 n + 2 t + 1 of each.
+__device__ __forceinline__ void multiply_block(float (&d)[TILES][4], u64 a_rows, u64 b_rows) { WGMMA(JOINED(SIZE_, TILES)); }
 
 #if TILES == 8
 // Of 128 columns, which are a stage.

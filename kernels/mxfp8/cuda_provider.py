@@ -105,7 +105,7 @@ class CudaMx(StreamKGemm[MxFp8, MxFp8Inputs]):
         """Return the launch that writes `output`, [M,N]."""
         problem, rows, split = inputs.problem, config["ROWS"], config["SPLIT"]
         m, n, k = problem.M, problem.N, problem.K
-        assert rows % 8 == 0 and rows <= _A_ROWS if _x_is_a(m) else rows == _A_ROWS
+        assert rows in (range(8, _A_ROWS + 1, 8) if _x_is_a(m) else (_A_ROWS,))
         tiles, steps = tiles_and_steps(problem, rows, _STEP)
         grid, columns = min(config["BLOCKS"], tiles * steps), _columns(m)
         arguments: list[Argument] = [
@@ -129,10 +129,6 @@ class CudaMx(StreamKGemm[MxFp8, MxFp8Inputs]):
 
     def columns(self, problem: Problem) -> int:
         """8, 16, 32 or 64."""
-        return _columns(problem.M)
-
-    def part_columns(self, problem: Problem, scheme: MxFp8) -> int:
-        """All of a tile."""
         return _columns(problem.M)
 
     def operand_bytes(self, problem: Problem, scheme: MxFp8) -> int:

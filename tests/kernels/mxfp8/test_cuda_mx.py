@@ -3,7 +3,6 @@
 On a GPU, the tests of all providers run it.
 """
 
-import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -104,14 +103,18 @@ def test_every_payload_and_scale(m: int, tmp_path: Path) -> None:
 
 @pytest.mark.compile
 @pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC")
-@pytest.mark.parametrize(("m", "rows"), [(1, 64), (16, 64), (32, 64), *((40, rows) for rows in cuda_provider._B_ROWS)])
-def test_machine_code(m: int, rows: int) -> None:
+@pytest.mark.parametrize(
+    ("m", "columns", "rows"),
+    [(1, 8, 64), (16, 16, 64), (32, 32, 64), *((40, 64, rows) for rows in cuda_provider._B_ROWS)],
+)
+def test_machine_code(m: int, columns: int, rows: int) -> None:
     """Every tile compiles, fits as often as it should, and spills no registers; ptxas does not complain of wgmma."""
     inputs = placeholders(Problem(m, 6144, 2048), SCHEME, H200)
     first = CUDA_MX.candidates(inputs.problem, SCHEME, H200)[0]
     config = first | {"ROWS": rows, "STAGES": cuda_provider._stages(first["SPLIT"], first["RESIDENT"], rows, m)}
     plan = CUDA_MX.plan(inputs, inputs.empty_outputs()[0], config)
-    assert CUDA_MX.geometry(inputs, config, plan).tile_M == 8 << (math.ceil(m / 8) - 1).bit_length()
+    geometry = CUDA_MX.geometry(inputs, config, plan)
+    assert (geometry.tile_M, geometry.tile_N) == (columns, rows)
     options = [f"-D{name}={number}" for name, number in plan.constants.items()]
     options += ["--gpu-architecture=sm_90a", "--std=c++17", "--ptxas-options=-v"]
     _, log = nvrtc.compile_cubin(CUDA_MX.source(), options)
