@@ -105,7 +105,7 @@ def of_cuda_4bit() -> Iterator[str]:
     own = cells_of("h200-cuda4bit", "cuda_4bit")
     share = by_shape(own, "tb_per_s")[1] / bandwidth("h200-cuda4bit", "read")
     size, every = (by_shape(one, "compulsory_bytes")[1] for one in (own, cells_of("h200-llm4bit", "simt_4bit")))
-    yield f"{len(size)} of the {len(every)} shapes at M = 1, {by_shape(own)[8].count()} at others"
+    yield f"{by_shape(own).count().min()} of the {len(every)} shapes"
     large, medium = share[size >= 32e6], share[size.between(8e6, 32e6)]
     yield f"60 % is {_met(mean(large), 0.6)} over {len(large)} shapes of 32 MB and more"
     yield (
