@@ -6,7 +6,7 @@ The pipeline, each step a function from frames to frames (`pipeline.analyze` run
  2. `summarize.round_medians`          one median per (cell, round)
  3. `summarize.summarize`              one row per cell: time with interval, rates, accuracy, verdict, what disturbed it
  4. `speedup.speedups`                 time ratios to a baseline, paired by round; `geometric_means`, `best_speedups`
- 5. `per_shape.crossovers`             M up to which a challenger beats an incumbent, per shape
+ 5. `per_shape.crossovers`             M at which a challenger beats an incumbent, per shape
  6. `across_shapes.median_crossover`   its median over shapes, and the constant threshold with the least regret
  7. `placing.place`                    each cell against the ceilings: bound, bound class, fraction of the bound
  8. `telemetry.conditions`, `canary.drifts`   what the device reported, and how far it drifted

@@ -66,7 +66,7 @@ class Run:
 
     @property
     def crossovers(self) -> pd.DataFrame:
-        """One row per shape: up to which M the challenger beats the baseline (`crossover_M`, `low_M`, `high_M`)."""
+        """One row per shape: where the challenger beats the baseline (`regions`, `low_M`, `high_M`, `crossover_M`)."""
         return self._analysis.crossovers
 
     @property
@@ -107,7 +107,7 @@ def load(run: Path | str) -> Run:
 
 
 def _plain(frame: pd.DataFrame) -> pd.DataFrame:
-    """Turn values of our own classes, the changes of the winner, into dictionaries, which parquet knows."""
-    if "changes" not in frame:
+    """Turn values of our own classes, the regions of crossovers, into dictionaries, which parquet knows."""
+    if "regions" not in frame:
         return frame
-    return frame.assign(changes=frame["changes"].map(lambda changes: [asdict(one) for one in changes]))
+    return frame.assign(regions=frame["regions"].map(lambda regions: [asdict(one) for one in regions]))

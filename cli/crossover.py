@@ -1,9 +1,8 @@
-"""`rooflens crossover`: up to which M a challenger beats an incumbent, per shape and over shapes."""
+"""`rooflens crossover`: at which M a challenger beats an incumbent, per shape and over shapes."""
 
 import math
-from collections.abc import Hashable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,16 +21,16 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run", type=find_run)
-@click.option("--challenger", metavar="A", help="Provider that should win at small M; default: the run's challenger.")
-@click.option("--incumbent", metavar="B", help="Provider that should win at large M; default: the run's baseline.")
+@click.option("--challenger", metavar="A", help="Provider that may win; default: the run's challenger.")
+@click.option("--incumbent", metavar="B", help="Provider to beat; default: the run's baseline.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; an unbounded M is null.")
 def crossover(run: Path, challenger: str | None, incumbent: str | None, as_json: bool) -> None:
-    """Report up to which M a challenger beats an incumbent.
+    """Report at which M a challenger beats an incumbent.
 
     RUN is the folder of a run, its name under ./runs, or `latest`; of a refined one the pair that was refined is the
-    default. Per shape: where the two curves cross, and between
-    which measured M the winner is verified to change. Over shapes: the median, to which shapes that do not cross within
-    the sweep count too, and the one threshold that loses least when it is used to dispatch.
+    default. Per shape: at which measured M the challenger is verified faster, between which of them that changes, and
+    an estimate of where. Over shapes: the median, to which shapes that do not cross within the sweep count too, and the
+    one threshold that loses least when it is used to dispatch.
 
     \b
     Examples:
@@ -39,7 +38,6 @@ def crossover(run: Path, challenger: str | None, incumbent: str | None, as_json:
       rooflens crossover runs/h200 --challenger simt_4bit --incumbent blas --json
     """
     from ..analysis.crossover.across_shapes import median_crossovers
-    from ..analysis.crossover.curve import CrossoverStatus
     from ..analysis.crossover.per_shape import crossovers
     from ..analysis.crossover.refine import refined_pair
     from ..analysis.frames.load import load_run
@@ -58,8 +56,11 @@ def crossover(run: Path, challenger: str | None, incumbent: str | None, as_json:
         names = {"run": data.id, "challenger": pair[0], "incumbent": pair[1]}
         print_json(names | {"medians": records, "shapes": shapes.to_dict("records")})
     else:
+        from ..reports.sections.speedups.crossover import BETWEEN
+
         show(*(_section(one, shapes) for one in medians))
-        if data.missing_units and CrossoverStatus.ONE_M in set(shapes["status"]):
+        note(BETWEEN)
+        if data.missing_units and "unmeasured" in set(shapes["status"]):
             note(missing_units(data.missing_units, data.folder))
 
 
@@ -88,6 +89,7 @@ def _section(median: "MedianCrossover", shapes: "pd.DataFrame") -> "Section":
     """List the shapes of one (pass, dtype, scheme, cache), then what holds over all of them."""
     from ..analysis.frames.coordinates import SETTING, shape_label
     from ..reports import formatting
+    from ..reports.cells import wins_text
     from ..reports.listing import listing
     from ..reports.model import Section, Text
 
@@ -96,14 +98,16 @@ def _section(median: "MedianCrossover", shapes: "pd.DataFrame") -> "Section":
         (
             shape_label(row),
             row["status"],
-            _position(row),
-            formatting.m_interval(row["low_M"], row["high_M"]) if row["status"] != "unmeasured" else "",
+            wins_text(row),
+            formatting.m_interval(row["low_M"], row["high_M"]),
+            formatting.crossover(row["crossover_M"]),
+            ", ".join(map(str, row["undecided"])),
             "; ".join(row["warnings"]),
         )
         for row in own
     ]
     title = f"{median.challenger} against {median.incumbent}: {', '.join(median.setting_words)}"
-    names = ("shape", "status", "crossover M", "verified between", "remark")
+    names = ("shape", "status", f"{median.challenger} wins at", "changes within", "estimate", "undecided at", "remark")
     lines = _over_shapes(median)
     if refined := [row["refined"] for row in own if row["refined"]]:
         at = formatting.plural(len(refined), "shape")
@@ -113,28 +117,19 @@ def _section(median: "MedianCrossover", shapes: "pd.DataFrame") -> "Section":
     )
 
 
-def _position(row: Mapping[Hashable, Any]) -> str:
-    """Write where one shape crosses, or on which side of the sweep it must."""
-    from ..analysis.crossover.curve import CrossoverStatus
-    from ..reports import formatting
-
-    status = CrossoverStatus(row["status"])
-    if status.is_beyond:
-        return formatting.beyond(row["M_max"])
-    return (
-        formatting.before(row["M_min"]) if status is CrossoverStatus.NEVER else formatting.crossover(row["crossover_M"])
-    )
-
-
 def _over_shapes(median: "MedianCrossover") -> list[str]:
-    from ..reports.formatting import plural
+    from ..reports.formatting import m_interval, plural
 
-    interval = f", 95 % interval {median.interval_text}" if median.interval_text else ""
-    found = median.text if median.text.startswith(("<", ">")) else f"= {median.text}"
-    lines = [f"median crossover over {plural(median.shapes, 'shape')}: M {found}{interval}"]
-    if not median.shapes:
-        none = "none, no shape has one at which the challenger stops winning"
-        lines = [f"median crossover: {none if median.is_informative else median.text}"]
+    if median.side and median.between:
+        found = f"~{median.text}, within {m_interval(*median.between)}"
+        interval = f", 95 % interval {median.interval_text}" if median.interval_text else ""
+        if median.text.startswith(("<", ">")):
+            found = f" {median.text}"
+        over = plural(len(median.places), "shape")
+        lines = [f"median crossover over {over}: M{found}{interval}; {median.challenger} is faster {median.side} it"]
+    else:
+        counts = ", ".join(f"{count} {status}" for status, count in median.statuses.items())
+        lines = [f"median crossover: none ({counts})" if median.is_informative else f"median crossover: {median.text}"]
     if median.threshold:
         lines.append(f"best single rule: {_rule(median, median.threshold)}")
     return [*lines, *(f"note: {warning}" for warning in median.warnings)]
@@ -143,10 +138,8 @@ def _over_shapes(median: "MedianCrossover") -> list[str]:
 def _rule(median: "MedianCrossover", best: "Threshold") -> str:
     """Say the threshold and what it costs: a loss of ln time, shown as the extra time that it is."""
     from ..reports.formatting import share
+    from ..reports.sections.speedups.crossover import use_of
 
-    if math.isinf(best.M):
-        rule = f"always {median.challenger}"
-    else:
-        rule = f"{median.challenger} up to M = {best.M:g}" if best.M else f"always {median.incumbent}"
+    rule = f"{median.challenger} at {use_of(best)}"
     worst = f", at worst {share(math.expm1(best.worst_regret))} ({best.worst_shape} M={best.worst_M})"
     return f"{rule}, which costs {share(math.expm1(best.mean_regret))} on average{worst if best.worst_shape else ''}"

@@ -47,7 +47,7 @@ COMMANDS = {
         "isa.isa:isa", "Compile the Triton kernels of SUITE for GPUs that need not be present, and describe the code."
     ),
     "report": CommandEntry("report.report:report", "Write the report of a run, or of a run against another."),
-    "crossover": CommandEntry("crossover:crossover", "Report up to which M a challenger beats an incumbent."),
+    "crossover": CommandEntry("crossover:crossover", "Report at which M a challenger beats an incumbent."),
     "dispatch": CommandEntry(
         "dispatch:dispatch", "Report which kernel to run for which problem, and what each rule costs."
     ),

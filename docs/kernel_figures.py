@@ -10,6 +10,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+from rooflens.analysis.crossover.across_shapes import median_crossovers
+from rooflens.analysis.crossover.per_shape import crossovers
+from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.run.summarize import round_medians, summarize
 from rooflens.kernels.isa.scan import described_device
 from rooflens.kernels.mxfp8.triton_configs import MxTile, filled, tiles
 from rooflens.shapes.problem import Problem
@@ -26,7 +30,7 @@ REASONS = ("barrier", "short_scoreboard", "long_scoreboard", "wait")
 
 
 def of_llm4bit() -> Iterator[str]:
-    """Yield what 4-bit kernels read at M = 1, and what the device reaches of its published rates."""
+    """Yield what 4-bit kernels read at M = 1, where they cross, and what the device reaches of its published rates."""
     name, largest, square = "h200-llm4bit", (8192, 28672), (4096, 4096)
     simt, theirs = (by_shape(cells_of(name, one), "tb_per_s")[1] for one in ("simt_4bit", "bitsandbytes_gemm"))
     copy, read = (bandwidth(name, pattern) for pattern in ("copy", "read"))
@@ -34,6 +38,12 @@ def of_llm4bit() -> Iterator[str]:
     yield f"Seen: {percent(simt[largest] / read)} on the largest weights"
     yield f"({simt[square]:.2f} TB/s on 4096 x 4096)"
     yield f"bitsandbytes' kernel: {theirs[largest]:.2f} and {theirs[square]:.2f} TB/s"
+    run = load_run(RESULTS / name)
+    (median,) = median_crossovers(crossovers(summarize(run), round_medians(run), "simt_4bit", "dequant_blas"))
+    (low, high), rule = median.between, median.threshold
+    yield f"over {len(median.places)} shapes: between M = {low:g} and {high:g}, about {median.text}"
+    loss, worst = (100 * np.expm1(one) for one in (rule.mean_regret, rule.worst_regret))
+    yield f"(M <= {rule.M:g}) costs {loss:.1f} % in the mean and {worst:.0f} % at worst (llama3.2-1b k/v at M = "
     memory = limit(name, ceiling="bandwidth", level="dram", kind="spec")
     gemm, peak = (limit(name, ceiling="peak", dtype="bf16", kind=kind) for kind in ("measured", "spec"))
     yield (

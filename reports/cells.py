@@ -143,18 +143,26 @@ def mean_cell(row: Row | None) -> TableCell:
 
 
 def position_cell(row: Row) -> TableCell:
-    """Show where the crossover of one shape lies."""
-    status = CrossoverStatus(row["status"])
+    """Show where one shape crosses, about; the status where it does not cross once."""
     note = "; ".join(row["warnings"])
-    if status.is_beyond:
-        return TableCell(fmt.beyond(row["M_max"]), math.inf, note=note)
-    if status is CrossoverStatus.NEVER:
-        return TableCell(fmt.before(row["M_min"]), 0.0, note=note)
-    if status is CrossoverStatus.ONE_M:
-        return TableCell("needs two M", note=note, tone=Tone.FAILED)
     if fmt.known(row["crossover_M"]):
         return TableCell(fmt.crossover(row["crossover_M"]), float(row["crossover_M"]), note=note)
-    return TableCell("none", note=note)
+    if CrossoverStatus(row["status"]).is_informative:
+        return TableCell(row["status"], note=note)
+    return TableCell("needs two M" if len(row["Ms"]) else row["status"], note=note, tone=Tone.FAILED)
+
+
+def wins_text(row: Row) -> str:
+    """Write at which measured M the challenger is verified faster: M ≤ 4; 8 ≤ M ≤ 16; every M; no M."""
+    wins = [
+        fmt.m_range(
+            region.first_M if region.first_M > row["M_min"] else None,
+            region.last_M if region.last_M < row["M_max"] else None,
+        )
+        for region in row["regions"]
+        if region.winner == "challenger"
+    ]
+    return "; ".join(wins) or "no M"
 
 
 def median_text(median: MedianCrossover) -> str:

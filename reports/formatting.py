@@ -389,16 +389,6 @@ def crossover(m: float | None) -> str:
     return f"M~{_m(m)}" if m is not None and not math.isnan(m) else ""
 
 
-def beyond(m: float) -> str:
-    """Write a crossover to the right of every measured M: > 2048."""
-    return f"> {_m(m)}"
-
-
-def before(m: float) -> str:
-    """Write a crossover to the left of every measured M: < 1."""
-    return f"< {_m(m)}"
-
-
 def m_interval(low: float | None, high: float | None) -> str:
     """Write an interval of M: [32, 64]; with an end beyond the sweep (0, ∞ or unknown) ≤ 64 or ≥ 32."""
     low = low if low is not None and 0 < low < math.inf else None
@@ -408,6 +398,18 @@ def m_interval(low: float | None, high: float | None) -> str:
     if high is not None:
         return f"\N{LESS-THAN OR EQUAL TO} {_m(high)}"
     return f"\N{GREATER-THAN OR EQUAL TO} {_m(low)}" if low is not None else ""
+
+
+def m_range(first: float | None, last: float | None) -> str:
+    """Write at which M a rule holds: 4 ≤ M ≤ 16, M ≤ 16, M ≥ 4, M = 4, or every M; None for an end that is open."""
+    if first is None and last is None:
+        return "every M"
+    if first == last:
+        return f"M = {first:g}"
+    low = "" if first is None else f"{first:g} \N{LESS-THAN OR EQUAL TO} "
+    if last is None:
+        return f"M \N{GREATER-THAN OR EQUAL TO} {first:g}"
+    return f"{low}M \N{LESS-THAN OR EQUAL TO} {last:g}"
 
 
 def _m(value: float) -> str:

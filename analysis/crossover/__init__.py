@@ -1,4 +1,4 @@
-"""Up to which M a kernel pays.
+"""At which M a kernel pays.
 
 curve          the crossover of one shape
 per_shape      of every shape of a run

@@ -10,11 +10,11 @@ from ...shapes.errors import UsageError, unknown_name
 from ..frames.coordinates import COORDINATES, SETTING, SHAPE
 from ..frames.speedup import speedups
 from ..statistics.arrays import Flags, Floats, Ints, floats
-from .curve import DELTA, locate
+from .curve import DELTA, CrossoverStatus, locate
 
 CROSSOVER_COLUMNS = (
     *("challenger", "incumbent", *SHAPE, *SETTING),
-    *("status", "crossover_M", "low_M", "high_M", "challenger_wins", "verified", "changes"),
+    *("status", "crossover_M", "low_M", "high_M", "regions", "undecided"),
     *("M_min", "M_max", "Ms", "log_ratios", "missing", "refined", "warnings"),
 )
 
@@ -38,8 +38,11 @@ def crossovers(
     if challenger == incumbent:
         raise UsageError(f"challenger and incumbent are both {challenger!r}: name two providers of {', '.join(known)}")
     two = summary.loc[summary["provider"].isin([challenger, incumbent])]
-    two = two.loc[~(two["refined"] & ~two.duplicated([*COORDINATES], keep=False))]
-    ratios = speedups(two, rounds, incumbent)
+    alone = ~two.duplicated([*COORDINATES], keep=False)
+    ratios = speedups(two.loc[~(two["refined"] & alone)], rounds, incumbent)
+    lacking = speedups(two.loc[~two["refined"] & alone & (two["provider"] == incumbent)], rounds, challenger)
+    lone = lacking.merge(ratios[[*SHAPE, *SETTING]].drop_duplicates(), on=[*SHAPE, *SETTING])
+    ratios = pd.concat([ratios, lone], ignore_index=True) if len(lone) else ratios
     places = ratios.groupby([*SHAPE, *SETTING], sort=False).ngroup().to_numpy()
     order = np.lexsort((ratios["M"].to_numpy(), places))
     series = _Series.of(ratios.take(order), two)
@@ -65,7 +68,6 @@ class _Series(NamedTuple):
     y: Floats
     low: Floats
     high: Floats
-    se: Floats
     refined: Flags
     reason: Sequence[str]
     note: Sequence[str]
@@ -74,9 +76,9 @@ class _Series(NamedTuple):
     def of(cls, ratios: pd.DataFrame, summary: pd.DataFrame) -> "_Series":
         added = set(summary.loc[summary["refined"], "cell_id"])
         y, low, high = (-np.log(floats(ratios, name)) for name in ("ratio", "ratio_high", "ratio_low"))
-        se, sizes = floats(ratios, "log_se"), ratios["M"].to_numpy(dtype=np.int64)
+        sizes = ratios["M"].to_numpy(dtype=np.int64)
         refined = np.array([cell in added for cell in ratios["cell_id"]], dtype=bool)
-        return cls(sizes, y, low, high, se, refined, ratios["reason"].tolist(), ratios["note"].tolist())
+        return cls(sizes, y, low, high, refined, ratios["reason"].tolist(), ratios["note"].tolist())
 
     def part(self, begin: int, end: int) -> "_Series":
         return _Series(*(column[begin:end] for column in self))  # type: ignore[arg-type]
@@ -85,15 +87,17 @@ class _Series(NamedTuple):
 def _crossing(cells: _Series, delta: float) -> dict[str, Any]:
     used = ~np.isnan(cells.y)
     sizes, y = cells.M[used], cells.y[used]
-    found = locate(sizes, y, cells.low[used], cells.high[used], cells.se[used], delta)
+    found = locate(sizes, y, cells.low[used], cells.high[used], delta)
     warnings = [
-        *found.warnings,
         *_qualifications("not at", cells.reason, cells.M, ~used),
         *_qualifications("at", cells.note, cells.M, used & np.array([bool(note) for note in cells.note])),
     ]
     if len(sizes) == 1:
         warnings.append("measured at one M, and a crossover needs two: sweep M with the option -a")
-    fields = {name: getattr(found, name) for name in ("low_M", "high_M", "challenger_wins", "verified", "changes")}
+    if found.status is CrossoverStatus.UNDECIDED:
+        tie = bool((np.abs(y) <= delta).all())
+        warnings.append(f"within {delta:.0%} at every M: nothing to choose" if tie else "measure more rounds")
+    fields = {name: getattr(found, name) for name in ("low_M", "high_M", "regions", "undecided")}
     return fields | {
         "status": found.status.value,
         "crossover_M": np.nan if found.crossover_M is None else found.crossover_M,

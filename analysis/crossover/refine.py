@@ -1,6 +1,7 @@
 """Which further M would narrow a crossover: the measuring side asks, after each batch that it has measured.
 
-The bracket of a crossover runs from the last M at which one side is verified faster to the first at which the other is.
+The bracket of a crossover runs from the last M at which one side is verified faster to the first at which the other is;
+where the winner changes several times, each change has one.
 It is narrowed by bisection in log2 M, on whole numbers. Where a tile of either provider is wide, its edge that is
 nearest to the middle is taken in place of the middle, with the M after it: the time of a tiled kernel steps there, so
 that the winner is likely to change between just these two. A shape is done when its bracket is narrow and holds no such
@@ -11,6 +12,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -65,13 +67,13 @@ def further(
     for row in crossings.to_dict("records"):
         place = tuple(row[name] for name in PLACE)
         taken = asked.get(place, set())
-        if not row["changes"] or len(taken) >= most:
-            continue
-        low, high = int(row["low_M"]), int(row["high_M"])
-        wide = [size for at in (low, high) for size in tiles.get((place, at), ())]
         free = partial(_is_free, place, taken, can)
-        sizes = next_sizes(low, high, row["Ms"], free, wide, ratio)
-        wanted += [Further(place, size) for size in sizes[: most - len(taken)]]
+        sizes: list[int] = []
+        for before, after in pairwise(row["regions"]):
+            low, high = int(before.last_M), int(after.first_M)
+            wide = [size for at in (low, high) for size in tiles.get((place, at), ())]
+            sizes += next_sizes(low, high, row["Ms"], free, wide, ratio)
+        wanted += [Further(place, size) for size in sizes[: max(0, most - len(taken))]]
     return wanted
 
 

@@ -5,12 +5,12 @@ Nothing is ever averaged over architectures. What one of them has and another ha
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import permutations
 
 import numpy as np
 import pandas as pd
 
 from ...shapes.errors import UsageError
+from ..crossover.curve import SIDES, CrossoverStatus, Region, bracket
 from ..frames.coordinates import COORDINATES, SETTING, SHAPE
 from ..frames.speedup import geometric_means
 from .pipeline import Analysis
@@ -37,8 +37,8 @@ GAINS = {
 """Column of `Analysis.speedups` -> the field that it becomes; the verdict and reason of the cell itself keep theirs."""
 
 CROSSING = (
-    *("status", "crossover_M", "low_M", "high_M", "challenger_wins", "verified"),
-    *("M_min", "M_max", "missing", "warnings"),
+    *("status", "crossover_M", "low_M", "high_M", "regions"),
+    *("M_min", "M_max", "Ms", "missing", "warnings"),
 )
 """Fields of `crossovers.crossovers` that are laid side by side."""
 
@@ -95,14 +95,14 @@ def crossovers_side_by_side(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return one row per (challenger, shape, pass, dtype, scheme, cache) that any architecture has a crossover row of.
 
     `found` has the frames of `crossovers.crossovers`. Columns: challenger, those of the place, and CROSSING of each
-    architecture; its status is "" where it has no such row, and nothing is verified there.
+    architecture; its status is "" where it has no such row, and it has no regions there.
     """
     keys = ("challenger", *SHAPE, *SETTING)
     frame = _every_key(found.values(), keys)
     for architecture, own in found.items():
         joined = frame[[*keys]].merge(own[[*keys, *CROSSING]], on=list(keys), how="left", validate="one_to_one")
         joined["status"] = joined["status"].astype(object).fillna("")
-        joined["verified"] = joined["verified"] == True  # noqa: E712 - a missing one is neither
+        joined["regions"] = [found if isinstance(found, tuple) else () for found in joined["regions"]]
         places = ["crossover_M", "low_M", "high_M", "M_min", "M_max"]
         joined[places] = joined[places].astype("float64")  # nothing in them is of no type yet
         frame = frame.assign(**{named(name, architecture): joined[name] for name in CROSSING})
@@ -181,18 +181,19 @@ def reversals(frame: pd.DataFrame, architectures: Sequence[str]) -> pd.DataFrame
 
 
 def crossings_apart(crossings: pd.DataFrame, architectures: Sequence[str]) -> "pd.Series[bool]":
-    """True where the verified crossovers of two architectures have intervals that do not overlap.
+    """True where two architectures cross between M that do not overlap, the challenger being faster on the same side.
 
-    Places where the challenger wins above its crossover on some architecture are not comparable, and False.
+    An architecture on which only one of the two is verified faster crosses beyond the M where it is.
     """
-    apart = pd.Series(False, index=crossings.index)
-    usual = pd.Series(True, index=crossings.index)
-    for name in architectures:
-        usual &= crossings[named("challenger_wins", name)] != "above"
-    for one, other in permutations(architectures, 2):
-        verified = crossings[named("verified", one)] & crossings[named("verified", other)]
-        apart |= verified & (crossings[named("high_M", one)] <= crossings[named("low_M", other)])
-    return apart & usual
+    regions = crossings[[named("regions", name) for name in architectures]].itertuples(index=False, name=None)
+    return pd.Series([any(_are_apart(row, side) for side in SIDES) for row in regions], crossings.index, dtype=bool)
+
+
+def _are_apart(regions: Sequence[Sequence[Region]], side: CrossoverStatus) -> bool:
+    """True where all regions allow a crossover to that side, and some two of them none at the same M."""
+    found = [bracket(own, side) for own in regions if own]
+    ends = [one for one in found if one]
+    return len(ends) == len(found) > 1 and max(low for low, _ in ends) >= min(high for _, high in ends)
 
 
 _TEXTS = ["verdict", "reason", "bound_class", "bound_note", "speedup", "why", "remark"]

@@ -65,7 +65,7 @@ def render(report: Report, limit: int = LIMIT, stem: str = STEM, ascii_only: boo
     sizes = [len(written(section.blocks[index])) for section, index in movable]
 
     bodies: list[Body] = []
-    text, moved = writer.first(bodies), 0
+    text, moved = visible(writer.first(bodies)), 0
     while len(text) > limit and moved < len(movable):
         excess = len(text) - limit
         while moved < len(movable) and excess > 0:
@@ -73,12 +73,12 @@ def render(report: Report, limit: int = LIMIT, stem: str = STEM, ascii_only: boo
             moved += 1
         places = {(section.id, index) for section, index in movable[:moved]}
         bodies = markdown_parts.packed(report, places, limit)
-        text = writer.first(bodies)
+        text = visible(writer.first(bodies))
     if len(text) > limit:
         end = f"\n\n*Left out for length: the rest. {writer.where({number for number, _ in enumerate(bodies)})}*\n"
         text = cut(text, limit - len(end)) + end
     figures = tuple(block for section in report.walk() for block in section.blocks if isinstance(block, Figure))
-    return Rendered(visible(text), figures, tuple(writer.further(bodies)))
+    return Rendered(text, figures, tuple(writer.further(bodies)))
 
 
 def render_section(section: Section, limit: int = LIMIT) -> str:

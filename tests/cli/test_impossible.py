@@ -57,7 +57,7 @@ def test_no_ratio_mean_or_crossover_rests_on_them(view):
     assert means.loc[[1, 2, 4], "ratio"].isna().all()
     np.testing.assert_allclose(means.loc[[8, 16, 32], "ratio"], 0.5, rtol=0.1)
     assert means["excluded"].tolist() == [3, 3, 3, 0, 0, 1]
-    assert set(found.crossovers["status"]) == {"never"}
+    assert set(found.crossovers["status"]) == {"behind"}
     assert found.crossovers["Ms"].tolist() == [(8, 16), (8, 16, 32), (8, 16, 32)]
     assert found.crossovers["missing"].tolist() == [4, 3, 3]
 
@@ -98,8 +98,8 @@ def test_the_commands_that_decide_leave_them_out(folder, invoke):
     assert "excluded, because they are faster than the device allows: 10 of 36 cells" in found["notes"]
     out, err = invoke("crossover", "planted")
     told = " ".join((out + err).split())
-    assert "never" in told
-    assert "always simt_4bit" not in told
+    assert "simt_4bit at no M" in told
+    assert "simt_4bit at every M" not in told
     assert "faster than the device allows" in told
 
 

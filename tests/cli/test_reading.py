@@ -36,10 +36,10 @@ def test_crossovers_are_the_planted_ones(crossed, invoke):
     assert at.pop("gpt-oss o") is None
     assert at == pytest.approx({name: size for name, size in CROSSES_AT.items() if size < 1e6}, rel=1e-6)
     statuses = {shape["layer"]: shape["status"] for shape in found["shapes"]}
-    assert statuses["o"] == "right_censored"
+    assert statuses["o"] == "ahead"
     (median,) = found["medians"]
     assert median["median_M"] == pytest.approx((24 * 48) ** 0.5, rel=1e-6)
-    assert median["shapes"] == 6
+    assert len(median["places"]) == 6
 
 
 def test_crossovers_for_a_reader(crossed, invoke):
@@ -48,8 +48,9 @@ def test_crossovers_for_a_reader(crossed, invoke):
     rows = {line.split("(")[0].strip(): line for line in lines if "(" in line}
     assert "M~24" in rows["llama2-7b q/k/v/o"]
     assert "[16, 32]" in rows["llama2-7b q/k/v/o"]
-    assert "> 256" in rows["gpt-oss o"]
-    assert any(line.startswith("median crossover over 6 shapes: M = 34") for line in lines)
+    assert "M ≤ 16" in rows["llama2-7b q/k/v/o"]
+    assert rows["gpt-oss o"].split()[-3:] == ["ahead", "every", "M"]
+    assert any(line.startswith("median crossover over 6 shapes: M~34") for line in lines)
 
 
 def test_an_unfinished_run_with_one_M_says_how_to_resume(plant, invoke):
@@ -61,8 +62,13 @@ def test_an_unfinished_run_with_one_M_says_how_to_resume(plant, invoke):
 
 def test_swapping_the_pair_reverses_the_winner(crossed, invoke):
     out = invoke("crossover", "planted", "--challenger", "dequant_blas", "--incumbent", "simt_4bit", "--json").out
-    found = json.loads(out)
-    assert {shape["challenger_wins"] for shape in found["shapes"]} == {"above", ""}
+    swapped, found = json.loads(out), json.loads(invoke("crossover", "planted", "--json").out)
+    assert {shape["status"] for shape in swapped["shapes"]} == {"above", "behind"}
+    (median,), (image,) = found["medians"], swapped["medians"]
+    assert [median[key] for key in ("text", "interval_text", "between")] == [
+        image[key] for key in ("text", "interval_text", "between")
+    ]
+    assert (median["side"], image["side"]) == ("below", "above")
 
 
 def test_the_pair_of_a_refined_run_is_the_default(plant, invoke):

@@ -85,7 +85,7 @@ def test_the_bracket_shrinks_to_the_planted_M(place):
     assert manifest(place)["planned_units"] == 5 * (8 + 2 * len(extra))
     assert manifest(place)["refine"]["complete"]
     found = crossing(place)
-    assert found["status"] == "single"
+    assert found["status"] == "below"
     assert found["refined"] == len(extra)
     assert 16 <= found["low_M"] < CROSSING < found["high_M"] <= 32
     assert found["high_M"] / found["low_M"] < 1.5  # 64 / 16 before; 1.1 where nothing else runs

@@ -200,7 +200,7 @@ def test_crossovers_stand_side_by_side(report):
     assert (simt[4], simt[7]) == ("2", "2")
     low, high = (float(simt[column].removeprefix("M~")) for column in (5, 2))
     assert 1 < low < 16 < high < 256
-    assert (mma[2], mma[5]) == ("> 256", "unsupported")
+    assert (mma[2], mma[5]) == ("ahead", "unsupported")
     per_shape = texts(found[f"crossover-{SLICE}-simt-4bit"])
     assert [row[-1] for row in per_shape] == ["apart", "yes", "yes"]
     assert (per_shape[1][3], per_shape[1][6]) == ("[16, 256]", "[1, 16]")
@@ -300,7 +300,7 @@ def test_one_architecture_is_shown_and_nothing_is_compared(pair):
     found = tables(report)
     assert texts(found[f"speedup-{SLICE}-simt-4bit"])[1] == ["sm90", "4.00×", "4.00×", "0.50×"]
     assert not {"agreement", "reversals"} & set(found)
-    assert texts(found[f"crossover-{SLICE}-simt-4bit"])[0] == ["shape", "N×K", "sm90", "interval", "verified"]
+    assert texts(found[f"crossover-{SLICE}-simt-4bit"])[0] == ["shape", "N×K", "sm90", "between", "wins at"]
     with pytest.raises(UsageError, match="no architecture of this sweep has a finished cell yet"):
         build_architectures(SWEEP, [])
 

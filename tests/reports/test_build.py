@@ -112,13 +112,13 @@ def test_speedup_grid_says_which_way_it_goes_and_colours_follow_the_logarithm(to
 
 def test_crossover_by_hand(toy):
     found = tables(toy)
-    assert texts(found["crossover-bf16-nf4-g64-cold-simt-4bit"])[1][:5] == [
-        "toy up", "512×2048", "M~8", "[4, 16]", "single",
+    assert texts(found["crossover-bf16-nf4-g64-cold-simt-4bit"])[1][:6] == [
+        "toy up", "512×2048", "M~8", "[4, 16]", "below", "M ≤ 4",
     ]  # fmt: skip
     median = dict(zip(*texts(found["median-crossover"])[:2], strict=True))
-    assert (median["median M"], median["shapes"], median["single"]) == ("M~8", "3", "3")
-    assert not {"always", "right_censored", "never"} & set(median)  # a status that no shape has takes no column
-    assert "single: the faster one changes once" in found["median-crossover"].how_to_read
+    assert (median["median M"], median["faster"], median["shapes"], median["below"]) == ("M~8", "below", "3", "3")
+    assert not {"ahead", "behind", "above"} & set(median)  # a status that no shape has takes no column
+    assert "below: the challenger is faster below the crossover" in found["median-crossover"].how_to_read
     assert texts(found["threshold"])[1][2:5] in (["M ≤ 4", "0.00", "0.00"], ["M ≤ 8", "0.00", "0.00"])
 
 
@@ -307,11 +307,12 @@ def test_beyond_and_before_are_counted(tmp_path):
     options = exact(simt_4bit=simt, dequant_blas=lambda cell: 80e-6)
     report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 2, 4, 8, 16, 32), **options)
     rows = {row[0]: row[2] for row in texts(tables(report)["crossover-bf16-nf4-g64-cold-simt-4bit"])[1:]}
-    assert rows == {"toy up": "> 32", "toy down": "< 1", "toy square": "M~8"}
+    assert rows == {"toy up": "ahead", "toy down": "behind", "toy square": "M~8"}
     median = dict(zip(*texts(tables(report)["median-crossover"])[:2], strict=True))
-    assert (median["always"], median["never"], median["single"], median["median M"]) == ("1", "1", "1", "M~8")
-    statuses = {row[0]: row[4] for row in texts(tables(report)["crossover-bf16-nf4-g64-cold-simt-4bit"])[1:]}
-    assert statuses == {"toy up": "always", "toy down": "never", "toy square": "single"}
+    assert (median["ahead"], median["behind"], median["below"], median["median M"]) == ("1", "1", "1", "M~8")
+    assert (median["shapes"], median["censored"]) == ("3", "2 / 3")
+    wins = {row[0]: row[5] for row in texts(tables(report)["crossover-bf16-nf4-g64-cold-simt-4bit"])[1:]}
+    assert wins == {"toy up": "every M", "toy down": "no M", "toy square": "M ≤ 4"}
 
 
 def test_tables_have_one_unit_per_column_and_no_zero_for_unknown(quick):

@@ -97,13 +97,16 @@ def test_crossover_grammar_of_the_document():
     assert fmt.crossover(622.4) == "M~622"
     assert fmt.crossover(1.414) == "M~1.4"
     assert fmt.crossover(16) == "M~16"
-    assert fmt.beyond(2048) == "> 2048"
     assert fmt.m_interval(32, 64) == "[32, 64]"
     assert fmt.m_interval(None, 64) == "≤ 64"
     assert fmt.m_interval(512, math.inf) == "≥ 512"
     assert fmt.m_interval(None, None) == fmt.m_interval(0, math.inf) == ""
     assert fmt.m_interval(0, 8) == "≤ 8"
-    assert fmt.before(1) == "< 1"
+    assert fmt.m_range(None, 4) == "M ≤ 4"
+    assert fmt.m_range(16, None) == "M ≥ 16"
+    assert fmt.m_range(4, 16) == "4 ≤ M ≤ 16"
+    assert fmt.m_range(8, 8) == "M = 8"
+    assert fmt.m_range(None, None) == "every M"
 
 
 def test_header_says_which_way_the_ratio_goes():

@@ -7,7 +7,7 @@ from ....analysis.crossover.across_shapes import MedianCrossover
 from ....analysis.crossover.curve import CrossoverStatus
 from ....analysis.run.architectures import crossings_apart, side
 from ... import formatting as fmt
-from ...cells import interval_text, median_text, position_cell
+from ...cells import interval_text, median_text, position_cell, wins_text
 from ...model import (
     Column,
     HowToRead,
@@ -26,7 +26,7 @@ from ..speedups.crossover import HOW
 from .subject import Architectures, nowhere
 
 APART_HOW = (
-    "Apart: verified on two architectures, with intervals that do not overlap, so that no one threshold suits both."
+    "Apart: on two architectures the winner changes between M that do not overlap, so that no one threshold suits both."
 )
 
 
@@ -43,7 +43,7 @@ def crossovers(subject: Architectures) -> Section | None:
             f"{name}: {view.uncompared or 'no two M at any shape'}" for name, view in subject.views.items()
         )
         return Section("crossover", "Crossover M", (Text(f"No crossover. {told}."),))
-    blocks = (HowToRead((HOW.format(baseline=subject.baseline),)), _medians(subject, medians))
+    blocks = (HowToRead((HOW,)), _medians(subject, medians))
     return sliced("crossover", "Crossover M", subject.slices, partial(_slice, subject), blocks)
 
 
@@ -82,7 +82,7 @@ def _median(median: MedianCrossover | None, why: TableCell) -> tuple[TableCell, 
     return (
         TableCell(median_text(median), median.median_M, note="; ".join(median.warnings), tone=Tone.BEST),
         TableCell(interval_text(median)),
-        integer(median.shapes),
+        integer(len(median.places)),
     )
 
 
@@ -113,12 +113,12 @@ def _shapes(subject: Architectures, part: Slice, challenger: str, table_id: str)
         *(
             column
             for name in subject.names
-            for column in (Column(name, unit="M"), Column("interval"), *text_columns("verified"))
+            for column in (Column(name, unit="M"), Column("between"), *text_columns("wins at"))
         ),
         *(text_columns("apart") if len(subject.names) > 1 else ()),
     )
     counted = f" {APART_HOW} {fmt.count(sum(apart), len(lines))} shapes." if len(subject.names) > 1 else ""
-    reading = f"{challenger} is faster below its crossover, unless it says above.{counted}"
+    reading = f"An estimate of the crossover, between which measured M it lies, and where {challenger} wins.{counted}"
     return Table(
         table_id, f"{challenger} against {subject.baseline}", columns, lines, reading=reading,
         detail=part.is_later or len(lines) > 24,
@@ -130,14 +130,10 @@ def _is_told(row: Row) -> bool:
 
 
 def _position(row: Row, why: TableCell) -> tuple[TableCell, ...]:
-    """Show where one architecture crosses, between which M, and whether that is verified."""
+    """Show where one architecture crosses, between which M, and where the challenger wins."""
     if not row["status"]:
         return (why, *texts("", ""))
     cell = position_cell(row)
-    if row["challenger_wins"] == "above":
-        cell = TableCell(f"{cell.text} (faster above)", cell.value, note=cell.note, tone=cell.tone)
     if not _is_told(row):
-        cell = TableCell(cell.text if cell.text != "none" else "unmeasured", note=cell.note, tone=Tone.FAILED)
         return (cell, *texts("", ""))
-    interval = fmt.m_interval(row["low_M"], row["high_M"])
-    return (cell, *texts(interval, "yes" if row["verified"] else "no"))
+    return (cell, *texts(fmt.m_interval(row["low_M"], row["high_M"]), wins_text(row)))

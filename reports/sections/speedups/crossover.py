@@ -1,4 +1,4 @@
-"""Crossover M: per shape with what is verified about it, the median over shapes, and the threshold that costs least."""
+"""Crossover M: per shape what is verified about it, the median over shapes, and the threshold that costs least."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,7 +7,7 @@ from functools import partial
 from ....analysis.crossover.across_shapes import MedianCrossover, Threshold
 from ....analysis.crossover.curve import MEANINGS, CrossoverStatus
 from ... import formatting as fmt
-from ...cells import interval_text, median_text, position_cell
+from ...cells import interval_text, median_text, position_cell, wins_text
 from ...model import (
     Block,
     Column,
@@ -24,11 +24,15 @@ from ...model import (
 )
 from ...view import Row, Slice, View, anchors, shape_of, sliced
 
+BETWEEN = (
+    "Nothing between the measured M is known, and a kernel can be slow at a single size there: rooflens run measures "
+    "further M around the crossover with --refine crossover, and any others with -a M=32,33,48."
+)
+
 HOW = (
-    "The crossover is the M at which the challenger stops being faster than {baseline}: the zero of a monotone fit "
-    "of the log ratio, interpolated on log2 M. The interval runs from the last M at which the challenger is verified "
-    "faster to the first M beyond it at which {baseline} is; verified means that the 95% interval excludes 1 and the "
-    "difference exceeds 1%."
+    "At a measured M, one of the two is verified faster if the 95% interval of the ratio excludes 1 and the difference "
+    "exceeds 1%. The crossover lies between the last M at which one is, and the first at which the other is. Estimates "
+    f"assume a smooth curve. {BETWEEN}"
 )
 
 FURTHER = "Further M: sizes that a refinement added between those of the sweep to narrow the interval."
@@ -39,7 +43,7 @@ def crossover(view: View) -> Section | None:
     told = [median for median in view.medians if median.is_informative]
     if not told:
         return Section("crossover", "Crossover M", (Text(_nothing(view)),))
-    blocks: list[Block] = [HowToRead((HOW.format(baseline=view.baseline),)), _median_table(view, told)]
+    blocks: list[Block] = [HowToRead((HOW,)), _median_table(view, told)]
     if rules := [(median, median.threshold) for median in told if median.threshold is not None]:
         blocks.append(_threshold_table(view, rules))
     return sliced("crossover", "Crossover M", view.slices, partial(_slice, view), blocks)
@@ -66,8 +70,8 @@ def _slice(view: View, part: Slice) -> Iterator[Block]:
         refined = any(row["refined"] for row in rows)
         columns = (
             *text_columns("shape"),
-            *number_columns("N×K", "crossover", "interval"),
-            *text_columns("status", "verified"),
+            *number_columns("N×K", "estimate", "between"),
+            *text_columns("status", f"{challenger} wins at", "undecided at"),
             *((Column("further M"),) if refined else ()),
         )
         yield Table(
@@ -75,7 +79,7 @@ def _slice(view: View, part: Slice) -> Iterator[Block]:
             f"{challenger} against {rows[0]['incumbent']}",
             columns,
             tuple(_shape_row(row, refined) for row in rows),
-            reading=f"{challenger} is faster below the crossover, unless its status says above. {_counted(rows)}",
+            reading=f"At which measured M {challenger} is verified faster, and where that changes. {_counted(rows)}",
             how_to_read=FURTHER if refined else "",
             detail=part.is_later,
         )
@@ -95,13 +99,11 @@ def _defined(statuses: Iterable[CrossoverStatus]) -> str:
 
 def _shape_row(row: Row, refined: bool) -> tuple[TableCell, ...]:
     shape = shape_of(row)
-    side = " (faster above)" if row["challenger_wins"] == "above" else ""
     return (
         *texts(shape.label, shape.size),
         position_cell(row),
         TableCell(fmt.m_interval(row["low_M"], row["high_M"])),
-        TableCell(f"{row['status']}{side}", str(row["status"])),
-        TableCell("yes" if row["verified"] else "no"),
+        *texts(row["status"], wins_text(row), ", ".join(map(str, row["undecided"]))),
         *((integer(int(row["refined"])),) if refined else ()),
     )
 
@@ -109,8 +111,8 @@ def _shape_row(row: Row, refined: bool) -> tuple[TableCell, ...]:
 def _median_table(view: View, medians: Sequence[MedianCrossover]) -> Table:
     used = [status for status in CrossoverStatus if any(status in median.statuses for median in medians)]
     columns = (
-        *text_columns("challenger", "operands"),
-        *number_columns("median M", "95% interval", "quartiles", "shapes", "censored"),
+        *text_columns("challenger", "operands", "faster"),
+        *number_columns("median M", "between", "95% interval", "quartiles", "shapes", "censored"),
         *(Column(status) for status in used),
     )
     rows = tuple(_median_row(view, median, used) for median in medians)
@@ -118,10 +120,10 @@ def _median_table(view: View, medians: Sequence[MedianCrossover]) -> Table:
         f"The median over shapes of the crossover with {medians[0].incumbent}, and how many shapes have which status."
     )
     how = (
-        "Quartiles: between which the middle half of the shapes cross. Censored: cross beyond the last M or before the "
-        f"first, if at all. {_defined(used)} Beyond the last M (always, right_censored) and before the first (never) "
-        "count in the median; parity, one_m, unmeasured and shapes where the challenger wins above the crossover do "
-        "not. A median is not a dispatch rule: see the constant threshold."
+        "The 95% interval ends at measured M, so it holds whatever the curves do between them. Quartiles: "
+        "between which the middle half of the shapes cross. Censored: cross beyond the last M or before the first, if "
+        f"at all. {_defined(used)} Shapes ahead and behind count in the median; those that cross to the other side, "
+        "several times, or are undecided do not. A median is not a dispatch rule: see the constant threshold."
     )
     arch = view.run.device.arch
     title = f"Median crossover over shapes{f', {arch}' if arch else ''}"
@@ -130,34 +132,20 @@ def _median_table(view: View, medians: Sequence[MedianCrossover]) -> Table:
 
 def _median_row(view: View, median: MedianCrossover, used: Sequence[CrossoverStatus]) -> tuple[TableCell, ...]:
     counts = [median.statuses.get(status.value, 0) for status in used]
-    places = _places(view.rows(view.crossovers, view.slice_of(median.setting), challenger=median.challenger))
-    censored = sum(place in (0.0, math.inf) for place in places)
+    censored = sum(place in (0.0, math.inf) for place in median.places)
     return (
-        *texts(median.challenger, view.slice_of(median.setting).title),
+        *texts(median.challenger, view.slice_of(median.setting).title, median.side or ""),
         TableCell(median_text(median), median.median_M, note="; ".join(median.warnings), tone=Tone.BEST),
-        *texts(interval_text(median), _quartiles(median, places)),
-        integer(median.shapes),
-        TableCell(fmt.count(censored, median.shapes), censored),
+        *texts(fmt.m_interval(*median.between or (None, None)), interval_text(median), _quartiles(median)),
+        integer(len(median.places)),
+        TableCell(fmt.count(censored, len(median.places)), censored),
         *(integer(count) for count in counts),
     )
 
 
-def _places(rows: Iterable[Row]) -> list[float]:
-    """Return where the shapes in a median cross, ascending: inf beyond the last M, 0 before the first."""
-    places = []
-    for row in rows:
-        status = CrossoverStatus(row["status"])
-        if row["challenger_wins"] == "above":
-            continue
-        if status.is_beyond or status is CrossoverStatus.NEVER:
-            places.append(0.0 if status is CrossoverStatus.NEVER else math.inf)
-        elif fmt.known(row["crossover_M"]):
-            places.append(float(row["crossover_M"]))
-    return sorted(places)
-
-
-def _quartiles(median: MedianCrossover, places: Sequence[float]) -> str:
+def _quartiles(median: MedianCrossover) -> str:
     """Write the lower and the upper quartile, each the crossover of a shape; "" for fewer than four."""
+    places = median.places
     if len(places) < 4:
         return ""
     low, high = (places[math.ceil(share * len(places)) - 1] for share in (0.25, 0.75))
@@ -184,7 +172,10 @@ def _threshold_table(view: View, rules: Sequence[tuple[MedianCrossover, Threshol
 
 def use_of(rule: Threshold) -> str:
     """Say at which M a rule takes the challenger."""
-    return "no M" if rule.M == 0 else "every M" if math.isinf(rule.M) else f"M ≤ {rule.M:g}"
+    if rule.side is CrossoverStatus.BEHIND:
+        return "no M"
+    below = rule.side is CrossoverStatus.BELOW
+    return fmt.m_range(None if below else rule.M, rule.M if below else None)
 
 
 def _threshold_row(view: View, median: MedianCrossover, rule: Threshold) -> tuple[TableCell, ...]:

@@ -5,7 +5,6 @@ from collections.abc import Sequence, Set
 
 import numpy as np
 
-from ....analysis.crossover.curve import CrossoverStatus
 from ... import formatting as fmt
 from ...cells import is_impossible, position_cell
 from ...figures.axes import m_axis, octave_axis, time_axis, with_room
@@ -22,8 +21,7 @@ PANELS_HOW = (
     "but each panel has its own range. {crossover}{refined}A missing marker is a cell without a time."
 )
 CROSSOVER_HOW = (
-    "The dotted line is the crossover of {challenger} with {baseline}, the shaded band its interval; a band that "
-    "reaches the edge is open on that side. "
+    "In the shaded band the faster one of {challenger} and {baseline} changes; the dotted line estimates where. "
 )
 REFINED_HOW = "Markers between two grid lines are M that the refinement added. "
 MEDIAN_HOW = (
@@ -57,7 +55,7 @@ def _panels(view: View, part: Slice) -> Figure | None:
     crossed: dict[ShapeKey, list[Row]] = {}
     for challenger in view.challengers:
         for row in view.rows(view.crossovers, part, challenger=challenger):
-            if CrossoverStatus(row["status"]).is_informative:
+            if not math.isnan(row["crossover_M"]):
                 crossed.setdefault(shape_of(row), []).append(row)
     decades = max(math.log10(high / low) for low, high in map(_range, by_shape.values()))
     # Ticks are those of the sweep: what a refinement added lies close together, between two of them.
@@ -139,7 +137,7 @@ def _panels_alt(part: Slice, charts: Sequence[Chart], providers: list[str], cros
     if len(charts) == 1:
         return charts[0].alt
     what = f"Time against M of {fmt.plural(len(providers), 'provider')}, {part.title}"
-    at = sorted(float(row["crossover_M"]) for row in crossings if not math.isnan(row["crossover_M"]))
+    at = sorted(float(row["crossover_M"]) for row in crossings)
     if not at:
         return f"{what}, {fmt.plural(len(charts), 'shape')}; no crossover inside the measured range"
     pair = f"{crossings[0]['challenger']} with {crossings[0]['incumbent']}"
@@ -153,25 +151,16 @@ def _points(rows: list[Row], provider: str) -> tuple[Point, ...]:
 
 
 def _span(view: View, row: Row) -> CrossoverSpan:
-    low, high = float(row["low_M"]), float(row["high_M"])
-    at = float(row["crossover_M"])
-    open_ended = (low <= 0 and math.isinf(high)) or CrossoverStatus(row["status"]) in (
-        CrossoverStatus.NEVER,
-        CrossoverStatus.ALWAYS,
-    )
-    return CrossoverSpan(
-        str(row["challenger"]),
-        view.styles.get(str(row["challenger"]), 1),
-        None if math.isnan(at) else at,
-        None if open_ended or low <= 0 else low,
-        None if open_ended or math.isinf(high) else high,
-    )
+    name = str(row["challenger"])
+    ends = (float(row[column]) for column in ("crossover_M", "low_M", "high_M"))
+    return CrossoverSpan(name, view.styles.get(name, 1), *ends)
 
 
 def _panel_alt(shape: ShapeKey, crossings: list[Row], rows: list[Row]) -> str:
     """State the finding of one panel: the crossover, or who is fastest at the smallest and the largest M."""
-    if crossings and (text := position_cell(crossings[0]).text) not in ("", "none"):
-        found = f"crossover of {crossings[0]['challenger']} with {crossings[0]['incumbent']}: {text}"
+    if crossings:
+        pair = f"{crossings[0]['challenger']} with {crossings[0]['incumbent']}"
+        found = f"crossover of {pair}: {position_cell(crossings[0]).text}"
     elif not (possible := [row for row in rows if not is_impossible(row)]):
         found = "every time is faster than the device allows"
     else:

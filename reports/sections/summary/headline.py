@@ -118,10 +118,15 @@ def _crossover(found: Headline) -> KeyNumber:
     label = f"Median crossover, {median.challenger} against {median.incumbent}"
     if not median.is_informative:
         return KeyNumber(label, median_text(median), _sentence("; ".join(median.warnings)))
-    interval = f"95% interval {interval_text(median)}" if interval_text(median) else "no interval"
-    where = f"{', '.join(median.setting_words)}; {fmt.plural(median.shapes, 'shape')}, {interval}"
-    beyond = median.statuses.get("always", 0) + median.statuses.get("right_censored", 0)
-    before = median.statuses.get("never", 0)
+    setting = ", ".join(median.setting_words)
+    if median.between is None:
+        counts = ", ".join(f"{count} {status}" for status, count in median.statuses.items())
+        return KeyNumber(label, median_text(median), f"{setting}; {counts}")
+    interval = f", 95% interval {interval_text(median)}" if interval_text(median) else ""
+    within = f"within {fmt.m_interval(*median.between)}{interval}"
+    shapes = fmt.plural(len(median.places), "shape")
+    where = f"{setting}; {shapes}, {within}; {median.challenger} is faster {median.side} it"
+    beyond, before = median.places.count(math.inf), median.places.count(0.0)
     parts = [
         where,
         *([f"{beyond} beyond the last M"] if beyond else []),

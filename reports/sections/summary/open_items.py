@@ -85,19 +85,23 @@ def _crossovers(view: View) -> Iterator[Item]:
         rows = view.rows(view.crossovers, part, challenger=median.challenger)
         told = [row for row in rows if CrossoverStatus(row["status"]).is_informative]
         where = f"{median.challenger}, {part.title}"
-        beyond = [row for row in told if CrossoverStatus(row["status"]).is_beyond and not row["missing"]]
+        above = median.side is CrossoverStatus.ABOVE
+        leader, alone = (
+            (median.incumbent, CrossoverStatus.BEHIND) if above else (median.challenger, CrossoverStatus.AHEAD)
+        )
+        beyond = [row for row in told if row["status"] == alone and not row["missing"]]
         if beyond:
             most = max(float(row["M_max"]) for row in beyond)
             yield (
                 False,
                 f"sweep beyond M={most:g} for the crossover of {fmt.plural(len(beyond), 'shape')} ({where}): "
-                f"{median.challenger} is faster up to there",
+                f"{leader} is faster up to there",
             )
-        unverified = sum(not row["verified"] for row in told)
-        if unverified:
+        undecided = sum(row["status"] == CrossoverStatus.UNDECIDED for row in told)
+        if undecided:
             yield (
                 False,
-                f"verify the crossover of {fmt.plural(unverified, 'shape')} of {len(told)} ({where}): more rounds",
+                f"verify the crossover of {fmt.plural(undecided, 'shape')} of {len(told)} ({where}): more rounds",
             )
         elif told:
             told_of = fmt.plural(len(told), "shape")

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from rooflens.analysis.crossover.across_shapes import best_threshold, median_crossover, median_crossovers
+from rooflens.analysis.crossover.curve import Region
 from rooflens.analysis.crossover.per_shape import CROSSOVER_COLUMNS, crossovers
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.summarize import round_medians, summarize
@@ -50,7 +51,7 @@ def test_planted_crossovers_are_found_within_a_tenth_of_an_octave(tmp_path):
     found = find(tmp_path, truth)
     assert list(found.columns) == list(CROSSOVER_COLUMNS)
     assert found["layer"].tolist() == list(truth)
-    assert set(found["status"]) == {"single"}
+    assert set(found["status"]) == {"below"}
     error = np.log2(found["crossover_M"]) - np.log2(list(truth.values()))
     assert np.abs(error).max() < 0.1
     inside = (found["low_M"] <= list(truth.values())) & (found["high_M"] >= list(truth.values()))
@@ -64,15 +65,15 @@ def test_the_median_survives_40_percent_censoring(tmp_path):
     octaves = [1.5 + 0.35 * index for index in range(24)] + [12.0 + index / 8 for index in range(16)]
     truth = {f"l{index}": 2**octave for index, octave in enumerate(octaves)}
     found = find(tmp_path, truth)
-    assert (found["status"] == "right_censored").sum() == 16
+    assert (found["status"] == "ahead").sum() == 16
     median = median_crossover(found)
     true_median = np.median(octaves)
     assert abs(math.log2(median.median_M) - true_median) < 0.1
-    assert median.shapes == 40
+    assert len(median.places) == 40
     assert median.high_M == math.inf  # rank 27 of 40 is censored
     assert median.text == f"{median.median_M:.0f}"
     assert median.interval_text.endswith("to > 2048")
-    kept = found.loc[found["status"] == "single", "crossover_M"]
+    kept = found.loc[found["status"] == "below", "crossover_M"]
     assert true_median - np.median(np.log2(kept)) > 1  # what dropping the censored shapes would do
 
 
@@ -80,16 +81,40 @@ def test_half_censored_is_greater_than_M_max(tmp_path):
     truth = {f"l{index}": 8.0 if index < 3 else 1e5 for index in range(6)}
     median = median_crossover(find(tmp_path, truth, Ms=(1, 4, 16, 64)))
     assert median.median_M == math.inf
-    assert median.text == "> 64"
+    assert (median.text, median.between) == ("> 4", (4, math.inf))  # from 8 to anywhere
+    most = median_crossover(find(tmp_path / "most", truth | {"more": 1e5}, Ms=(1, 4, 16, 64)))
+    assert (most.text, most.between) == ("> 64", (64, math.inf))
 
 
-def test_never_counts_as_before_the_first_M(tmp_path):
-    truth = {f"l{index}": 0.01 for index in range(4)} | {"single": 8.0, "far": 1e6}
+def test_behind_counts_as_before_the_first_M(tmp_path):
+    truth = {f"l{index}": 0.01 for index in range(4)} | {"inside": 8.0, "far": 1e6}
     found = find(tmp_path, truth, Ms=(2, 4, 8, 16))
-    assert found["status"].tolist() == ["never"] * 4 + ["single", "right_censored"]
+    assert found["status"].tolist() == ["behind"] * 4 + ["below", "ahead"]
     median = median_crossover(found)
-    assert (median.median_M, median.text) == (0, "< 2")
-    assert median.statuses == {"never": 4, "single": 1, "right_censored": 1}
+    assert (median.median_M, median.text, median.between) == (0, "< 2", (0, 2))
+    assert median.statuses == {"behind": 4, "below": 1, "ahead": 1}
+
+
+def test_a_challenger_that_wins_above_has_a_median_of_its_own_side(tmp_path):
+    found = find(tmp_path, {f"l{index}": 16.0 for index in range(5)} | {"far": 1e6}, Ms=(2, 8, 32), slope=-SLOPE)
+    assert found["status"].tolist() == ["above"] * 5 + ["behind"]
+    median = median_crossover(found)
+    assert (median.side, median.between, len(median.places)) == ("above", (8, 32), 6)
+    assert median.places[-1] == math.inf  # the incumbent is ahead up to the last M
+
+
+def test_one_round_verifies_nothing_and_has_no_median(tmp_path):
+    found = find(tmp_path, {"a": 8.0, "b": 16.0}, rounds=1)
+    assert set(found["status"]) == {"undecided"}
+    assert {text for texts in found["warnings"] for text in texts} == {"measure more rounds"}
+    median = median_crossover(found)
+    assert (median.side, median.median_M, median.places, median.text) == (None, None, (), "undecided")
+
+
+def test_a_tie_is_undecided_and_more_rounds_are_no_advice(tmp_path):
+    found = find(tmp_path, {"a": 8.0}, slope=0, round_noise=1e-4, sample_noise=1e-4)
+    assert found["status"].tolist() == ["undecided"]
+    assert found["warnings"].tolist() == [("within 1% at every M: nothing to choose",)]
 
 
 def test_failed_and_missing_cells_are_left_out_and_told(tmp_path):
@@ -103,7 +128,7 @@ def test_failed_and_missing_cells_are_left_out_and_told(tmp_path):
         skip=lambda cell, number: cell.M == 2 and cell.provider == "dequant_blas",
     ).set_index("layer")  # fmt: skip
     alive = found.loc["alive"]
-    assert alive["status"] == "single"
+    assert alive["status"] == "below"
     assert (alive["Ms"], alive["missing"], alive["M_max"]) == ((1, 4, 8), 3, 8)
     assert "not at M=2: dequant_blas was not measured here" in alive["warnings"]
     assert "not at M=16,32: oom: out of memory" in alive["warnings"]
@@ -112,7 +137,7 @@ def test_failed_and_missing_cells_are_left_out_and_told(tmp_path):
     assert math.isnan(dead["M_max"])
     assert "dequant_blas crashed: signal 11" in " ".join(dead["warnings"])
     median = median_crossover(found.reset_index())
-    assert (median.shapes, median.statuses) == (1, {"single": 1, "unmeasured": 1})
+    assert (len(median.places), median.statuses) == (1, {"below": 1, "unmeasured": 1})
 
 
 def test_an_M_at_which_the_two_were_timed_differently_is_left_out(tmp_path):
@@ -136,33 +161,36 @@ def test_an_M_at_which_one_of_the_two_was_tuned_is_told(tmp_path):
 
 def test_one_shape_and_one_M(tmp_path):
     found = find(tmp_path, {"only": 4.0}, Ms=(1,))
-    assert found["status"].tolist() == ["one_m"]
+    assert found["status"].tolist() == ["unmeasured"]
     needed = "measured at one M, and a crossover needs two: sweep M with the option -a"
     assert needed in found["warnings"].iloc[0]
     median = median_crossover(found)
     assert (median.text, median.median_M, median.interval_text) == ("needs two M", None, "")
-    assert (median.shapes, median.is_informative, median.threshold) == (0, False, None)
+    assert (median.places, median.is_informative, median.threshold) == ((), False, None)
     assert median.warnings == (f"the shape was {needed}",)
 
 
 def test_shapes_of_one_M_are_apart_and_do_not_move_the_median():
-    frame = pd.DataFrame(
-        [row("a", crossover_M=8.0), *(row(f"one {i}", status="one_m", crossover_M=math.nan) for i in "bcd")]
-    )
+    alone = {"Ms": (4,), "log_ratios": (-0.5,)}
+    frame = pd.DataFrame([crossing("a", 8.0), *(row(f"one {i}", "unmeasured", **alone) for i in "bcd")])
     median = median_crossover(frame)
-    assert (median.median_M, median.shapes, median.is_informative) == (8.0, 1, True)
+    assert (median.median_M, len(median.places), median.is_informative) == (8.0, 1, True)
     assert any(text.startswith("3 of 4 shapes were measured at one M") for text in median.warnings)
 
 
 def test_the_setting_is_named_whole_but_for_the_pass_of_a_quantization():
-    assert median_crossover(pd.DataFrame([row("a")])).setting_words == ("fwd", "bf16", "nf4-g64", "cold")
-    assert median_crossover(pd.DataFrame([row("a", op="quantize")])).setting_words == ("bf16", "nf4-g64", "cold")
+    assert median_crossover(pd.DataFrame([crossing("a", 8)])).setting_words == ("fwd", "bf16", "nf4-g64", "cold")
+    assert median_crossover(pd.DataFrame([crossing("a", 8, op="quantize")])).setting_words == (
+        "bf16",
+        "nf4-g64",
+        "cold",
+    )
 
 
 def test_a_run_without_a_common_cell(tmp_path):
     found = find(tmp_path, {"only": 4.0}, failures=lambda cell: ("unsupported", "no") if cell.M else None)
     median = median_crossover(found)
-    assert (median.median_M, median.text, median.threshold, median.shapes) == (None, "none", None, 0)
+    assert (median.median_M, median.text, median.threshold, median.places) == (None, "none", None, ())
 
 
 def test_dtypes_and_caches_have_medians_of_their_own(tmp_path):
@@ -183,61 +211,73 @@ def test_wrong_names_are_usage_errors(tmp_path):
         crossovers(*frames, "blas", "blas")
 
 
-def row(label: str, **values) -> dict[str, object]:
+def row(label: str, status: str = "below", **values) -> dict[str, object]:
     """One row of a crossover table, as `crossovers` makes them."""
     base = {
         "challenger": "a", "incumbent": "b", "model": "m", "layer": label, "op": "gemm", "pass": "fwd", "B": 1,
         "E": 1, "top_k": 1, "N": 64,
-        "K": 96, "dtype": "bf16", "scheme": "nf4-g64", "cache": "cold", "status": "single", "crossover_M": 8.0,
-        "low_M": 4.0, "high_M": 16.0, "challenger_wins": "below", "verified": True, "changes": (), "M_min": 1.0,
+        "K": 96, "dtype": "bf16", "scheme": "nf4-g64", "cache": "cold", "status": status, "crossover_M": math.nan,
+        "low_M": 0.0, "high_M": math.inf, "regions": (), "undecided": (), "M_min": 1.0,
         "M_max": 64.0, "Ms": (), "log_ratios": (), "missing": 0, "refined": 0, "warnings": (),
     }  # fmt: skip
     assert set(values) <= set(base)
     return base | values
 
 
+def crossing(label: str, octave_M: float, side: str = "below", width: float = 2.0, **values) -> dict[str, object]:
+    """One shape with a bracket of `width` around its crossover, measured at its ends only."""
+    ends = (octave_M / width, octave_M * width)
+    winners = ("challenger", "incumbent") if side == "below" else ("incumbent", "challenger")
+    return row(
+        label, side, low_M=ends[0], high_M=ends[1], crossover_M=octave_M, Ms=ends,
+        log_ratios=(-0.5, 0.5) if side == "below" else (0.5, -0.5),
+        regions=tuple(Region(size, size, winner) for size, winner in zip(ends, winners, strict=True)), **values,
+    )  # fmt: skip
+
+
+def one_sided(label: str, status: str, first: float = 1.0, last: float = 64.0, **values) -> dict[str, object]:
+    """One shape in which only one of the two is verified faster, from `first` to `last`."""
+    winner = "challenger" if status == "ahead" else "incumbent"
+    y = -0.5 if status == "ahead" else 0.5
+    return row(label, status, regions=(Region(first, last, winner),), Ms=(first, last), log_ratios=(y, y), **values)
+
+
 def test_an_even_median_is_averaged_in_octaves():
-    assert median_crossover(pd.DataFrame([row("x", crossover_M=4.0), row("y", crossover_M=16.0)])).median_M == 8.0
+    assert median_crossover(pd.DataFrame([crossing("x", 4), crossing("y", 16)])).median_M == pytest.approx(8)
 
 
-def test_parity_and_reversed_shapes_are_apart_and_multiple_is_in():
-    frame = pd.DataFrame(
-        [
-            row("one", crossover_M=4.0),
-            row("two", crossover_M=16.0, status="multiple"),
-            row("tie", crossover_M=math.nan, status="parity", challenger_wins=""),
-            row("odd", crossover_M=32.0, challenger_wins="above"),
-        ]
-    )
-    median = median_crossover(frame)
-    assert (median.median_M, median.shapes, median.reversed) == (8.0, 2, 1)
-    assert median.statuses == {"single": 1, "multiple": 1, "parity": 1}
-    assert "apart: 1 of 3 crossovers, the challenger wins above them" in median.warnings
+def test_shapes_that_cross_to_the_other_side_several_times_or_undecided_are_apart():
+    other = [crossing("odd", 32, "above"), row("two", "multiple"), row("tie", "undecided"), row("none", "unmeasured")]
+    median = median_crossover(pd.DataFrame([crossing("one", 4), crossing("two", 16), *other]))
+    assert (median.side, median.median_M, len(median.places)) == ("below", pytest.approx(8), 2)
+    assert median.between == (2, 32)
+    assert median.statuses == {"below": 2, "above": 1, "multiple": 1, "undecided": 1, "unmeasured": 1}
+    assert "not in the median: 1 above, 1 multiple, 1 undecided, 1 unmeasured" in median.warnings
 
 
-def test_half_never_and_half_censored_has_no_median():
-    rows = [row("a", status="never", crossover_M=math.nan), row("b", status="always", crossover_M=math.nan)]
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ([one_sided("a", "ahead"), one_sided("b", "ahead")], "ahead"),
+        ([one_sided("a", "behind"), row("b", "unmeasured")], "behind"),
+        ([one_sided("a", "ahead"), one_sided("b", "behind")], "none"),
+        ([crossing("a", 4), crossing("b", 16, "above")], "none"),
+        ([row("a", "undecided"), row("b", "undecided")], "undecided"),
+        ([row("a", "multiple")], "multiple"),
+    ],
+)
+def test_there_is_no_median_without_a_verified_change_to_one_side(rows, text):
     median = median_crossover(pd.DataFrame(rows))
-    assert median.median_M is None
-    assert any("there is no median" in text for text in median.warnings)
+    assert (median.side, median.median_M, median.between, median.places) == (None, None, None, ())
+    assert median.text == text
 
 
-def test_early_censoring_is_warned_of():
-    rows = [row(str(index), crossover_M=40.0) for index in range(5)]
-    rows.append(row("short", status="right_censored", crossover_M=math.nan, M_max=16.0))
-    assert any(
-        text.startswith("1 shape counts as beyond M=40") for text in median_crossover(pd.DataFrame(rows)).warnings
-    )
-
-
-def test_a_censored_median_tells_of_shapes_that_were_not_measured_as_far_as_it_says():
-    beyond = {"status": "right_censored", "crossover_M": math.nan}
-    rows = [row(str(index), **beyond, M_max=16.0) for index in range(4)] + [row("long", **beyond, M_max=64.0)]
-    median = median_crossover(pd.DataFrame(rows))
-    assert median.text == "> 64"
-    assert any(text.startswith("4 shapes count as beyond") for text in median.warnings)
-    alike = median_crossover(pd.DataFrame([row(str(index), **beyond) for index in range(5)]))
-    assert not any("count as beyond" in text for text in alike.warnings)
+def test_an_open_median_claims_no_more_than_was_verified():
+    rows = [one_sided(str(index), "ahead", last=16.0) for index in range(4)] + [one_sided("long", "ahead")]
+    median = median_crossover(pd.DataFrame([*rows, crossing("inside", 8)]))
+    assert (median.median_M, median.text, median.between) == (math.inf, "> 16", (16, math.inf))
+    assert (median.low_M, median.high_M) == (4, math.inf)
+    assert median.interval_text == "4 to > 64"
 
 
 @pytest.mark.slow
@@ -247,8 +287,7 @@ def test_the_interval_of_the_median_covers_it_in_95_percent():
     for _ in range(600):
         octaves = rng.normal(5.0, 2.0, size=40)  # true median 2^5; about 4 % beyond M_max = 2^8.5
         rows = [
-            row(str(index), crossover_M=2.0**octave) if octave <= 8.5 else
-            row(str(index), crossover_M=math.nan, status="right_censored")
+            crossing(str(index), 2.0**octave, width=1 + 1e-9) if octave <= 8.5 else one_sided(str(index), "ahead")
             for index, octave in enumerate(octaves)
         ]  # fmt: skip
         median = median_crossover(pd.DataFrame(rows))
@@ -265,7 +304,7 @@ def test_the_threshold_with_least_regret_by_hand():
     )
     # M <= 0: (0.5 + 0.1 + 0.5) / 6; M <= 1: 0.1 / 6 (x at 4); M <= 4: 0.3 / 6 (y at 4); always: (0.3 + 0.4 + 0.9) / 6
     best = best_threshold(frame)
-    assert (best.M, best.cells) == (1, 6)
+    assert (best.side, best.M, best.cells) == ("below", 1, 6)
     assert best.mean_regret == pytest.approx(0.1 / 6)
     assert (best.worst_regret, best.worst_shape, best.worst_M) == (pytest.approx(0.1), "m x (64x96)", 4)
 
@@ -288,17 +327,22 @@ def test_M_that_a_refinement_added_weigh_no_more_than_their_stretch_of_the_axis(
 
 def test_thresholds_at_the_ends():
     always = best_threshold(pd.DataFrame([row("x", Ms=(1, 4), log_ratios=(-0.5, -0.1))]))
-    assert (always.M, always.mean_regret, always.worst_shape) == (math.inf, 0.0, "")
+    assert (always.side, always.M, always.mean_regret, always.worst_shape) == ("ahead", None, 0.0, "")
     never = best_threshold(pd.DataFrame([row("x", Ms=(1, 4), log_ratios=(0.5, 0.1))]))
-    assert (never.M, never.worst_regret) == (0.0, 0.0)
+    assert (never.side, never.M, never.worst_regret) == ("behind", None, 0.0)
+    above = best_threshold(pd.DataFrame([row("x", Ms=(1, 4, 16), log_ratios=(0.5, 0.1, -0.4))]))
+    assert (above.side, above.M, above.mean_regret) == ("above", 16, 0.0)
     assert best_threshold(pd.DataFrame([row("x")])) is None
 
 
 def test_the_median_is_not_the_best_threshold(tmp_path):
     # Five shapes cross at 64 with little at stake, one crosses at 2 with much: following the median costs it dearly.
-    gentle = [row(str(i), crossover_M=64.0, Ms=(1, 8, 64), log_ratios=(-0.02, -0.01, 0.0)) for i in range(5)]
-    steep = row("steep", crossover_M=2.0, Ms=(1, 8, 64), log_ratios=(-0.3, 1.5, 3.0))
+    sizes = (1, 8, 64, 128)
+    late = {"Ms": sizes, "regions": (Region(1, 8, "challenger"), Region(128, 128, "incumbent"))}
+    early = {"Ms": sizes, "regions": (Region(1, 1, "challenger"), Region(8, 128, "incumbent"))}
+    gentle = [row(str(i), log_ratios=(-0.02, -0.01, 0.0, 0.02), **late) for i in range(5)]
+    steep = row("steep", log_ratios=(-0.3, 1.5, 3.0, 3.0), **early)
     median = median_crossover(pd.DataFrame([*gentle, steep]))
-    assert median.median_M == 64.0
+    assert median.median_M == pytest.approx(64)
     assert median.threshold.M == 1
     assert median.threshold.worst_regret == pytest.approx(0.01)

@@ -1,18 +1,32 @@
-"""Crossovers with planted truth under noise and censoring: the median, its interval, and what refining is worth."""
+"""Crossovers with planted truth: brackets, the median and its interval, refining, and the figures of the page."""
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
-from planted_crossovers import MS, Noise, Shape, outcome, population, suite
+from planted_crossovers import (
+    CURVES,
+    MS,
+    Noise,
+    Shape,
+    curve_rows,
+    median_rows,
+    outcome,
+    population,
+    refined_rows,
+    spread_rows,
+    suite,
+)
 
 SUITES = 300
+PAGE = (Path(__file__).parents[3] / "docs" / "crossover.md").read_text("utf-8")
 
 
 @cache
 def outcomes(rounds):
-    generator = np.random.default_rng(rounds)
-    return [outcome(suite(generator, Noise(rounds), censored=0.4), 0.4) for _ in range(SUITES)]
+    generator, middle = np.random.default_rng(rounds), population(0.4)
+    return [outcome(suite(generator, Noise(rounds), middle), middle) for _ in range(SUITES)]
 
 
 @pytest.fixture(params=[3, 5])
@@ -38,14 +52,33 @@ def test_the_median_is_within_a_tenth_of_an_octave_at_40_percent_censoring(censo
 
 
 @pytest.mark.slow
-def test_its_interval_covers_the_median_of_the_population_in_95_percent(censored):
-    assert 0.93 <= np.mean([one.covered for one in censored]) <= 0.97
+def test_its_interval_covers_the_median_of_the_population_in_95_percent_at_least(censored):
+    assert np.mean([one.covered for one in censored]) >= 0.95
+    assert 0.93 <= np.mean([one.estimated for one in censored]) <= 0.97  # on lines, estimates would do
 
 
 @pytest.mark.slow
-def test_the_interval_of_a_shape_holds_its_crossover_and_no_change_is_made_up(censored):
+def test_the_bracket_of_a_shape_holds_its_crossover_and_no_change_is_made_up(censored):
     assert np.mean([one.held for one in censored]) >= 0.95
     assert np.mean([one.several for one in censored]) <= 0.001
+
+
+@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("sizes", [MS, MS[::2]], ids=["doubling", "fourfold"])
+def test_the_bracket_holds_whatever_the_curve_does_between_the_measured_M(curve, sizes):
+    generator = np.random.default_rng(2)
+    shapes = [Shape(generator, octave, Noise(), curve=curve) for octave in generator.uniform(6.1, 9.9, 100)]
+    for shape in shapes:
+        shape.measure(*sizes)
+    assert np.mean([shape.is_held_by(shape.crossing().regions) for shape in shapes]) >= 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rows", "count"), [(curve_rows, 600), (spread_rows, 300), (median_rows, 300), (refined_rows, 600)]
+)
+def test_the_page_has_the_figures_of_the_benchmark(rows, count):
+    assert [row for row in rows(count) if row not in PAGE] == []
 
 
 def brackets(tile, count=150, rounds=5):
@@ -55,7 +88,7 @@ def brackets(tile, count=150, rounds=5):
         shape = Shape(generator, octave, Noise(rounds), tile)
         shape.measure(*MS)
         first = shape.crossing()
-        if not first.changes:
+        if first.crossover_M is None:
             continue
         added = shape.refine()
         last = shape.crossing()

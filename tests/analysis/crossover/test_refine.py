@@ -137,7 +137,7 @@ def found(tmp_path, *arguments, **options):
 
 def test_every_shape_with_a_verified_change_is_asked_about(tmp_path):
     cells, crossings = found(tmp_path, {"a": 40.0, "b": 5000.0})
-    assert crossings["status"].tolist() == ["single", "right_censored"]
+    assert crossings["status"].tolist() == ["below", "ahead"]
     (one,) = further(crossings, cells, [])
     assert dict(zip(PLACE, one.place, strict=True))["layer"] == "a"
     assert one.M == 64  # the middle of 16 and 256
@@ -148,8 +148,22 @@ def test_a_challenger_that_wins_above_is_refined_too(tmp_path):
         return 1e-3 * math.exp(0.35 * math.log2(40 / cell.M) * (cell.provider == PAIR[0]))
 
     cells, crossings = found(tmp_path, {"a": 40.0}, latency=reversed_)
-    assert crossings["challenger_wins"].tolist() == ["above"]
+    assert crossings["status"].tolist() == ["above"]
     assert [one.M for one in further(crossings, cells, [])] == [64]
+
+
+def test_every_change_of_a_winner_in_between_is_refined(tmp_path):
+    def between(cell):
+        lead = -0.3 if 8 <= cell.M <= 100 else 0.3
+        return 1e-3 * math.exp(lead * (cell.provider == PAIR[0]))
+
+    cells, crossings = found(tmp_path, {"a": 40.0}, latency=between)
+    assert crossings["status"].tolist() == ["multiple"]
+    wanted = further(crossings, cells, [])
+    assert [one.M for one in wanted] == [4, 64]  # within [1, 16] and [16, 256]
+    run = load_run(tmp_path / "run")
+    assert further(crossovers(cells, round_medians(run), *PAIR[::-1]), cells, []) == wanted
+    assert [one.M for one in further(crossings, cells, [], most=1)] == [4]
 
 
 def test_the_limit_counts_what_was_added_before(tmp_path):

@@ -52,8 +52,8 @@ def test_the_three_numbers_of_a_planted_run(tmp_path):
     assert found.best.low < 16.01
     assert found.best.high > 15.99
     assert found.crossover.median_M == pytest.approx(8, rel=1e-3)
-    assert (found.crossover.shapes, found.crossover.statuses) == (6, {"single": 6})
-    assert found.crossover.threshold.M == 8
+    assert (len(found.crossover.places), found.crossover.statuses) == (6, {"below": 6})
+    assert (found.crossover.threshold.side, found.crossover.threshold.M) == ("below", 8)
     assert sum(share.share for share in found.shares) == pytest.approx(1)
     assert sum(share.cells for share in found.shares) == found.cells == found.passed == 6 * 9 * 4
 
