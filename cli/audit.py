@@ -8,6 +8,7 @@ import click
 
 from ..reports.render.visible import visible
 from ..shapes.errors import CorrectnessError, IncompleteError, UsageError
+from ..shapes.files.file_text import opened, read_content
 from .shared.tables import note, show
 
 if TYPE_CHECKING:
@@ -91,20 +92,18 @@ def _setting(options: dict[str, Any]) -> Any:
 
 
 def _documents(names: tuple[str, ...]) -> "list[Document]":
-    from ..analysis.audit.reading.document import read_document
+    from ..analysis.audit.reading.document import LARGEST, read_document
 
     if names.count("-") > 1:
         raise UsageError("- stands for stdin, which can be read once; give it once")
     found = []
     for name in names:
-        if name == "-":
-            found.append(read_document(sys.stdin.buffer.read(), "stdin"))
-            continue
         try:
-            content = Path(name).read_bytes()
-        except OSError as error:
+            open_it = (lambda _: sys.stdin.buffer) if name == "-" else opened
+            content = read_content(Path(name), "give the part that has the tables", LARGEST, open_it)
+        except FileNotFoundError as error:
             raise UsageError(f"TABLE {name}: {error.strerror}; give a readable file, or - for stdin") from None
-        found.append(read_document(content, Path(name).name))
+        found.append(read_document(content, "stdin" if name == "-" else Path(name).name))
     return found
 
 

@@ -15,7 +15,7 @@ from ..reports.listing import listing
 from ..reports.model import Remarks, Section
 from ..shapes.errors import RooflensError, UsageError, quote, unknown_name
 from ..shapes.files.csv_file import csv_text
-from ..shapes.protocol import TIMERS
+from ..shapes.protocol import MOST, TIMERS
 from ..shapes.run_folder.columns import CEILINGS, PUBLISHED
 from ..shapes.scheme import DType
 from .shared import values
@@ -36,7 +36,7 @@ Row = dict[str, Any]
 @click.option("--timer", type=click.Choice(TIMERS), default="auto", help="How time is taken; see rooflens run --help.")
 @click.option("--llc", metavar="SIZE", help="Last-level cache, such as 256MiB, if it is not detected correctly.")
 @click.option(
-    "--threads", type=click.IntRange(min=1), help="CPU threads; the default is every core this process may use."
+    "--threads", type=click.IntRange(1, MOST), help="CPU threads; the default is every core this process may use."
 )
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write ceilings.csv here."

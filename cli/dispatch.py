@@ -8,6 +8,7 @@ import click
 
 from ..shapes.errors import UsageError
 from ..shapes.files.file_text import read_content
+from ..shapes.protocol import MOST
 from .shared import values
 from .shared.output import print_json
 from .shared.runs import find_run
@@ -70,7 +71,7 @@ FILES = {"csv": "dispatch.csv", "json": "dispatch.json", "python": "dispatch.py"
     metavar="DIR",
     help="Folder for dispatch.csv, dispatch.json and dispatch.py; default: print what --emit asks for.",
 )
-@click.option("--rows", type=click.IntRange(min=0), default=10, show_default=True, help="Rows of the lists of cases.")
+@click.option("--rows", type=click.IntRange(0, MOST), default=10, show_default=True, help="Rows of the lists of cases.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; regret as a difference of ln time, lists in full.")
 def dispatch(
     run: Path,

@@ -10,6 +10,7 @@ import click
 
 from ..shapes.architectures import parse_devices
 from ..shapes.errors import UsageError, quote
+from ..shapes.protocol import MOST
 from .run.run import run as run_here
 from .shared import values
 
@@ -90,7 +91,7 @@ _DEVICE = click.option(
     "--device", default="auto", metavar="NAME", help="cpu or cuda; the default is the GPUs, if there are any."
 )
 _SLOTS = click.option(
-    "--slots", type=click.IntRange(min=1), default=1, help="Parts to divide a CPU into; the default is 1."
+    "--slots", type=click.IntRange(1, MOST), default=1, help="Parts to divide a CPU into; the default is 1."
 )
 
 

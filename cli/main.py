@@ -23,6 +23,9 @@ from .. import __version__
 from ..shapes.errors import Interrupted, RooflensError
 from .shared.terminal import visible_streams
 
+LONGEST = 2_000
+"""Characters of an error line; a longer one, such as one that repeats an option of 100 KB, is cut in the middle."""
+
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry:
@@ -197,6 +200,8 @@ def _explain(error: BaseException) -> int:
 
 def _fail(message: str, exit_code: int) -> int:
     line = " ".join(message.split())
+    if len(line) > LONGEST:
+        line = f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}"
     with suppress(OSError):  # nobody listens; the exit code still says it
         print(f"rooflens: error: {line}", file=sys.stderr, flush=True)
     return exit_code

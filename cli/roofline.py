@@ -34,7 +34,8 @@ def roofline(
     FLOPs of the problem allow on this device, over the measured time: the same yardstick for every provider. "bounded
     by" is what limits the provider's own algorithm: the bytes that it moves, the tiles that it multiplies, what it
     decodes. --gaps, --regimes, --pairs and --ceilings show their tables in place of the cells; docs/roofline.md says
-    how each figure is defined. M that --refine added at single shapes are excluded, as in a report.
+    how each figure is defined. M that --refine added at single shapes are excluded, as in a report;
+    the cells of --json have them, marked "refined".
 
     \b
     Examples:
@@ -43,18 +44,22 @@ def roofline(
       rooflens roofline latest --regimes --ceilings
     """
     from ..analysis.frames.load import load_run
-    from ..analysis.roofline import roofline_warnings
+    from ..analysis.roofline import place, roofline_warnings
     from ..analysis.run.pipeline import placed as placed_cells
     from ..analysis.run.summarize import summarize
     from ..reports.model import Remarks
     from . import roofline_output as output
 
     data = load_run(run)
-    placed, limits = placed_cells(data, summarize(data))
-    shown = placed.loc[placed["provider"].isin(data.selected(providers))]
+    summary = summarize(data)
+    placed, limits = placed_cells(data, summary)
+    chosen = data.selected(providers)
+    shown = placed.loc[placed["provider"].isin(chosen)]
     warnings = roofline_warnings(shown, limits, data.device)
     if as_json:
-        print_json(_everything(shown, limits, data) | {"warnings": warnings})
+        every = place(summary.loc[summary["provider"].isin(chosen)], limits, data.device)
+        cells = [record(CELLS, row) for row in every.to_dict("records")]
+        print_json(_everything(shown, limits, data) | {"cells": cells, "warnings": warnings})
         return
     views = (
         (gaps, output.gaps_of),
@@ -62,8 +67,8 @@ def roofline(
         (pairs, output.pairs_of),
         (ceilings, partial(output.roofs_of, limits=limits, device=data.device)),
     )
-    chosen = [view for wanted, view in views if wanted] or [output.bounds_of]
-    show(*(view(shown) for view in chosen), Remarks(tuple(warnings)))
+    asked = [view for wanted, view in views if wanted] or [output.bounds_of]
+    show(*(view(shown) for view in asked), Remarks(tuple(warnings)))
 
 
 def _everything(placed: "pd.DataFrame", limits: "pd.DataFrame", data: "RunData") -> dict[str, object]:
@@ -86,4 +91,4 @@ def _everything(placed: "pd.DataFrame", limits: "pd.DataFrame", data: "RunData")
         "pair_means": pair_means(both),
     }
     tables = {name: frame.to_dict("records") for name, frame in frames.items()}
-    return {"run": data.id} | tables | {"cells": [record(CELLS, row) for row in placed.to_dict("records")]}
+    return {"run": data.id} | tables

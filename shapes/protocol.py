@@ -1,11 +1,13 @@
 """The measurement protocol: how long, how often and how exactly each cell is timed."""
 
-import math
 from dataclasses import dataclass
 
 from .errors import UsageError, quote
 
 TIMERS = ("auto", "event", "graph", "profiler", "host")
+
+MOST = 1_000_000
+"""What rounds, samples and seconds may be at most; more is a slip of the keyboard."""
 
 LEAST_SAMPLES = 10
 """With fewer, the interval of the median is the range of the samples."""
@@ -54,15 +56,15 @@ class Protocol:
     def __post_init__(self) -> None:
         for name in ("rounds", "min_samples", "target_ci", "budget_s", "timeout_s", "build_timeout_s"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise UsageError(f"protocol: {name}={quote(value)} must be a positive number")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST:
+                raise UsageError(f"protocol: {name}={quote(value)} must be a positive number, at most {MOST:,}")
         for name in ("rounds", "min_samples", "seed"):
             if not isinstance(getattr(self, name), int):
                 raise UsageError(f"protocol: {name}={quote(getattr(self, name))} must be a whole number")
         if self.min_samples < LEAST_SAMPLES:
-            raise UsageError(f"protocol: min_samples={self.min_samples} must be {LEAST_SAMPLES} at least")
+            raise UsageError(f"protocol: min_samples={quote(self.min_samples)} must be {LEAST_SAMPLES} at least")
         if not 0 <= self.seed < 1 << 32:
-            raise UsageError(f"protocol: seed={self.seed} must be from 0 to 2^32 - 1")
+            raise UsageError(f"protocol: seed={quote(self.seed)} must be from 0 to 2^32 - 1")
         if self.timeout_s <= self.budget_s:
             raise UsageError(
                 f"protocol: timeout_s={self.timeout_s:g} must be more than budget_s={self.budget_s:g}, "

@@ -1,8 +1,6 @@
 """Load a run folder: the only module of the analysis that touches files."""
 
-import gzip
 import hashlib
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +10,7 @@ import pandas as pd
 
 from ...shapes.errors import UsageError, unknown_name
 from ...shapes.files.json_file import read_object
-from ...shapes.files.stored_file import read_stored
+from ...shapes.files.stored_file import open_table
 from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, TableSchema
 from ...shapes.run_folder.manifest import MANIFEST, Manifest, StoredDevice, StoredProvider, checked
 from ...shapes.run_folder.retries import Retry, retries
@@ -198,20 +196,12 @@ def load_run(folder: Path) -> RunData:
 
 
 def table_content(folder: Path, table: TableSchema) -> bytes | None:
-    """Return a table of a run folder as CSV, unpacked where it is compressed; None when it is not there.
-
-    Raises UsageError for one that cannot be read.
-    """
-    for path in (folder / table.file, folder / f"{table.file}.gz"):
-        try:
-            return read_stored(path)
-        except FileNotFoundError:
-            continue
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise UsageError(f"{path} is no whole gzip file ({error}); restore it from a copy") from None
-        except OSError as error:
-            raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
-    return None
+    """Return a table of a run folder as CSV; None when it is not there. Raises as `open_table`."""
+    file = open_table(folder / table.file)
+    if file is None:
+        return None
+    with file:
+        return file.read()
 
 
 def _manifest(folder: Path) -> Manifest:

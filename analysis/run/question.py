@@ -8,8 +8,9 @@ from ...shapes.suite import compared_with
 from ...shapes.verdict import Verdict
 from ..frames.load import RunData
 
-_BASELINES = ("dequant_blas", "stock_triton", "upstream", "candidate", "reference")
-"""Roles in the order in which their providers stand in for a baseline without a time."""
+_BASELINES = ("dequant_blas", "stock_triton", "upstream", "reference")
+"""Roles in the order in which their providers stand in for a baseline without a time. A candidate never
+does: a kernel under test is no yardstick."""
 
 
 def compare_with(run: RunData, baseline: str = "", challengers: Sequence[str] = ()) -> RunData:
@@ -46,16 +47,15 @@ def with_times(run: RunData) -> RunData:
         challengers = found or challengers
     if baseline not in timed:
         free = [name for name in timed if name not in challengers and run.role(name) in _BASELINES]
-        if not free and len(timed) > 1:  # nothing but challengers: the last of them
-            free = timed[-1:]
-            challengers = tuple(name for name in challengers if name not in free)
+        missing = f"the baseline {run.baseline} has no time here"
         if free:
             baseline = min(free, key=lambda name: _BASELINES.index(run.role(name)))
             replaced.append(
-                f"the baseline {run.baseline} has no time here: ratios are over {baseline}, which replaces it "
-                "(choose another with --baseline)"
+                f"{missing}: ratios are over {baseline}, which replaces it (choose another with --baseline)"
             )
-    if (baseline, challengers) == (run.baseline, run.challengers):
+        elif len(timed) > 1:
+            replaced.append(f"{missing}, so there are no ratios: choose one of {', '.join(timed)} with --baseline")
+    if (baseline, challengers) == (run.baseline, run.challengers) and not replaced:
         return run
     return replace(_comparing(run, baseline, challengers), replaced=tuple(replaced))
 

@@ -26,7 +26,7 @@ OWN_SEARCHES = 3
 """Searches of --tune for head's own configurations."""
 
 _OF_THIS_CALL = (
-    *("output", "resume", "max_time", "as_json", "html", "markdown", "job_summary"),
+    *("output", "resume", "max_time", "as_json", "html", "markdown", "comment"),
     *("strict", "rounds", "targets"),
     *("jobs", "address", "on", "wait", "retry"),
 )

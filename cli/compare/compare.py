@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...shapes.errors import UsageError
-from ...shapes.protocol import COMPARED_ROUNDS
+from ...shapes.protocol import COMPARED_ROUNDS, MOST
 from ...shapes.run_folder.manifest import COMPARISON
 from ..run.selection import RETRY, SELECTION, refuse_retry
 from ..shared.runs import find_run
@@ -42,7 +42,7 @@ PASSED_ON = tuple(option for option in SELECTION if option.name not in _OWN)
     "--setup", default="", metavar="COMMAND", help='Run this once per version in its environment: "pip install -e ."'
 )
 @click.option(
-    "--rounds", type=click.IntRange(min=2), default=COMPARED_ROUNDS, show_default=True, help="Rounds per version."
+    "--rounds", type=click.IntRange(2, MOST), default=COMPARED_ROUNDS, show_default=True, help="Rounds per version."
 )
 @click.option("--null-arm", is_flag=True, help="Measure a second copy of BASE too: what the same code looks like.")
 @click.option(
@@ -91,10 +91,10 @@ PASSED_ON = tuple(option for option in SELECTION if option.name not in _OWN)
     help="Write the section for a pull request.",
 )
 @click.option(
-    "--job-summary",
+    "--comment",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the summary of a GitHub Actions job: the section as one file, without images.",
+    help="Write one file to paste into a pull request: markdown without images.",
 )
 @click.option("--arithmetic", is_flag=True, help="Add arithmetic means of rates to what is written.")
 @click.option("--strict", is_flag=True, help="Exit 4 when a case is inconclusive, or something is missing.")
@@ -168,7 +168,7 @@ def _read(options: dict[str, Any]) -> "tuple[Result, bool]":
 
 
 def _write(result: "Result", options: dict[str, Any]) -> None:
-    files = {name: options[name] for name in ("html", "markdown", "job_summary")}
+    files = {name: options[name] for name in ("html", "markdown", "comment")}
     if any(files.values()):
         from ...reports.build import build_comparison
         from ...reports.write import write_report

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,16 @@ from ..run.selection import Options, completed, plan_of, suite_of
 from ..shared import values
 from ..shared.progress import LINE_EVERY_S, CountedProgress
 
+Rows = list[dict[str, Any]]
 
-def compile_suite(options: Options, arches: Sequence[str], passes: tuple[Pass, ...]) -> list[dict[str, Any]]:
-    """Return the rows of isa.csv, by architecture, then in the order of the suite; the same order for the same suite.
 
-    `options` are those of `rooflens isa`; `passes` replace the suite's, where there are any.
+def compile_suite(
+    options: Options, arches: Sequence[str], passes: tuple[Pass, ...], write: Callable[[Rows], object]
+) -> None:
+    """Compile, and `write` the rows of isa.csv that are finished, now and then and at the end, however it ends.
+
+    Rows are by architecture, then in the order of the suite; the same order for the same suite. `options` are those of
+    `rooflens isa`; `passes` replace the suite's, where there are any.
 
     Raises UsageError for what is not there or cannot be compiled, and Interrupted after Ctrl-C, when the finished
     compiles are kept.
@@ -38,8 +43,13 @@ def compile_suite(options: Options, arches: Sequence[str], passes: tuple[Pass, .
     entries = scan(_asked(options, passes), arches, options["defaults"])
     kept, jobs = options["cache"] or cache_folder(), options["jobs"] or len(os.sched_getaffinity(0))
     tasks = [(entry.arch, entry.request) for entry in entries if entry.request is not None]
-    rows: list[dict[str, Any]] = [_row(entry) for entry in entries]
+    rows: Rows = [_row(entry) for entry in entries]
     places = [index for index, entry in enumerate(entries) if entry.request is not None]
+    unfinished, written = set(places), time.monotonic()
+
+    def write_finished() -> None:
+        write([row for index, row in enumerate(rows) if index not in unfinished])
+
     with CompileProgress(len(tasks)) as progress:
 
         def done(index: int, build: Build, cached: bool) -> None:
@@ -47,6 +57,11 @@ def compile_suite(options: Options, arches: Sequence[str], passes: tuple[Pass, .
             rows[places[index]] |= _built(entry, build)
             if assembly and build.verdict is Verdict.PASSED:
                 _write_assembly(assembly, entry, build, rows[places[index]]["code"])
+            unfinished.discard(places[index])
+            nonlocal written
+            if time.monotonic() - written >= LINE_EVERY_S:
+                write_finished()
+                written = time.monotonic()
             progress.finished(entry, build, cached)
 
         try:
@@ -55,7 +70,8 @@ def compile_suite(options: Options, arches: Sequence[str], passes: tuple[Pass, .
             raise Interrupted(
                 f"interrupted; finished compiles are kept in {kept}: give the same command again"
             ) from None
-    return rows
+        finally:
+            write_finished()
 
 
 def cache_folder() -> Path:

@@ -7,6 +7,7 @@ import click
 
 from ...shapes.errors import IncompleteError, RegressionError, UsageError, unknown_name
 from ...shapes.problem import Pass
+from ...shapes.protocol import MOST
 from ..shared import values
 from ..shared.output import print_json
 from ..shared.tables import show
@@ -35,7 +36,7 @@ TIMEOUT = "300s"
 @click.option("--providers", "files", multiple=True, type=_PATH, metavar="FILE", help="Add the kernels of this file.")
 @click.option("--defaults", is_flag=True, help="Only each provider's default configuration, not all its candidates.")
 @click.option("--timeout", default=TIMEOUT, show_default=True, metavar="TIME", help="Give a kernel up after this.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Compilers side by side; the default is one per core.")
+@click.option("--jobs", type=click.IntRange(1, MOST), help="Compilers side by side; the default is one per core.")
 @click.option(
     "--cache",
     type=click.Path(path_type=Path, file_okay=False),
@@ -136,15 +137,20 @@ def _compile(options: dict[str, Any]) -> "pd.DataFrame":
     from ...harness.storage.tables import fields, replace
     from ...shapes.files.csv_file import csv_text
     from ...shapes.run_folder.columns_isa import ISA
-    from .compile import compile_suite
+    from .compile import Rows, compile_suite
 
     output: Path | None = options["output"]
     if output and not output.parent.is_dir():
         raise UsageError(f"-o {output}: there is no folder {output.parent}")
-    rows = compile_suite(options, _arches(options["arches"]), _passes(options["passes"]))
-    text = csv_text(ISA.names, [fields(ISA, row) for row in rows])
-    if output:
-        replace(output, text)
+    text = ""
+
+    def write(rows: Rows) -> None:
+        nonlocal text
+        text = csv_text(ISA.names, [fields(ISA, row) for row in rows])
+        if output:
+            replace(output, text)
+
+    compile_suite(options, _arches(options["arches"]), _passes(options["passes"]), write)
     return parse_table(text.encode(), ISA, str(output or ISA.file))
 
 

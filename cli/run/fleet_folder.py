@@ -69,14 +69,14 @@ def write_sweep(folder: Path, suite: str, archs: Sequence[str]) -> None:
     """Write which runs the folder holds, if there are several."""
     if len(archs) < 2 or is_sweep(folder):
         return
-    from ...harness.storage.tables import replace, reported
+    from ...harness.storage.tables import make_folder, replace, reported
 
     created_at, ordered_at = created(folder)
     content = SweepManifest(
         id=folder.name, suite=suite, created_at=created_at, ordered_at=ordered_at, architectures=list(archs)
     )
     with reported(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         replace(folder / SWEEP, content.to_text())
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...shapes.errors import IncompleteError, Interrupted
-from ...shapes.protocol import TUNINGS
+from ...shapes.protocol import MOST, TUNINGS
 from ...shapes.run_folder.manifest import TUNED_COPY, Manifest
 from ..shared.runs import how_to_resume
 from .fleet_folder import stored_run
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     help="A tuning.csv, or the folder of a rooflens tune; implies --tuning pinned.",
 )
 @click.option(
-    "--rounds", type=click.IntRange(min=1), help="Measurement rounds; intervals take 2, and narrow with more."
+    "--rounds", type=click.IntRange(1, MOST), help="Measurement rounds; intervals take 2, and narrow with more."
 )
 @click.option(
     "--within",
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     help="Then measure further M where challenger A stops beating incumbent B; the default are those of the suite.",
 )
 @click.option("--refine-to", metavar="PERCENT", help="Refine until win and loss are so near in M; the default is 10%.")
-@click.option("--refine-most", type=click.IntRange(min=1), help="Most further M of one shape; the default is 6.")
+@click.option("--refine-most", type=click.IntRange(1, MOST), help="Most further M of one shape; the default is 6.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="RUN", help="Run folder; the default is runs/SUITE-TIME."
 )

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from ...shapes import suite as suites
 from ...shapes.errors import RooflensError, UsageError, nearest, quote, unknown_name
-from ...shapes.protocol import COLD_BY, TIMERS
+from ...shapes.protocol import COLD_BY, MOST, TIMERS
 from ...shapes.run_folder.manifest import VERSION, Manifest, StoredProtocol, StoredRepository, StoredShape
 from ...shapes.scheme import DType
 from ...shapes.schemes import parse_scheme
@@ -57,7 +57,7 @@ SELECTION: tuple[click.Parameter, ...] = (
     ),
     click.Option(
         ["--threads"],
-        type=click.IntRange(min=1),
+        type=click.IntRange(1, MOST),
         help="CPU threads; the default is every core this process may use.",
     ),
     click.Option(
@@ -82,7 +82,9 @@ SELECTION: tuple[click.Parameter, ...] = (
         help="End the whole sweep cleanly after this, such as 9m; resume with --resume.",
     ),
     click.Option(
-        ["--seed"], type=click.IntRange(min=0), help="Seed of the operands and of the order of the providers."
+        ["--seed"],
+        type=click.IntRange(0, (1 << 32) - 1),
+        help="Seed of the operands and of the order of the providers.",
     ),
     click.Option(
         ["--providers", "files"], multiple=True, type=_PATH, metavar="FILE", help="Add the kernels of this file."

@@ -4,7 +4,6 @@ import math
 import os
 import re
 import shlex
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import click
 
 from ...shapes.errors import UsageError, nearest, quote
 from ...shapes.files.json_file import read_object
-from ...shapes.files.stored_file import read_stored
+from ...shapes.files.stored_file import open_table
 from ...shapes.run_folder.manifest import COMPARISON, MANIFEST, SWEEP, Manifest, SweepManifest, glance, made_at
 
 RUNS = Path("runs")
@@ -285,7 +284,8 @@ def count_rows(folder: Path) -> int | None:
 
     A row is a whole line below the header: a stored field never holds a line break.
     """
-    for name in ("cells.csv", "cells.csv.gz"):
-        with suppress(OSError, EOFError, zlib.error, UsageError):
-            return max(0, read_stored(folder / name).count(b"\n") - 1)
+    with suppress(OSError, UsageError):
+        if table := open_table(folder / "cells.csv"):
+            with table:
+                return max(0, table.read().count(b"\n") - 1)
     return None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...shapes.errors import IncompleteError, Interrupted, UsageError
+from ...shapes.protocol import MOST
 from ...shapes.run_folder.columns import TUNING
 from ...shapes.run_folder.manifest import MANIFEST, read_manifest
 from ..run.run_request import RunRequest
@@ -32,7 +33,7 @@ _OF_THIS_CALL = ("output", "resume", "max_time", "export", "as_json", "arm")
 @click.command("tune", params=list(SELECTION))
 @click.option(
     "--searches",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, MOST),
     default=2,
     show_default=True,
     help="Searches per cell, each in a separate process; two or more show how reliable a choice is.",

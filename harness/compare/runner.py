@@ -22,7 +22,7 @@ from ...shapes.run_folder.columns import CELLS
 from ...shapes.run_folder.manifest import COMPARISON, MANIFEST, ComparisonState
 from ..storage.lock import LOCK, locked
 from ..storage.store import RunStore
-from ..storage.tables import replace
+from ..storage.tables import make_folder, replace
 from ..worker.code_origin import Origin
 from . import environments as environments
 from .environments import VersionEnvironment, refuse_other_harness
@@ -80,7 +80,7 @@ class CompareRunner:
         """
         self._should_stop, self._deadline = should_stop, deadline
         is_new, has_begun = not self.folder.exists(), (self.folder / COMPARISON).exists()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         self._lock = locked(self.folder)
         try:
             return self._run_rounds()
@@ -122,7 +122,7 @@ class CompareRunner:
 
     def prepare(self) -> dict[str, VersionEnvironment]:
         """Set up all versions that an earlier call has not; on failure, leave nothing behind."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         try:
             return {arm: self._set_up(version(arm), self.what.commits[arm]) for arm in self.what.commits}
         except (RooflensError, OSError) as error:

@@ -160,11 +160,15 @@ def _lines(text: str) -> int | None:
     return int(text) if text.isdigit() else None
 
 
+_RUNS_NOTHING = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+"""Options with which git starts no program that the configuration of a repository names: it may be anybody's."""
+
+
 def _git(folder: Path, *arguments: str, timeout_s: float | None = None) -> str:
     """Run git in `folder` and return its output. Raises RooflensError with the last line of its error message."""
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *arguments],
+            ["git", *_RUNS_NOTHING, "-C", str(folder), *arguments],
             env={name: value for name, value in os.environ.items() if not name.startswith("GIT_")},  # a hook's, say
             capture_output=True,
             encoding="utf-8",

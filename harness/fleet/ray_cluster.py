@@ -35,6 +35,9 @@ HEAD_GONE = 3
 
 _STORE_BYTES = 200 << 20
 
+_LONGEST_FOLDER = 107 - len("/session_2026-01-02_03-04-05_678901_1234567/sockets/plasma_store")
+"""Bytes of the folder of a session: the path of a Unix socket may have 107."""
+
 
 @contextmanager
 def local(offer: Mapping[str, int]) -> Iterator["RayCluster"]:
@@ -70,7 +73,7 @@ def _session_folder() -> Iterator[str | None]:
     if "RAY_TMPDIR" in os.environ:
         yield None
         return
-    folder = new_scratch("ray")
+    folder = new_scratch("ray", _LONGEST_FOLDER)
     handle = open_scratch(folder)
     try:
         yield str(folder)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ...shapes.errors import UsageError, quote
 from ...shapes.files import csv_file
 from ...shapes.files.json_file import parse_object
-from ...shapes.files.stored_file import open_regular, read_stored
+from ...shapes.files.stored_file import open_table, read_stored
 from ...shapes.run_folder.columns import CEILINGS, CELLS, SAMPLES, TABLES, TableSchema
 from ...shapes.run_folder.manifest import MANIFEST, Manifest, checked
 from ..plan.plan import MODEL_FIELDS
@@ -79,14 +79,11 @@ def rows(folder: Path, table: TableSchema) -> Iterator[tuple[int, list[str]]]:
     Raises UsageError where the file is not of this schema. A table that may be absent has no rows then.
     """
     path = folder / table.file
-    try:
-        file = open_regular(path)
-    except FileNotFoundError:
+    file = open_table(path)
+    if file is None:
         if table in ALWAYS:
-            raise UsageError(f"{folder}: {table.file} is missing; copy the whole run folder") from None
+            raise UsageError(f"{folder}: {table.file} is missing; copy the whole run folder")
         return
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
     with file:
         yield from parsed(file, path, table)
 

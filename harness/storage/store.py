@@ -22,7 +22,7 @@ from ..telemetry.clock import CLOCK
 from ..timing.samples import Samples
 from .lock import LOCK, locked
 from .recovery import Unit, committed, cut_orphans, cut_torn_line, cut_unbacked, last_moment, sample_counts
-from .tables import append, fields, replace, reported, rows_of, written_to
+from .tables import append, fields, make_folder, replace, reported, rows_of, written_to
 
 WHEN_NEEDED = (TELEMETRY, CANARY, TUNING)
 """Tables that are created with their first row; the others are in every run folder."""
@@ -45,7 +45,7 @@ class RunStore:
         What a start leaves that failed before its manifest (no such device, an early Ctrl-C) is not a run.
         """
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         except OSError as error:
             raise RooflensError(f"cannot write to {folder}: {error.strerror or error}; choose another -o") from error
         existed = {path.name for path in folder.iterdir()}

@@ -32,6 +32,15 @@ def disk_error(folder: Path, error: OSError) -> RooflensError:
     )
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder for results, with its parents; a new `runs` or `tuned` around it is kept out of git."""
+    around = folder.parent
+    is_new = around.name in ("runs", "tuned") and not around.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    if is_new:
+        (around / ".gitignore").write_text("*\n")
+
+
 def fields(table: TableSchema, row: Mapping[str, Any]) -> list[str]:
     """Return a row as the texts of its fields, in the order of `table`; raise ValueError for a column it lacks.
 

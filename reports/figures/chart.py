@@ -210,11 +210,21 @@ def _plain(value: Raw) -> Raw:
 
 
 @dataclass(frozen=True, slots=True)
+class Bar:
+    """One line of a figure where there are no images: what it is about, its value as text, and the length of a bar."""
+
+    label: str
+    text: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
     """One chart, or several. `alt` states the finding, `how_to_read` explains; `data` are the numbers that are drawn.
 
     `multiples`: small panels of one kind. `detail`: a reader can do without it. `picture_of` is the id of a table that
-    shows the same where tables have colours; the figure replaces them where they have none (markdown).
+    shows the same where tables have colours; the figure replaces them where they have none (markdown). `bars` are what
+    is left of the figure where there are no images.
     """
 
     id: str
@@ -228,3 +238,4 @@ class Figure:
     detail: bool = False
     data: Data | None = None
     picture_of: str = ""
+    bars: tuple[Bar, ...] = ()

@@ -8,7 +8,7 @@ html_budget      what it drops when it grows too large
 markdown         GitHub markdown
 markdown_blocks  one block of it
 markdown_parts   several bodies
-job_summary      GitHub markdown of one file, without images
+comment          GitHub markdown of one file, without images, for a comment or the summary of a job
 text             plain text
 terminal         what a command found
 layout           text tables

@@ -42,9 +42,7 @@ class OutputFormat:
 FORMATS = {
     "html": OutputFormat("html", "Write the page here.", default="report.html", with_signs=True),
     "markdown": OutputFormat("markdown", "Write the markdown here, and its figures beside it.", default="report.md"),
-    "job_summary": OutputFormat(
-        "job_summary", "Write the summary of a GitHub Actions job here: markdown without images."
-    ),
+    "comment": OutputFormat("comment", "Write one file to paste into a pull request: markdown without images."),
     "text": OutputFormat("text", "Write plain text here; - is the terminal.", printable=True),
     "json": OutputFormat("json_form", "Write all of it for programs; - is stdout.", printable=True),
 }

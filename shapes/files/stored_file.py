@@ -5,6 +5,7 @@ import gzip
 import io
 import os
 import stat
+import zlib
 from pathlib import Path
 from typing import BinaryIO
 
@@ -43,6 +44,22 @@ def read_stored(path: Path) -> bytes:
             f"{path} unpacks to more than {MOST_SHRUNK} times its size, which no timings do; restore it from a copy"
         )
     return found
+
+
+def open_table(path: Path) -> BinaryIO | None:
+    """Open a table of a run folder, or its compressed form `path`.gz, to read CSV; None where there is neither.
+
+    Raises UsageError for one that cannot be read.
+    """
+    packed = path.with_name(f"{path.name}.gz")
+    try:
+        return open_regular(path) if path.exists() or not packed.exists() else io.BytesIO(read_stored(packed))
+    except FileNotFoundError:
+        return None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UsageError(f"{packed} is no whole gzip file ({error}); restore it from a copy") from None
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
 
 
 def most_bytes(packed_bytes: int) -> int:

@@ -1,15 +1,20 @@
 """TOML that a user wrote: a table, or one line that says why not."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from .file_text import LONG_INTEGER, decoded, is_too_deep, read_content
+from .file_text import DEEPEST, LONG_INTEGER, decoded, is_too_deep, read_content
 
 _WAY_OUT = "correct the file"
 _MOST_BYTES = 4 << 20
 """tomllib is written in Python, and reads a megabyte or two in a second."""
+
+_STRING = re.compile(r""""(?:\\.|[^"\\\n])*"?|'[^'\n]*'?""")
+_DEEP_KEY = re.compile(rf"(?<![\w-])(?:[\w-]+[ \t]*\.[ \t]*){{{DEEPEST}}}")
+"""A dotted key of so many parts that tomllib, which copies every prefix of a key, would take minutes and gigabytes."""
 
 
 def read_toml(path: Path, what: str = "") -> dict[str, Any]:
@@ -26,6 +31,8 @@ def read_toml(path: Path, what: str = "") -> dict[str, Any]:
 
 def parse_toml(text: str, where: object) -> dict[str, Any]:
     """Return the table in a text that is called `where` in the UsageError for anything else."""
+    if _DEEP_KEY.search(_STRING.sub("s", text)):
+        raise UsageError(f"{where}: nested too deeply; {_WAY_OUT}")
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

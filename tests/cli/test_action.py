@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from rooflens.reports.render.job_summary import LIMIT
+from rooflens.reports.render.comment import LIMIT
 
 from ..environments import link_packages, package_source, wheel_of
 from ..harness.repositories import git, repository

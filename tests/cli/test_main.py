@@ -186,6 +186,14 @@ def test_every_failure_is_one_line_with_its_exit_code(failing, invoke, error, ex
     assert err.strip() == f"rooflens: error: {line}"
 
 
+def test_a_line_of_100_kb_is_cut(failing, invoke):
+    failing(errors.UsageError(f"no {'x' * 100_000}: see --help"))
+    err = invoke("list", "suites", code=2).err
+    assert len(err) < 2100
+    assert err.startswith("rooflens: error: no xxx")
+    assert err.endswith("x: see --help\n")
+
+
 def test_an_unexpected_exception_is_named_and_debug_shows_where(failing, invoke, refused):
     failing(ZeroDivisionError("division by zero\nsecond line"))
     err = refused("list", "suites", code=1)

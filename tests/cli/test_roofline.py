@@ -153,7 +153,7 @@ def test_a_run_in_which_nothing_passed_is_shown_without_a_crash(plant, invoke, v
     assert "Traceback" not in invoke("roofline", "planted", *view).err
 
 
-def test_what_a_refinement_added_at_one_shape_is_left_out(plant, invoke):
+def test_what_a_refinement_added_at_one_shape_is_a_cell_and_in_no_share(plant, invoke):
     """Its shares are those of the report, in which every shape has the same M."""
     (model, layer, N, K), pair = SHAPES[0], ("simt_4bit", "dequant_blas")
     place = dict(zip(PLACE, (model, layer, "gemm", 1, 1, 1, N, K, "fwd", "bf16", "nf4-g64", "cold"), strict=True))
@@ -163,8 +163,9 @@ def test_what_a_refinement_added_at_one_shape_is_left_out(plant, invoke):
         manifest={"refine": {"challenger": pair[0], "incumbent": pair[1], "complete": True, "added": added}},
     )  # fmt: skip
     found = json.loads(invoke("roofline", "planted", "--json").out)
-    assert len(found["cells"]) == 2 * 3 * 2
-    assert {cell["M"] for cell in found["cells"]} == {1, 16, 256}
+    assert len(found["cells"]) == 2 * 3 * 2 + 2
+    assert {cell["M"] for cell in found["cells"] if cell["refined"]} == {24}
+    assert all(cell["fraction_of_bound"] > 0 for cell in found["cells"])
     assert sum(row["cells"] for row in found["shares"]) == 2 * 3 * 2
 
 

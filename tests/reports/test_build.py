@@ -150,6 +150,15 @@ def test_whole_set_rate_is_total_work_over_total_time(toy):
     assert [row[1].text for row in table.rows] == ["209.7", "26.2", "3"]
 
 
+def test_a_size_of_two_models_counts_once_in_a_rate_over_all(tmp_path):
+    shapes = (("a", "up", 512, 2048), ("b", "up", 512, 2048), ("a", "down", 2048, 1024))
+    times = {512: 1e-5, 2048: 4e-5}
+    report = report_of(tmp_path / "run", shapes=shapes, Ms=(1,), **exact(dequant_blas=lambda cell: times[cell.N]))
+    table = tables(report)["whole-bf16-nf4-g64-cold"]
+    assert table.rows[0][1].value == pytest.approx(2 * (512 * 2048 + 2048 * 1024) / 5e-5)
+    assert table.rows[-1][1].text == "2"
+
+
 def test_every_chapter_is_there_in_order_and_has_content(quick):
     """Of the 22 chapters four have nothing to say: one device, no scan, nothing watched, and no serving table named."""
     assert len(PRESETS["full"].chapters) == len(quick.sections) + 4

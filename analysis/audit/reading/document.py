@@ -35,7 +35,7 @@ LONGEST_LEAD = 1000
 LONGEST_LINE = 100_000
 """Characters of a line that is read; a row of a published table has some hundred."""
 
-LARGEST = 4_000_000
+LARGEST = 4 << 20
 """Bytes of a text that is read: some forty thousand rows."""
 
 

@@ -100,14 +100,14 @@ def _where(row: Row) -> str:
 def _whole_set(view: View, rows: list[Row], part: Slice) -> Table | None:
     """Total work over total time per provider and M, over the shapes that all of its providers passed.
 
-    Work is FLOPs, or compulsory bytes where there are none.
+    Work is FLOPs, or compulsory bytes where there are none. A size that several models share counts once.
     """
     flops = _has_flops(rows)
     work = "flops" if flops else "compulsory_bytes"
     every, rows = len(rows), [row for row in rows if not is_impossible(row)]
     frame = pd.DataFrame({name: [row[name] for row in rows] for name in ("provider", "M", work, "time_s")})
     providers = [name for name in view.providers if name in set(frame["provider"])]
-    frame["shape"] = [shape_of(row) for row in rows]
+    frame["shape"] = [(*shape_of(row)[2:], row["top_k"]) for row in rows]
     sizes = sorted(int(m) for m in frame["M"].unique())
     common: dict[int, set[Any]] = {}
     for m in sizes:
@@ -119,13 +119,14 @@ def _whole_set(view: View, rows: list[Row], part: Slice) -> Table | None:
     for name, m in product(providers, sizes):
         mine = frame[(frame["M"] == m) & (frame["provider"] == name) & frame["shape"].isin(common[m])]
         if len(mine):
-            rates[name, m] = float(mine[work].sum() / mine["time_s"].sum())
+            once = mine.groupby("shape")[[work, "time_s"]].mean().sum()
+            rates[name, m] = float(once[work] / once["time_s"])
     unit = fmt.flops_unit(rates.values()) if flops else "GB/s"
     lines = [
         (TableCell(name), *(TableCell(_in(unit, rates.get((name, m))), rates.get((name, m))) for m in sizes))
         for name in providers
     ]
-    counts = (TableCell("shapes in it"), *(integer(len(common[m])) for m in sizes))
+    counts = (TableCell("sizes in it"), *(integer(len(common[m])) for m in sizes))
     columns = (*text_columns("provider"), *(Column(f"M={m}") for m in sizes))
     return Table(
         f"whole-{part.id}",
@@ -133,8 +134,8 @@ def _whole_set(view: View, rows: list[Row], part: Slice) -> Table | None:
         columns,
         (*lines, counts),
         reading=_left_out(every, rows),
-        how_to_read=f"Sum of {'FLOPs' if flops else 'compulsory bytes'} over sum of times, over the shapes that every "
-        "provider listed has a time for at that M; large shapes weigh most.",
+        how_to_read=f"Sum of {'FLOPs' if flops else 'compulsory bytes'} over sum of times, over the sizes that every "
+        "provider listed has a time for at that M, each once; large ones weigh most.",
         detail=part.is_later,
         footer=1,
     )

@@ -58,7 +58,7 @@ def test_a_long_word_is_searched_once_for_a_device(read):
 
 
 def test_a_text_above_the_limit_is_refused_with_its_size():
-    with pytest.raises(UsageError, match=r"^big\.md has 4\.0 MB, and at most 4 MB are read; give the part"):
+    with pytest.raises(UsageError, match=r"^big\.md has 4\.2 MB, and at most 4 MB are read; give the part"):
         read_document(b"x" * (LARGEST + 1), "big.md")
 
 

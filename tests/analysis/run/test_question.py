@@ -27,7 +27,13 @@ PROVIDERS = ("dequant_blas", "simt_4bit", "mma_4bit", "bitsandbytes_gemm", "blas
         ({"challengers": ()}, "dequant_blas", ("simt_4bit", "mma_4bit"), []),
         ({"challengers": (), "providers": ("dequant_blas", "mma_4bit")}, "dequant_blas", ("mma_4bit",), []),
         (failing("dequant_blas"), "bitsandbytes_gemm", ("simt_4bit",), ["the baseline dequant_blas has no time here"]),
-        (failing("dequant_blas", "bitsandbytes_gemm"), "mma_4bit", ("simt_4bit",), ["ratios are over mma_4bit"]),
+        (failing("dequant_blas", "bitsandbytes_gemm"), "blas", ("simt_4bit",), ["ratios are over blas"]),
+        (
+            {"providers": ("mma_4bit", "gemv_4bit"), "challengers": ()},
+            "dequant_blas",
+            ("mma_4bit", "gemv_4bit"),
+            ["choose one of mma_4bit, gemv_4bit with --baseline"],
+        ),
         (
             failing("dequant_blas") | {"challengers": ("absent", "simt_4bit")},
             "bitsandbytes_gemm",

@@ -62,6 +62,22 @@ def test_worktrees_come_and_go(repo, tmp_path):
     assert not (tmp_path / "x" / "base").exists()
 
 
+@pytest.mark.parametrize("name", ["hook", "monitor"])
+def test_nothing_that_a_repository_names_is_started(repo, tmp_path, name):
+    """Hooks and file monitors of a clone are programs of whoever made it."""
+    program, ran = tmp_path / name, tmp_path / "ran"
+    program.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    program.chmod(0o755)
+    if name == "hook":
+        shutil.copy(program, repo / ".git" / "hooks" / "post-checkout")
+    else:
+        git(repo, "config", "core.fsmonitor", str(program))
+    here = Repository.at(repo)
+    here.add_worktree(tmp_path / "x" / "base", git(repo, "rev-parse", "HEAD"))
+    here.is_dirty()
+    assert not ran.exists()
+
+
 def test_changes_without_a_commit_are_noticed(repo):
     here = Repository.at(repo)
     (repo / "untracked.txt").write_text("not in any version, but harmless")

@@ -1,5 +1,6 @@
 """Shards of one sweep join to the run that was split, whatever the split; what does not belong together is refused."""
 
+import gzip
 import tempfile
 from pathlib import Path
 
@@ -43,6 +44,17 @@ def test_the_order_of_the_arguments_changes_nothing(halves, tmp_path):
     for path in first.iterdir():
         there = path.read_text().replace(str(first), str(second))
         assert (second / path.name).read_text() == there, path.name
+
+
+def test_compressed_shards_join_to_the_same_run(halves, tmp_path):
+    plain = join(halves, tmp_path / "plain" / "all")
+    for path in [path for half in halves for path in half.glob("*.csv")]:
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    packed = join(halves, tmp_path / "packed" / "all")
+    assert {path.name: path.read_bytes() for path in packed.glob("*.csv")} == {
+        path.name: path.read_bytes() for path in plain.glob("*.csv")
+    }
 
 
 def test_shards_stay_as_they_are_and_nothing_is_left_beside_the_output(halves, tmp_path):

@@ -35,6 +35,18 @@ def folder(tmp_path):
     return tmp_path / "run"
 
 
+@pytest.mark.parametrize("place, ignored", [("runs/a", True), ("results/a", False)])
+def test_a_new_folder_of_runs_is_kept_out_of_git(tmp_path, place, ignored):
+    RunStore.create(tmp_path / place).close()
+    assert (tmp_path / place).parent.joinpath(".gitignore").exists() == ignored
+
+
+def test_a_folder_of_runs_that_was_there_stays_as_it_is(tmp_path):
+    (tmp_path / "runs").mkdir()
+    RunStore.create(tmp_path / "runs" / "a").close()
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["a"]
+
+
 @pytest.mark.parametrize("name", [".lock", "events.log", "samples.csv", "worker.log"])
 def test_nothing_is_written_through_a_link(folder, name):
     """A folder that somebody else has packed may hold links to files of whoever unpacks it."""

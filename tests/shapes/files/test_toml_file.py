@@ -13,6 +13,8 @@ from rooflens.shapes.files.toml_file import parse_toml, read_toml
         ("a = " + "[" * 100_000, "s.toml: nested too deeply"),
         ("a = " + "[" * 60 + "]" * 60, "s.toml: nested too deeply"),
         ("[" + "a." * 100 + "b]\n", "s.toml: nested too deeply"),
+        ("a" + ".a" * 50_000 + " = 1", "s.toml: nested too deeply"),
+        ("[" + 'a . \'b"\' . "\\"" . ' * 20_000 + "a]", "s.toml: nested too deeply"),
         ("a = " + "1" * 5000, "s.toml: an integer has thousands of digits"),
     ],
 )
@@ -20,6 +22,11 @@ def test_anything_else_is_one_line(text, says):
     with pytest.raises(UsageError, match=says) as raised:
         parse_toml(text, "s.toml")
     assert len(str(raised.value)) < 250
+
+
+@pytest.mark.parametrize("text", ["x = '" + "a." * 1000 + "'", "x = [" + "1.5," * 1000 + "]"])
+def test_dots_of_values_are_no_levels(text):
+    assert parse_toml(text, "s.toml")
 
 
 def test_as_deep_as_we_read():
