@@ -1,6 +1,6 @@
 """How wide the 95 % interval of a time is after 2, 3 and 5 rounds, from stored runs: the table of docs/statistics.md.
 
-    python benchmarks/interval_widths.py docs/results/h200-roof docs/results/cpu-llm4bit-quick
+    python benchmarks/interval_widths.py docs/results/h200-w4a16-models docs/results/cpu-llm4bit-quick
 
 Of each run the first rounds are taken as if there were no others. A width is that to either side of the time, at the
 median cell, and at the cell that 90 % of the others are below.

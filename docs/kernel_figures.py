@@ -19,59 +19,8 @@ from rooflens.kernels.mxfp8.triton_configs import MxTile, filled, tiles
 from rooflens.shapes.problem import Problem
 from stored_runs import RESULTS, bandwidth, by_m, by_provider, by_shape, cells_of, limit, mean, percent, row, speedup
 
-OF_FAMILIES = (
-    *("h200-4bit", "h200-mxfp8", "h200-mxfp8-moe", "h200-fp8-84", "h200-fp8-train", "h200-ao-grouped"),
-    *("h200-fp8-quant", "h200-ao-quant", "h200-a16w8"),
-)
-"""Runs of the table of kernel families."""
-
 REASONS = ("barrier", "short_scoreboard", "long_scoreboard", "wait")
 """Why warps wait, as `ncu` names it: for other warps, shared memory, memory or copies, and fixed latencies."""
-
-
-def of_llm4bit() -> Iterator[str]:
-    """Yield what 4-bit kernels read at M = 1, where they cross, and what the device reaches of its published rates."""
-    name, largest, square = "h200-llm4bit", (8192, 28672), (4096, 4096)
-    simt, theirs = (by_shape(cells_of(name, one), "tb_per_s")[1] for one in ("simt_4bit", "bitsandbytes_gemm"))
-    copy, read = (bandwidth(name, pattern) for pattern in ("copy", "read"))
-    yield f"({simt[largest]:.2f} TB/s of compulsory bytes on 8192 x 28672, against {read:.2f} TB/s measured reads)"
-    yield f"Seen: {percent(simt[largest] / read)} on the largest weights"
-    yield f"({simt[square]:.2f} TB/s on 4096 x 4096)"
-    yield f"bitsandbytes' kernel: {theirs[largest]:.2f} and {theirs[square]:.2f} TB/s"
-    run = load_run(RESULTS / name)
-    (median,) = median_crossovers(crossovers(summarize(run), round_medians(run), "simt_4bit", "dequant_blas"))
-    (low, high), rule = median.between, median.threshold
-    yield f"over {len(median.places)} shapes: between M = {low:g} and {high:g}, about {median.text}"
-    loss, worst = (100 * np.expm1(one) for one in (rule.mean_regret, rule.worst_regret))
-    yield f"(M <= {rule.M:g}) costs {loss:.1f} % in the mean and {worst:.0f} % at worst (llama3.2-1b k/v at M = "
-    memory = limit(name, ceiling="bandwidth", level="dram", kind="spec")
-    gemm, peak = (limit(name, ceiling="peak", dtype="bf16", kind=kind) for kind in ("measured", "spec"))
-    yield (
-        f"copy {copy:.2f} TB/s and reads {read:.2f} TB/s of {memory:.1f} ({100 * copy / memory:.0f} and "
-        f"{percent(read / memory)}); bf16 GEMM {gemm:.0f} TFLOPS of {peak:.0f} ({percent(gemm / peak)})"
-    )
-
-
-def of_rates() -> Iterator[str]:
-    """Yield those of the table of kernel families that are rates."""
-    copies, reads = ([bandwidth(name, pattern) for name in OF_FAMILIES] for pattern in ("copy", "read"))
-    yield f"{min(copies):.2f} to {max(copies):.2f} TB/s, reads {min(reads):.2f} to {max(reads):.2f}"
-    cells = cells_of("h200-4bit", "simt_4bit")
-    seen = cells.loc[(cells["M"] == 1) & (cells["compulsory_bytes"] >= 32e6), "tb_per_s"]
-    share = percent(seen.median() / bandwidth("h200-4bit", "read"))
-    yield f"{seen.median():.2f} TB/s in the median of {len(seen)} shapes ({share}), {seen.max():.2f} at best"
-    cells = cells_of("h200-fp8-train", "specialised_fp8")
-    product = cells[(cells["scheme"] == "fp8-blockwise-prequantized") & (cells["pass"] == "fwd")]
-    yield f"without it ({product['tflops'].median():,.0f} TFLOPS)"
-    yield f"80 % of the copy bandwidth ({0.8 * bandwidth('h200-fp8-quant', 'copy'):.2f} TB/s)"
-    own, theirs = (
-        cells_of(*names).groupby("scheme", sort=False)["tb_per_s"].median().map("{:.2f}".format)
-        for names in (("h200-fp8-quant", "triton_quant_fp8"), ("h200-ao-quant", "triton_quant_ao"))
-    )
-    yield (
-        f"rows {own['fp8-quant-row']}, columns {own['fp8-quant-col']}, both in one launch {own['fp8-quant-rowcol']}, "
-        f"weight blocks {own['fp8-quant-weight']}; torchao's {', '.join(theirs)}"
-    )
 
 
 def of_cpu() -> Iterator[str]:
@@ -89,33 +38,13 @@ def of_cpu() -> Iterator[str]:
     yield f"{products[64]:.2f} TFLOPS at M = 64, of a measured bf16 GEMM peak of {peak:.2f}"
 
 
-def of_ratios() -> Iterator[str]:
-    """Yield those of the table of kernel families that are ratios, but for FP8 training."""
-    seconds = by_provider("h200-4bit").query("M <= 64")
-    better = seconds["bitsandbytes_gemm"] / seconds[["simt_4bit", "mma_4bit"]].min(axis=1)
-    yield f"{mean(better):.2f}× over {better.count()} cells; M = 1, 4, 16, 32, 64: {', '.join(by_m(better))}"
-    at_64 = speedup("h200-4bit", "mma_4bit", "dequant_blas").xs(64, level="M")
-    yield f"still loses to dequantize + BLAS ({mean(at_64):.2f}×)"
-    stock, small, dense = (
-        speedup("h200-mxfp8", "dispatch_mx", name) for name in ("stock_triton_mx", "small_tile_mx", "blas_bf16_mx")
-    )
-    by_rows = ", ".join(by_m(stock, ".1f"))
-    yield f"`dispatch_mx` {mean(stock):.1f}× (M = 1, 4, 16, 64: {by_rows}); {mean(small):.1f}× over 16-row"
-    *smaller, last = by_m(dense)
-    yield f"{', '.join(smaller)} and **{last}** of bf16 BLAS"
-    plain, routed = (
-        mean(speedup("h200-mxfp8-moe", name, "stock_triton_moe")) for name in ("grouped_moe", "grouped_with_align_moe")
-    )
-    yield f"`grouped_moe` {plain:.1f}×, with the routing in the call {routed:.1f}×"
-
-
 def of_cuda_4bit() -> Iterator[str]:
     """Yield what `cuda_4bit` reads of the measured bandwidth, what more rows cost, and how it compares."""
     yield _of_nf4("h200-cuda4bit", (1, 8, 16, 32, 64))
+    yield _disturbed("h200-cuda4bit")
     own = cells_of("h200-cuda4bit", "cuda_4bit")
     share = by_shape(own, "tb_per_s")[1] / bandwidth("h200-cuda4bit", "read")
-    size, every = (by_shape(one, "compulsory_bytes")[1] for one in (own, cells_of("h200-llm4bit", "simt_4bit")))
-    yield f"{by_shape(own).count().min()} of the {len(every)} shapes"
+    size = by_shape(own, "compulsory_bytes")[1]
     large, medium = share[size >= 32e6], share[size.between(8e6, 32e6)]
     yield f"60 % is {_met(mean(large), 0.6)} over {len(large)} shapes of 32 MB and more"
     yield (
@@ -128,7 +57,11 @@ def of_cuda_4bit() -> Iterator[str]:
         over = by_shape(dequantized[dequantized["scheme"] == scheme]) / seconds
         ratios = (seconds[8] / seconds[1], *(over[m] for m in (1, 16, 32, 64)))
         yield row(scheme, *_read_shares(own, "h200-4bit-formats"), *(f"{mean(one):.2f}×" for one in ratios))
-    yield from _of_launches()
+
+
+def _disturbed(name: str) -> str:
+    cells = cells_of(name)
+    return f"{(cells['disturbed'] != '').sum()} of its {len(cells)} cells were disturbed"
 
 
 def _met(reached: float, goal: float) -> str:
@@ -149,8 +82,12 @@ def of_w4a16_models() -> Iterator[str]:
     yield f"up to {counts[0].max()} layers in bf16 cold, {max(count.max() for count in counts[1:])} in the others"
     shares = " and ".join(_read_shares(cells_of(name, "cuda_4bit"), name))
     yield f"weights of 32 MB and more, and of 8 to 32 MB, are read at {shares} of the read bandwidth"
+
+
+def of_w4a16_providers() -> Iterator[str]:
+    """Yield how all providers compare with dequantize + BLAS on the same layers."""
     for provider in ("cuda_4bit", "torch_int4", "simt_4bit", "mma_4bit", "stock_triton", "blas", "blas_best"):
-        yield row(f"`{provider}`", *by_m(speedup(f"{name}-providers", provider, "dequant_blas")))
+        yield row(f"`{provider}`", *by_m(speedup("h200-w4a16-models-providers", provider, "dequant_blas")))
 
 
 def of_counters() -> Iterator[str]:
@@ -177,6 +114,7 @@ def of_counters() -> Iterator[str]:
 def of_cuda_mx() -> Iterator[str]:
     """Yield how `cuda_mx` compares with the Triton kernels and the 16-bit product."""
     name = "h200-cuda-mx"
+    yield _disturbed(name)
     seconds = by_provider(name)
     triton = seconds[["gemv_mx", "mma_mx"]].min(axis=1) / seconds["cuda_mx"]
     dense, small = (speedup(name, "cuda_mx", other) for other in ("blas_bf16_mx", "small_tile_mx"))
@@ -190,6 +128,12 @@ def of_cuda_mx() -> Iterator[str]:
         f"{mean(at_64[weights > 28]):.2f} times where weights take over 28 MB, {mean(at_64[weights < 28]):.2f} below"
     )
     yield f"not to be slower than bf16 BLAS, is {_met(mean(at_64), 1)} in the mean"
+    before = mean((seconds["blas_bf16_mx"] / seconds["mma_mx"]).xs(64, level="M"))
+    yield f"`mma_mx` {before:.2f} times there"
+
+
+def of_launches_mx() -> Iterator[str]:
+    """Yield what launches of `cuda_mx` at M = 64 consist of, and what other ways of scaling take."""
     ladder = pd.read_csv(RESULTS / "h200-stream-k" / "ladder_mx.csv").pivot_table(
         index="variant", columns="K", values="us", sort=False
     )
@@ -201,8 +145,6 @@ def of_cuda_mx() -> Iterator[str]:
     for over, under in (("in bf16", "in fp32"), ("in fp32", "loaded after the product has begun")):
         ratios = scales[over] / scales[under]
         yield f"{ratios.min():.2f} to {ratios.max():.2f} of the time of {'fp32' if under == 'in fp32' else 'before'}"
-    before = mean((seconds["blas_bf16_mx"] / seconds["mma_mx"]).xs(64, level="M"))
-    yield f"`mma_mx` {before:.2f} times there"
 
 
 def of_cuda_a16w8() -> Iterator[str]:
@@ -224,7 +166,11 @@ def of_cuda_a16w8() -> Iterator[str]:
     bf16, fp16 = snr["cuda_a16w8"][["bf16", "fp16"]]
     bf16_once, fp16_once = snr["dequant_bmm_a16w8"][["bf16", "fp16"]]
     yield f"{bf16:.1f} dB in bf16 and {fp16:.1f} in fp16, {bf16_once:.1f} and {fp16_once:.1f} where"
-    sweep = pd.read_csv(RESULTS / name / "tiles.csv")
+
+
+def of_tiles_a16w8() -> Iterator[str]:
+    """Yield what tiles of 128 rows take of the time of those of 256."""
+    sweep = pd.read_csv(RESULTS / "h200-a16w8-large" / "tiles.csv")
     tiles = sweep["B"] * np.ceil(sweep["M"] / sweep["COLUMNS"]) * np.ceil(sweep["N"] / 128)
     each = sweep.assign(us=sweep["us"] / np.ceil(tiles / 132))  # the tiles that a block, one per SM, takes at most
     each = each.pivot_table(index=["B", "M", "N", "K"], columns="COLUMNS", values="us")
@@ -249,7 +195,7 @@ def _of_nf4(name: str, rows: tuple[int, ...]) -> str:
     )
 
 
-def _of_launches() -> Iterator[str]:
+def of_launches() -> Iterator[str]:
     """Yield what launches of `cuda_4bit` at M = 1 consist of, and what other ways of copying and multiplying take."""
     us, rates = _ladder()
     less = us.div(us["as it is"], axis=0)
@@ -324,7 +270,10 @@ def of_default_tiles() -> Iterator[str]:
         faster.append(taken[1] / taken[0])
         over.append(float(one["bf16_us"].iloc[0]) / taken[0])
     gain = mean(pd.Series(faster))
-    yield f"{len(faster)} shapes {min(faster):.2f} to {max(faster):.2f} times as fast, mean {gain:.2f}"
+    yield (
+        f"{len(faster)} shapes {min(faster):.2f} to {max(faster):.2f} times as fast as with the tiles before, "
+        f"mean {gain:.2f}"
+    )
     yield f"{min(over):.2f} to {max(over):.2f} of bf16 BLAS"
     mine = rows.query("provider == 'tuned_a16w8' and swap and GROUP_M == 8 and num_warps == 8 and num_stages == 4")
     mine = mine.query("BLOCK_N == 128 and BLOCK_K == 64")
@@ -332,13 +281,17 @@ def of_default_tiles() -> Iterator[str]:
     yield f"{rate[128]:.0f} to {rate[256]:.0f} TFLOPS"
 
 
+def of_gemlite() -> Iterator[str]:
+    """Yield how GemLite compares with dequantize + BLAS."""
+    yield f"{', '.join(by_m(speedup('h200-w4a16-peers', 'gemlite_4bit', 'dequant_blas')))} over `dequant_blas`"
+
+
 def of_4bit_peers() -> Iterator[str]:
-    """Yield how 4-bit GEMMs compare with Marlin, GemLite and bitsandbytes."""
+    """Yield how 4-bit GEMMs compare with Marlin and bitsandbytes."""
     for provider in ("cuda_4bit", "marlin", "simt_4bit", "blas"):
         yield row(f"`{provider}`", *by_m(speedup("h200-marlin", provider, "dequant_blas")))
     ratios = speedup("h200-marlin", "cuda_4bit", "marlin")
     yield f"{ratios.min():.2f} to {ratios.max():.2f} times as fast as Marlin in the {len(ratios)} cells"
-    yield f"{', '.join(by_m(speedup('h200-w4a16-peers', 'gemlite_4bit', 'dequant_blas')))} over `dequant_blas`"
     cuda = speedup("h200-4bit-bitsandbytes", "cuda_4bit", "matmul_4bit")
     sizes = cuda.index.get_level_values("N") * cuda.index.get_level_values("K") / 2e6
     yield (

@@ -13,21 +13,16 @@ from rooflens.analysis.roofline.bounds import Bound
 from rooflens.analysis.run.pipeline import placed
 from rooflens.analysis.run.summarize import summarize
 from rooflens.shapes.device import spec
-from stored_runs import RESULTS, cells_of, percent, row
+from stored_runs import RESULTS, cells_of, percent, row, taken
 
 FAMILIES = {
-    "llm4bit-quick": "4-bit",
     **dict.fromkeys(("mxfp8-decode-quick", "mxfp8-quant-quick"), "MX-FP8"),
     "mxfp8-moe-quick": "MoE",
     "a16w8-deepseek-quick": "A16W8",
     **dict.fromkeys(("fp8-quant-quick", "fp8-train-quick"), "FP8 training"),
     **dict.fromkeys(("ao-dense-quick", "ao-linear-quick", "ao-grouped-quick", "ao-quant-quick"), "torchao"),
-    "fp8-train-scheduled": "FP8 training",
 }
 """Runs that are stored with schedules of the machine code, without `h200-`, and the kernel family of each."""
-
-OLDER = ("roof", "mxfp8", "4bit")
-"""Runs of before the schedules, without `h200-`."""
 
 
 def classified(name: str) -> pd.DataFrame:
@@ -35,6 +30,7 @@ def classified(name: str) -> pd.DataFrame:
 
     These are run, and two classes: before, without schedules and launches, and slower, if it took twice as long.
     """
+    taken.add((f"h200-{name}", ""))
     run = load_run(RESULTS / f"h200-{name}")
     cells = summarize(run)
     unscheduled = cells.assign(schedule_clocks=np.nan, pipe_clocks=np.nan, kernels_s=np.nan, kernels="")
@@ -56,11 +52,9 @@ def of_limits() -> Iterator[str]:
     cells = pd.concat(map(classified, FAMILIES))
     for name, own in cells.groupby("run", sort=False):
         shares = (unexplained(own, "before"), unexplained(own), unexplained(own[own["schedule_clocks"].notna()]))
-        yield row(f"`{str(name).removesuffix('-scheduled')}`", len(own), *map(percent, shares))
+        yield row(f"`{name}`", len(own), *map(percent, shares))
     for family, own in cells.groupby(cells["run"].map(FAMILIES), sort=False):
         yield f"{family} {percent(unexplained(own))}"
-    quick = cells[cells["run"].isin(("fp8-quant-quick", "fp8-train-quick"))]
-    yield f"FP8 training in its quick suites alone {percent(unexplained(quick))}"
     gemms = cells[cells["kernels"].str.contains("nvjet_")]
     once, twice = ((gemms[name] == Bound.UNEXPLAINED).sum() for name in ("bound_class", "slower"))
     yield f"Of {len(gemms)} cells with GEMMs of cuBLAS {once} are unexplained; if they took twice as long, {twice}"
@@ -68,10 +62,6 @@ def of_limits() -> Iterator[str]:
     unread, read = (left[left["schedule_clocks"].isna() == is_unread] for is_unread in (True, False))
     yield f"Of {len(cells)} cells {len(left)} are left. {len(unread)} run machine code that was not read"
     yield f"Of the other {len(read)}"
-    beyond = (read["time_s"] - read["latency_time_s"])[read["provider"] == "mma_4bit"] * 1e6
-    yield f"{beyond.min():.0f} to {beyond.max():.0f} µs beyond the schedule"
-    older = [unexplained(classified(name)) for name in OLDER]
-    yield f"{100 * min(older):.0f} to {percent(max(older))} of the cells of"
     for part in (unread, read):
         for provider, count in part["provider"].value_counts().items():
             yield f"`{provider}` {count}"
@@ -88,11 +78,16 @@ def of_instructions() -> Iterator[str]:
 
 def of_decoding() -> Iterator[str]:
     """Yield how far cells are above the time that decoding takes at least by `rooflens isa`'s rates."""
-    names = ("roof", "llm4bit-quick", "mxfp8-decode-quick", "a16w8-deepseek-quick")
-    cells = pd.concat(cells_of(f"h200-{name}") for name in names)
+    providers = ("simt_4bit", "mma_4bit")
+    cells = pd.concat(
+        (
+            *(cells_of(f"h200-{name}") for name in ("mxfp8-decode-quick", "a16w8-deepseek-quick")),
+            *(cells_of("h200-w4a16-models-providers", provider) for provider in providers),
+        )
+    )
     times = cells["time_s"] / decode_seconds(cells, spec("NVIDIA H200 SXM"))
     yield f"{times.count()} cells, the nearest {times.min():.2f}×"
-    for provider in ("simt_4bit", "gemv_4bit_opt", "mma_4bit"):
+    for provider in providers:
         yield f"`{provider}` {times[(cells['provider'] == provider) & (cells['M'] == 64)].min():.2f}×"
 
 

@@ -10,19 +10,23 @@ import kernel_figures as kernels
 import roofline_figures as roofline
 
 PARTS = (
-    *(kernels.of_llm4bit, kernels.of_rates, kernels.of_cpu, kernels.of_ratios, fp8.of_fp8_training),
+    kernels.of_cpu,
     *(roofline.of_limits, roofline.of_instructions, roofline.of_decoding),
     *(
         kernels.of_cuda_4bit,
+        kernels.of_launches,
         kernels.of_w4a16_models,
+        kernels.of_w4a16_providers,
         kernels.of_cuda_mx,
+        kernels.of_launches_mx,
         kernels.of_cuda_a16w8,
+        kernels.of_tiles_a16w8,
         fp8.of_cuda_fp8,
         kernels.of_counters,
         kernels.of_default_tiles,
     ),
     roofline.of_shared_memory,
-    *(kernels.of_4bit_peers, kernels.of_blas_best),
+    *(kernels.of_gemlite, kernels.of_4bit_peers, kernels.of_blas_best),
 )
 
 

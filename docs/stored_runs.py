@@ -1,5 +1,8 @@
 """Stored runs under docs/results, and how figures of docs/measured-facts.md are computed from them and written."""
 
+import json
+import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -9,21 +12,71 @@ from rooflens.analysis.frames.coordinates import COORDINATES
 from rooflens.analysis.frames.deciding import deciding
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.summarize import summarize
+from rooflens.kernels import registry
+from rooflens.kernels.identity import code_of, identity
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
+EVENT, EARLIER, DISTURBED = "event timer", "earlier kernel", "disturbed"
+"""What a page says of figures that are not what a run would give today; the test looks for these words."""
 
-@cache
+taken: set[tuple[str, str]] = set()
+"""(run, provider) of which figures were asked for; provider "": all."""
+
+
 def cells_of(name: str, provider: str = "") -> pd.DataFrame:
     """Cells of a stored run, all or those of one provider, whose times may decide something.
 
     Besides the columns of `summarize`: tb_per_s, of compulsory bytes, and tflops.
     """
-    if provider:
-        cells = cells_of(name)
-        return cells[cells["provider"] == provider]
-    cells = deciding(summarize(load_run(RESULTS / name)))
+    taken.add((name, provider))
+    cells = _cells(name)
+    return cells[cells["provider"] == provider] if provider else cells
+
+
+@cache
+def _summary(name: str) -> pd.DataFrame:
+    return summarize(load_run(RESULTS / name))
+
+
+@cache
+def _cells(name: str) -> pd.DataFrame:
+    cells = deciding(_summary(name))
     return cells.assign(tb_per_s=cells["bandwidth_bytes_per_s"] / 1e12, tflops=cells["flops_per_s"] / 1e12)
+
+
+def marks(name: str, provider: str = "") -> frozenset[str]:
+    """What a page has to say of figures of a stored run, or of one provider in it."""
+    return frozenset().union(*(found for one, found in _marks(name).items() if provider in ("", one)))
+
+
+@cache
+def _marks(name: str) -> dict[str, set[str]]:
+    """By provider: another timer than the default, another identity than the present kernels have, disturbed cells."""
+    run = load_run(RESULTS / name)
+    timer = "host" if run.device.is_cpu else "profiler"
+    cells = _summary(name).query("verdict == 'passed'")
+    shipped = registry.load([one for one in cells["provider"].unique() if one in registry.BUILTIN])
+    codes = {one: code_of(provider) for one, provider in shipped.items()}
+    found: dict[str, set[str]] = {}
+    columns = cells[["provider", "timer", "cold_by", "config", "kernels", "identity", "disturbed"]].drop_duplicates()
+    for row in columns.to_dict("records"):
+        provider = row["provider"]
+        said = found.setdefault(provider, set())
+        said |= {word for word, holds in ((EVENT, row["timer"] != timer), (DISTURBED, row["disturbed"])) if holds}
+        if provider in codes and EARLIER not in said:
+            kernels, role = json.loads(row["kernels"] or "[]"), shipped[provider].role
+            launched = codes[provider].launched(kernels, role, not run.device.is_cpu, run.manifest.environment)
+            if row["identity"] != identity(launched, row | {"config": json.loads(row["config"] or "{}")}, run.device):
+                said.add(EARLIER)
+    return found
+
+
+def named(text: str) -> Iterator[str]:
+    """Yield the stored runs that a text names."""
+    for folder in sorted(path.parent.relative_to(RESULTS).as_posix() for path in RESULTS.rglob("run.json")):
+        if re.search(rf"(?<![\w-]){re.escape(folder)}(?![\w-]|/[\w-]+\.(?:txt|csv))", text):
+            yield folder
 
 
 def by_provider(name: str, column: str = "time_s") -> pd.DataFrame:
@@ -33,7 +86,8 @@ def by_provider(name: str, column: str = "time_s") -> pd.DataFrame:
 
 def speedup(name: str, provider: str, baseline: str) -> "pd.Series[float]":
     """Time of `baseline` over that of `provider` in a stored run, by problem, where both have one."""
-    seconds = by_provider(name)
+    seconds = pd.concat(cells_of(name, one) for one in (provider, baseline))
+    seconds = seconds.pivot(index=[*COORDINATES], columns="provider", values="time_s")
     return (seconds[baseline] / seconds[provider]).dropna()
 
 

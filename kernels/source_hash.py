@@ -13,7 +13,7 @@ import hashlib
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -24,7 +24,7 @@ from .provider import AnyProvider
 from .provider_paths import import_folders
 from .registry import BUILTIN
 
-_DIGITS = 16
+DIGITS = 16
 _AHEAD_OF_TIME = Path(__file__).resolve().parent / "aot.py"
 """Compiles for GPUs that are not there; no launch runs it."""
 
@@ -36,8 +36,8 @@ def source_hash(provider: AnyProvider) -> str:
 
     Raises RooflensError when one of its `sources` does not exist.
     """
-    roots = list(_roots(provider))
-    pending = [(file, root) for root in roots for file in root.files]
+    starts = list(roots(provider))
+    pending = [(file, root) for root in starts for file in root.files]
     labels: dict[Path, str] = {}
     parsed: set[Path] = set()
     while pending:
@@ -46,20 +46,22 @@ def source_hash(provider: AnyProvider) -> str:
             continue
         parsed.add(file)
         labels[file] = root.label(file)
-        imports, sources = _parse(file.read_bytes()) if file.suffix == ".py" else ((), ())
-        pending += [
-            (found, root) for level, module, name in imports for found in root.resolve(file, level, module, name)
-        ]
-        labels.update((found, root.label(found)) for found in _existing(provider, file, sources))
-    labels.update((found, roots[0].label(found)) for found in _existing(provider, roots[0].files[0], provider.sources))
+        if file.suffix == ".py":
+            content = file.read_bytes()
+            imports = (one for many in contents(content)[1].values() for one in many)
+            pending += [(found, root) for one in imports for found in root.resolve(file, *one)]
+            labels.update((found, root.label(found)) for found in _existing(provider, file, _sources(content)))
+    labels.update(
+        (found, starts[0].label(found)) for found in _existing(provider, starts[0].files[0], provider.sources)
+    )
     digest = hashlib.sha256()
     for label, file in sorted((label, file) for file, label in labels.items()):
         digest.update(f"{label}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
-    return digest.hexdigest()[:_DIGITS]
+    return digest.hexdigest()[:DIGITS]
 
 
 @dataclass(frozen=True, slots=True)
-class _Root:
+class Root:
     """Files to start at, the folders in which imports resolve, and the package that stands for them (empty: none)."""
 
     files: tuple[Path, ...]
@@ -77,24 +79,24 @@ class _Root:
             yield from _resolve(file, tree, self.package, level, module, name)
 
 
-def _roots(provider: AnyProvider) -> Iterator[_Root]:
+def roots(provider: AnyProvider) -> Iterator[Root]:
     """Where the code of a provider begins: the module of its class, and each file that offers it.
 
     `__module__` of a class that was made by a call of its metaclass names the caller's or that of `abc`: a module of
     Python itself, or none that is loaded, is not the provider's code.
     """
-    files = list(_offered_in(provider))
+    files = [file for name in offered_in(provider) if (file := _file_of(name))]
     module = type(provider).__module__
     start = _file_of(module)
     if start is not None and not _is_of_python(start):
         trees, package = _trees(module, start)
         inside = [file for file in files if file.is_relative_to(trees[0])]
-        yield _Root((start, *inside), trees, package)
+        yield Root((start, *inside), trees, package)
         files = [file for file in files if file not in inside]
     elif not files:
         raise RooflensError(f"provider of module {module!r}: it has no file, so its results cannot be identified")
     for file in files:
-        yield _Root((file,), tuple(import_folders(file)), "", "offered/")
+        yield Root((file,), tuple(import_folders(file)), "", "offered/")
 
 
 def _file_of(module: str) -> Path | None:
@@ -116,45 +118,56 @@ def _trees(module: str, file: Path) -> tuple[tuple[Path, ...], str]:
     return (file.parents[depth],), top
 
 
-def _offered_in(provider: AnyProvider) -> Iterator[Path]:
-    """Files that instantiate the provider: its arguments are code too."""
+def offered_in(provider: AnyProvider) -> list[str]:
+    """Modules that instantiate the provider: its arguments are code too."""
     names = [name for name in sys.modules if name.startswith(_USER_MODULE)]
     modules = [name for name in names if any(one is provider for one in getattr(sys.modules[name], "PROVIDERS", ()))]
-    if provider.name in BUILTIN:
-        modules.append(BUILTIN[provider.name].target.partition(":")[0])
-    for name in modules:
-        if file := _file_of(name):
-            yield file
+    return [*modules, BUILTIN[provider.name].target.partition(":")[0]] if provider.name in BUILTIN else modules
 
 
-@lru_cache(maxsize=256)
-def _parse(content: bytes) -> tuple[tuple[tuple[int, str, str], ...], tuple[str, ...]]:
-    """Imports of a module as (level, module, name), and the strings that the module or a class assigns to `sources`.
+@lru_cache(maxsize=512)
+def contents(content: bytes) -> tuple[dict[str, list[ast.stmt]], dict[str, list[tuple[int, str, str]]]]:
+    """What a module defines at its top, and what its imports bind, wherever they are, as (level, module, name).
 
     In whatever encoding the module declares. What is no Python, and cannot run, has neither.
     """
-    imports: list[tuple[int, str, str]] = []
-    sources: list[str] = []
+    defined: dict[str, list[ast.stmt]] = {}
+    bound: dict[str, list[tuple[int, str, str]]] = {}
     try:
         module = ast.parse(content)
     except (SyntaxError, ValueError):
-        return (), ()
+        return defined, bound
     for node in _walk(module):
-        if isinstance(node, ast.Import):
-            imports += [(0, alias.name, "") for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            imports += [(node.level, node.module or "", alias.name) for alias in node.names]
-    classes = (node for node in module.body if isinstance(node, ast.ClassDef))
-    for node in (*module.body, *(member for one in classes for member in one.body)):
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(isinstance(target, ast.Name) and target.id.lower() == "sources" for target in targets):
-                sources += [
-                    inner.value
-                    for inner in ast.walk(node.value)
-                    if isinstance(inner, ast.Constant) and isinstance(inner.value, str)
-                ]
-    return tuple(imports), tuple(sources)
+        for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+            name = alias.asname or alias.name
+            if isinstance(node, ast.ImportFrom):
+                bound.setdefault(name, []).append((node.level, node.module or "", alias.name))
+            else:
+                bound.setdefault(alias.asname or name.partition(".")[0], []).append((0, alias.name, ""))
+    pending: list[ast.AST] = [*module.body]
+    for node in pending:  # grows while it is walked through
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            defined.setdefault(node.name, []).append(node)
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            for name in _targets(node):
+                defined.setdefault(name, []).append(node)
+        elif isinstance(node, ast.If | ast.Try | ast.With | ast.ExceptHandler):
+            pending += ast.iter_child_nodes(node)
+    return defined, bound
+
+
+def _targets(node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> Iterator[str]:
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        yield from (inner.id for inner in ast.walk(target) if isinstance(inner, ast.Name))
+
+
+def _sources(content: bytes) -> Iterator[str]:
+    """Yield the strings that the module or a class assigns to `sources`."""
+    statements = [node for nodes in contents(content)[0].values() for node in nodes]
+    for node in (*statements, *(member for one in statements if isinstance(one, ast.ClassDef) for member in one.body)):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and any(name.lower() == "sources" for name in _targets(node)):
+            strings = (one.value for one in ast.walk(node) if isinstance(one, ast.Constant))
+            yield from (value for value in strings if isinstance(value, str))
 
 
 def _walk(tree: ast.AST) -> Iterator[ast.AST]:
@@ -187,7 +200,7 @@ def _resolve(file: Path, tree: Path, package: str, level: int, module: str, name
         yield from (found for found in (*beside, path / "__init__.py") if found.is_file())
 
 
-def _existing(provider: AnyProvider, module_file: Path, sources: tuple[str, ...]) -> Iterator[Path]:
+def _existing(provider: AnyProvider, module_file: Path, sources: Iterable[str]) -> Iterator[Path]:
     for source in sources:
         path = (module_file.parent / source).resolve()
         if not path.is_file():

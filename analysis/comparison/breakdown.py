@@ -73,7 +73,7 @@ class ChangeDistribution:
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """Cases whose compiled code and configuration are the same in both versions: what is seen there is not the code.
+    """Cases whose code and configuration are the same in both versions: what is seen there is not the code.
 
     spread   standard deviation of their effects; largest  the largest absolute one; called  how many exceed the
     margin beyond chance
@@ -109,15 +109,16 @@ def movers(effects: Effects, most: int = 10) -> pd.DataFrame:
     return ranked[ranked["effect"].abs() > 0].head(most)
 
 
-def controls(effects: Effects, same: Sequence[str] = ("artifact", "config")) -> Controls | None:
+def controls(effects: Effects, same: Sequence[str] = ("identity", "artifact", "config")) -> Controls | None:
     """Look at the cases of which `same` (columns of `DETAILS`) are the same on both sides; None without any.
 
-    Cases without compiled code, or with several over their rounds, are none.
+    Cases without compiled code, or with several over their rounds, are none: a library that was built anew has the
+    identity that it had.
     """
     cases = compared(effects)
-    alike = ~cases["base_artifact"].isin(["", MIXED]) & (cases["base_config"] != MIXED)
+    alike = cases["base_artifact"] != ""
     for name in same:
-        alike &= cases[f"base_{name}"] == cases[f"head_{name}"]
+        alike &= (cases[f"base_{name}"] == cases[f"head_{name}"]) & (cases[f"base_{name}"] != MIXED)
     unchanged = cases[alike]
     if unchanged.empty:
         return None

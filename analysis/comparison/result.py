@@ -237,7 +237,7 @@ def _disagreements(order: Order, base: RunData, head: RunData, effects: Effects,
         if abs(apart) > most and (order is Order.SEQUENTIAL or _differ(before, after)):
             yield f"the canary ({kind}) took {math.exp(apart):.3g} times as long in head as in base"
     # Other source may launch the same compiled code in another way, which is a change like any other.
-    found = controls(effects, ("artifact", "config", "kernels", "dispatched", "source"))
+    found = controls(effects, ("identity", "artifact", "config", "kernels", "dispatched", "source"))
     if found is not None and found.called > FALSE_DISCOVERY * found.cases:
         yield f"unchanged code (same source, binary and configuration) differs in {found.called} of {found.cases} cases"
     if null is not None:

@@ -40,14 +40,14 @@ def from_runs(base: RunData, head: RunData, order: Order) -> Versions:
 
 
 MIXED = "mixed"
-"""Configuration or artifact of a case that had several over its rounds: it says neither "same" nor "another"."""
+"""What a case had several of over its rounds: it says neither "same" nor "another"."""
 
 
 def _settled(summary: pd.DataFrame, run: RunData) -> pd.DataFrame:
     """Mark what differs between the rounds of a case."""
     passed = run.cells[run.cells["verdict"] == Verdict.PASSED].groupby("cell_id")
     found = summary.copy()
-    for name in ("config", "artifact"):
+    for name in ("config", "artifact", "identity"):
         counts = passed[name].nunique()
         found[name] = found[name].mask(found["cell_id"].isin(counts.index[counts > 1]), MIXED)
     return found

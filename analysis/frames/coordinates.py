@@ -21,7 +21,7 @@ compared; a ratio of a tuned configuration to a default one says that it is."""
 CASE = (*COORDINATES, "provider")
 """One timed thing: what two versions of a kernel are compared at."""
 
-DETAILS = ("config", "kernels", "dispatched", "artifact", "source", *METHOD, "disturbed", "note")
+DETAILS = ("config", "kernels", "dispatched", "artifact", "identity", "source", *METHOD, "disturbed", "note")
 """What each version says of a case, as text."""
 
 GEMM = ("op", "pass", "B", "E", "top_k", "M", "N", "K", "dtype", "scheme", "cache")

@@ -84,7 +84,7 @@ _COLUMNS = (
     *_GEOMETRY,
     *("flops_per_s", "bandwidth_bytes_per_s", "moved_bandwidth_bytes_per_s"),
     *("snr_db", "relative_error", "cosine", "max_abs_error"),
-    *("config", "kernels", "dispatched", "artifact", "source", *METHOD, "copies", "launches_per_sample"),
+    *("config", "kernels", "dispatched", "artifact", "identity", "source", *METHOD, "copies", "launches_per_sample"),
     *("candidates", "tuning_s", "blocked", "stop_reason", "cache_level", "elapsed_s", "prepare_s"),
     *("disturbed", "clock_hz", "slowdown", "refined", "impossible", "note", "remarks"),
 )
@@ -114,6 +114,7 @@ def _facts(cells: pd.DataFrame) -> pd.DataFrame:
         "kernels",
         "dispatched",
         "artifact",
+        "identity",
         "source",
         "math_dtype",
         *METHOD,

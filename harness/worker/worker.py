@@ -20,6 +20,7 @@ import torch
 
 from ...kernels import provider as providers
 from ...kernels import registry
+from ...kernels.identity import code_of, identity
 from ...kernels.inputs import make_inputs, make_weight
 from ...shapes import tuned
 from ...shapes.errors import RooflensError, UsageError
@@ -37,6 +38,7 @@ from ..isolation.faults import (
 )
 from ..isolation.process_state import Guard
 from ..machine.device import find_device
+from ..machine.software import version
 from ..plan.plan import Cell, Task
 from ..telemetry.clock import CLOCK
 from ..timing.canary import EVERY_S
@@ -112,6 +114,7 @@ class Worker:
         self._bench = Bench(self.device, setup.protocol)
         self._send(Begin(IMPORT_PHASE, ()))
         self._providers = registry.load(setup.providers, setup.files)
+        self._codes = {name: code_of(provider) for name, provider in self._providers.items()}  # as it was loaded
         self._trusted = registry.trusted(self._providers)
         self._origin = setup.origin
         self._checked = (0, 0)
@@ -341,6 +344,7 @@ class Worker:
                 accuracy = bench.check_negated(ready, operands, cell)
                 columns |= bench.columns(taken, ready, cell, self._providers[cell.provider]) | accuracy
             columns["reason"] = "; ".join(filter(None, (columns["reason"], *left)))
+            columns["identity"] = self._identity(cell.provider, columns)
             operands.require_unchanged()
         except Exception as error:
             _note_change(error, operands)
@@ -352,6 +356,11 @@ class Worker:
             operands.restore()
             return
         job.finish(UnitResult(index, number, columns, taken))
+
+    def _identity(self, name: str, columns: Mapping[str, Any]) -> str:
+        code, role = self._codes[name], self._providers[name].role
+        versions = {package: version(package) for package in code.packages}
+        return identity(code.launched(columns["kernels"], role, self.device.is_gpu, versions), columns, self.device)
 
     def _draw(self, job: TaskProgress, operands: Operands, indices: list[int], number: int) -> bool:
         """Draw the activations of a round and compute their reference; False when that failed, for all of `indices`."""

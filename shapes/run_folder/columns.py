@@ -216,6 +216,11 @@ CELLS = TableSchema(
         ColumnSchema("kernels", ColumnType.JSON, "names of the kernels that one launch runs"),
         _text("dispatched", "which of its kernels a provider with a dispatch rule of its own chose"),
         _text("artifact", "hash of the compiled code, where there is one"),
+        _text(
+            "identity",
+            "hash of what was timed: syntax trees of the kernels that ran, or text of C++ and CUDA C++, or versions of "
+            "libraries; configuration, timer, cold_by and the model of the device",
+        ),
         _text("source", "hash of the provider's source files", True),
         _text("math_dtype", "type that the matrix units multiply in: whose peak can bound the launch"),
         _int("flops", "useful FLOPs of one launch; 0 of a quantization", "FLOP", True),

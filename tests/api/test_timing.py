@@ -107,12 +107,12 @@ def test_a_roof_of_a_part_of_the_work_is_none(planted, monkeypatch, work):
 
 def test_ceilings_of_another_device_are_refused(planted):
     with pytest.raises(UsageError, match=r"those of NVIDIA H200, and this is"):
-        rooflens.bench(planted.call("gemm", 1e-3), **WARM, ceilings=ROOT / "docs" / "results" / "h200-fp8-84")
+        rooflens.bench(planted.call("gemm", 1e-3), **WARM, ceilings=ROOT / "docs" / "results" / "h200-fp8-train-quick")
 
 
 def test_measured_ceilings_of_a_run_make_the_roof(planted, monkeypatch):
     _as_an_h200(monkeypatch)
-    folder = ROOT / "docs" / "results" / "h200-fp8-84"
+    folder = ROOT / "docs" / "results" / "h200-fp8-train-quick"
     (peak,) = load_run(folder).ceilings.query("ceiling == 'peak' and dtype == 'fp8' and kind == 'measured'")["value"]
     timing = rooflens.bench(planted.call("gemm", 1e-3), **WARM, flops=peak * 0.25e-3, dtype="fp8", ceilings=folder)
     assert timing.roof_fraction == pytest.approx(0.25, rel=1e-4)

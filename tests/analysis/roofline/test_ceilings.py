@@ -105,10 +105,10 @@ def test_warnings_name_what_is_missing_or_published():
     ("device", "read", "bf16", "fp8", "low"),
     [
         # What an H200 usually reaches, 67 % of the published FP8 peak among it, and the same 16 % lower.
-        (StoredDevice(name="NVIDIA H200", arch="sm90"), 4444.7e9, 772.7e12, 1324.2e12, []),
-        (StoredDevice(name="NVIDIA H200", arch="sm90"), 0.84 * 4199e9, 772.7e12, 1324.2e12, ["dram bandwidth"]),
-        (StoredDevice(name="NVIDIA H200", arch="sm90"), 4444.7e9, 0.84 * 772.7e12, 1324.2e12, ["bf16 GEMM peak"]),
-        (StoredDevice(name="NVIDIA H200", arch="sm90"), 4444.7e9, 772.7e12, 0.84 * 1324.2e12, ["fp8 GEMM peak"]),
+        (StoredDevice(name="NVIDIA H200", arch="sm90"), 4444.7e9, 772.8e12, 1326.2e12, []),
+        (StoredDevice(name="NVIDIA H200", arch="sm90"), 0.84 * 4199e9, 772.8e12, 1326.2e12, ["dram bandwidth"]),
+        (StoredDevice(name="NVIDIA H200", arch="sm90"), 4444.7e9, 0.84 * 772.8e12, 1326.2e12, ["bf16 GEMM peak"]),
+        (StoredDevice(name="NVIDIA H200", arch="sm90"), 4444.7e9, 772.8e12, 0.84 * 1326.2e12, ["fp8 GEMM peak"]),
         # What a search over sizes found on an H100: 70 % of the published peak.
         (StoredDevice(name="NVIDIA H100 80GB HBM3", arch="sm90"), 3000e9, 700e12, 1402.6e12, []),
         # Its FP8 peak is far below what is published, but nobody has measured a better one.
