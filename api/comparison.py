@@ -116,8 +116,8 @@ def compare(
 
     A verdict comes from the ratios of the rounds, by the method of `rooflens compare`: a change has to exceed a margin
     (1 %; 3 % below 10 us), and of all changes that are called, 5 % are expected to be false. It holds for this process:
-    what differs from process to process, such as addresses, is not in it. `within_s` limits the seconds of all rounds,
-    beyond the first two. Other options, and errors, are those of `bench`.
+    what differs from process to process, such as addresses, is not in it. `within_s` limits the seconds of all rounds:
+    sampling is cut short so that two fit. Other options, and errors, are those of `bench`.
     """
     check_work(flops, bytes, dtype)
     check_calls(calls)

@@ -69,10 +69,13 @@ def take_rounds(
     """Measure `rounds` rounds of all calls, in an order that balances drift (`balanced`).
 
     Every call is made once before, untimed: it may compile. `budget_s` limits the sampling of one call in one round,
-    as `rooflens run --budget` does. With `within_s` no round beyond the second begins that would end later than that.
+    as `rooflens run --budget` does. `within_s` limits all rounds: sampling is cut short so that two fit, after
+    which none begins that would end later.
     Raises UsageError for a device or timer that this machine lacks, RooflensError where the timer cannot time a call.
     """
     protocol = Protocol(rounds=rounds, budget_s=budget_s, timeout_s=2 * budget_s, timer=timer)  # checks their values
+    if within_s:
+        budget_s = min(budget_s, within_s / (LEAST_ROUNDS * len(calls)))
     cache = Cache.COLD if cold else Cache.WARM
     bench = open_bench(device, timer)
     if cold and bench.timer == "graph":

@@ -98,10 +98,8 @@ def _within(
     reached = rounds * (1 - share) + max(0.0, left - fixed) / each if each else budget.most_rounds
     fit = min(budget.most_rounds, int(reached))
     if fit < rounds:
-        yield (
-            f"{_clock(left)} are enough for {rounds} rounds of about {reached / rounds:.0%} of the cells: "
-            "the smallest, the largest and the middle shapes come first"
-        )
+        last = f"round {fit + 1} of about {reached - fit:.0%} of the cells, one size of each shape first"
+        yield f"{_clock(left)} are enough for {'one round of every cell and ' * fit}{last}"
         return
     yield (
         f"within {_clock(left)}, about {fit} round{'s' * (fit > 1)} fit: "

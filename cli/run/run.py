@@ -1,6 +1,7 @@
 """`rooflens run`: measure a suite, resume it, or show what would be measured."""
 
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
 @click.option(
     "--within",
     metavar="TIME",
-    help="Measure for so long, such as 60s: two rounds of every cell, then as many as fit. --rounds is the most.",
+    help="Start and measure for so long, such as 60s: a round of every cell, then a second, then as many as fit. "
+    "--rounds is the most.",
 )
 @click.option("--target-ci", metavar="PERCENT", help="Stop a round when the median is known to +- this, such as 1%.")
 @click.option("--budget", metavar="TIME", help="Most time per cell and round, such as 0.5s.")
@@ -107,7 +109,7 @@ def run(**options: Any) -> None:
     """
     from .contention_monitor import HostLoad
 
-    load = HostLoad()
+    load, began = HostLoad(), time.monotonic()
     refuse_retry(options)
     request = read_request(options, stored_run(options["output"]) if options["jobs"] else None)
     if options["jobs"]:
@@ -122,10 +124,14 @@ def run(**options: Any) -> None:
         show_plan(request)
         return
     complete = _measure(request, load, options["report"])
+    measured = time.monotonic()
     if request.cells:  # of a part of a comparison, --filter may leave none
         from .end_of_run import conclude
 
         conclude(request.folder, complete=complete, report=options["report"], strict=options["strict"])
+    if request.budget:
+        within_s, after_s = measured - began, time.monotonic() - measured
+        click.echo(f"{'time':<14}{within_s:.0f} s to start and measure, then {after_s:.0f} s for the results")
     if options["arm"] and not complete:
         raise IncompleteError("this round was cut short")
 

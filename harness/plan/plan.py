@@ -127,17 +127,27 @@ def _problems(suite: Suite, shape: Shape, scheme: Scheme, pass_: Pass) -> Iterat
 
 
 def spread(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
-    """Order cells so that whatever comes first stands for all: the shape with the smallest weight, the one with the
-    largest, the one in the middle, and so on between those; all cells of a shape stay together.
+    """Order problems so that the first ones stand for all: one of each shape, with sizes in turn, then another of each.
+
+    Shapes and their sizes start with the smallest and the largest; the cells of a problem stay together.
     """
     shapes = sorted(dict.fromkeys(cell.shape for cell in cells), key=lambda shape: (shape.N * shape.K, shape.label))
-    order, gaps = [0, len(shapes) - 1], [(0, len(shapes) - 1)]
+    every = tasks(cells)
+    turns: dict[Task, tuple[int, int]] = {}
+    for number, place in enumerate(_ends_first(len(shapes))):
+        own = [task for task in every if task.cells[0].shape == shapes[place]]
+        turns |= {own[index]: ((turn + number) % len(own), number) for turn, index in enumerate(_ends_first(len(own)))}
+    return tuple(cell for task in sorted(every, key=turns.__getitem__) for cell in task.cells)
+
+
+def _ends_first(count: int) -> list[int]:
+    """Order 0 to `count` - 1: the ends, the middle, then the middles of what is left between those."""
+    order, gaps = [0, count - 1], [(0, count - 1)]
     for low, high in gaps:  # grows while it is walked through
         middle = (low + high) // 2
         order.append(middle)
         gaps += [(low, middle), (middle, high)] if low < middle else []
-    rank = {shapes[place]: number for number, place in reversed([*enumerate(order)])}
-    return tuple(sorted(cells, key=lambda cell: rank[cell.shape]))
+    return list(dict.fromkeys(order))
 
 
 def tasks(cells: tuple[Cell, ...]) -> tuple[Task, ...]:

@@ -13,9 +13,9 @@ from ..storage.store import RunStore
 from ..worker.messages import Setup
 from .observer import SweepObserver
 from .session import OutOfTimeError, Session
-from .time_budget import LEAST_ROUNDS, TaskCost, TimeBudget
+from .time_budget import TaskCost, TimeBudget
 
-CALIBRATION_SHARE, CALIBRATION_S, LEAST_CALIBRATION_S = 1 / 6, 10.0, 2.0
+CALIBRATION_SHARE, CALIBRATION_S, LEAST_CALIBRATION_S = 1 / 10, 10.0, 2.0
 """Limits on the time for the ceilings: the share and seconds of a time budget, and the seconds once it is over."""
 
 
@@ -26,9 +26,10 @@ class Sweep:
     When everything is measured, `more` returns further cells that follow from the results; none ends the sweep. Its
     changes of the manifest are stored together with the plan, before the first of them is measured.
 
-    With a `budget`, the rounds of the protocol are the minimum: further ones follow while they fit before its deadline.
-    The first problem is measured even if the start takes all of the time. `timed` receives the median of every unit;
-    `half_width` estimates from all of them, by cell, the precision of a ratio after a number of rounds.
+    With a `budget`, all cells get a first round before any gets a second. The rounds of the protocol are the minimum:
+    further ones follow while they fit before its deadline. The first problem is measured even if the start takes all of
+    the time. `timed` receives the median of every unit; `half_width` estimates from all of them, by cell, the precision
+    of a ratio after a number of rounds.
 
     `retry` has the verdicts with which planned cells are measured again.
     """
@@ -49,6 +50,7 @@ class Sweep:
     _times: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list), init=False)
     _is_calibrated: bool = field(default=False, init=False)
     _began: float = field(init=False)
+    _least_rounds: int = field(init=False)
 
     def run(self, manifest: Manifest) -> bool:
         """Measure what is missing. Returns True when everything is finished, False when --max-time ended it.
@@ -56,7 +58,7 @@ class Sweep:
         `manifest` is completed with device, environment and providers and stored before the first cell. Raises
         Interrupted on Ctrl-C; whatever happens, committed units stay.
         """
-        self._began = time.monotonic()
+        self._began, self._least_rounds = time.monotonic(), self.setup.protocol.rounds
         self.observer.doing("start the worker: import torch and the providers, find the device")
         deadline = None if self.budget else self.deadline
         self._session = session = Session(
@@ -67,7 +69,7 @@ class Sweep:
             ready = session.start(manifest.processes)
             session.identify(self.cells)
             if self.budget:
-                self._plan_rounds(max(self.setup.protocol.rounds, min(self.budget.most_rounds, self._stored_rounds())))
+                self._plan_rounds(max(1, min(self.budget.most_rounds, self._stored_rounds())))
             self._count_planned()
             session.describe()
             self._forget_failures()
@@ -111,18 +113,19 @@ class Sweep:
     def _measure(self, cells: tuple[Cell, ...]) -> None:
         """Measure all tasks of `cells`, and the ceilings after the first, whose times the user waits for."""
         left = self._missing(cells)
+        later = len(cells) * max(0, self._least_rounds - self.setup.protocol.rounds)
         for task in tasks(cells):
             rounds = [len(numbers) for numbers in self._session.missing(task.cells)]
             if self.budget is None:
                 self._session.measure(task)
             else:
-                self._measure_within(self.budget, task, rounds, left)
+                self._measure_within(self.budget, task, rounds, left + later)
             left -= sum(rounds)
             if any(rounds) and not self._is_calibrated:
                 self._calibrate()
 
     def _measure_within(self, budget: TimeBudget, task: Task, rounds: list[int], left: int) -> None:
-        """Measure one task, of which `rounds` are missing, in its share of the time, and record its cost."""
+        """Measure one task, of which `rounds` are missing, in its share of the time for `left` units; note its cost."""
         session = self._session
         begun, units = time.monotonic(), self._timed_units()
         prepared_s, sampled_s = session.prepared_s, session.sampled_s
@@ -155,8 +158,8 @@ class Sweep:
             self._session.deadline = deadline
 
     def _further(self) -> tuple[Cell, ...]:
-        """Add the cells of `more` to the plan."""
-        if self.more is None:
+        """Add the cells of `more` to the plan, once there is something to conclude from."""
+        if self.more is None or self.setup.protocol.rounds < self._least_rounds:
             return ()
         session = self._session
         session.stop_if_enough()
@@ -170,18 +173,20 @@ class Sweep:
         return fresh
 
     def _further_rounds(self) -> tuple[Cell, ...]:
-        """Plan as many further rounds of all cells as fit in the time budget, and estimate their precision."""
+        """Plan another round of all cells up to the minimum, then as many as fit, and estimate their precision."""
         if self.budget is None:
             return ()
         rounds = self.setup.protocol.rounds
-        fit = self.budget.rounds_that_fit(time.monotonic(), rounds, self._open_tasks())
+        fit = 1
+        if rounds >= self._least_rounds:
+            fit = self.budget.rounds_that_fit(time.monotonic(), rounds, self._open_tasks())
         if not fit:
             return ()
         self.budget.begin_pass()
         self._set_rounds(rounds + fit)
         width = self.half_width(self._times, rounds + fit)
         precision = "" if width is None else f": intervals of ratios of about ±{width:.1%}"
-        self._session.remark(f"{rounds} rounds of every cell are finished; {fit} more fit{precision}", aloud=False)
+        self._session.remark(f"rounds of every cell: {rounds} finished, {fit} to follow{precision}", aloud=False)
         return self.cells
 
     def _open_tasks(self) -> int:
@@ -219,11 +224,11 @@ class Sweep:
         """
         if self.budget is None:
             return True
-        whole = self.setup.protocol.rounds
-        while whole > LEAST_ROUNDS and self._missing(self.cells):
-            whole -= 1
-            self._set_rounds(whole)
-        return bool(self._missing(self.cells))
+        for rounds in range(max(self._least_rounds, self.setup.protocol.rounds), self._least_rounds - 1, -1):
+            self._set_rounds(rounds)
+            if not self._missing(self.cells):
+                return False
+        return True
 
     def _record_time(self, cell: Cell, time_s: float) -> None:
         self._times[self._session.ids[cell]].append(time_s)

@@ -40,6 +40,7 @@ class TimeBudget:
     deadline: float
     most_rounds: int = MOST_ROUNDS
     _costs: list[TaskCost] = field(default_factory=list)
+    _overheads_s: list[float] = field(default_factory=list)
     _planned: int = 0
     _measured: int = 0
 
@@ -49,6 +50,7 @@ class TimeBudget:
         self._measured += cost.units
         if cost.units:
             self._costs.append(cost)
+            self._overheads_s.append(cost.overhead_s)
 
     def sampling_s(self, now: float, units_left: int, most_s: float) -> float:
         """Seconds that each remaining unit may sample, at most `most_s`."""
@@ -56,7 +58,7 @@ class TimeBudget:
         if not expected:
             return most_s
         # The first task also waits for compilers and imports.
-        overheads = [cost.overhead_s for cost in self._costs[1:]]
+        overheads = self._overheads_s[1:]
         each = self._left(now) / expected - (median(overheads) if overheads else 0.0)
         return min(most_s, max(SHORTEST_S, each))
 
@@ -66,8 +68,9 @@ class TimeBudget:
         One is tried when only the preparation does not fit (what was compiled once is not compiled again), and when
         nothing was measured yet because all was stored.
         """
-        if not self._costs:
-            return min(1, max(0, self.most_rounds - rounds)) if not self._planned and now < self.deadline else 0
+        if not (tasks and self._costs):
+            is_untried = tasks and not self._planned and now < self.deadline
+            return min(1, max(0, self.most_rounds - rounds)) if is_untried else 0
         share = tasks / len(self._costs)  # of a resumed run, only some tasks may have had something to do
         usual = median(cost.prepared_s for cost in self._costs)
         prepared_s = share * sum(min(cost.prepared_s, 2 * usual) for cost in self._costs)
@@ -78,8 +81,9 @@ class TimeBudget:
         return max(0, min(self.most_rounds - rounds, math.floor(fit)))
 
     def begin_pass(self) -> None:
-        """Forget the tasks so far: the next pass over the cells has its own pace."""
+        """Forget the tasks so far: the next pass over the cells has its own pace, and no cells that cannot run."""
         self._costs.clear()
+        self._planned = self._measured = 0
 
     def _left(self, now: float) -> float:
         return (1 - IN_HAND) * max(0.0, self.deadline - now)

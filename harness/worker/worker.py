@@ -95,6 +95,10 @@ def main(connection: Connection, setup: Setup, parent: int, log: Path) -> None:
             connection.send(Refused(str(error), error.exit_code))
 
 
+KEPT_WEIGHTS = 1 / 16
+"""Share of the device's memory for weights that are kept for their next M or round, at 2 bytes an element."""
+
+
 class _EnoughError(Exception):
     """The parent wants no more of this task."""
 
@@ -125,7 +129,7 @@ class Worker:
         if setup.protocol.tuning == "pinned" and setup.tuned is None:
             raise UsageError("tuning pinned needs --tuned TABLE: make one with rooflens tune SUITE -o RUN")
         table = tuned.load(setup.tuned) if setup.tuned else None
-        self._weight: tuple[object, Any] = (None, None)
+        self._weights: dict[Any, Any] = {}
         self._canary_due = 0.0
         self._guard = Guard()
         self._configurations = Configurations(
@@ -248,10 +252,12 @@ class Worker:
         problem, scheme = job.task.problem, job.task.scheme
         key = (replace(problem, M=1), scheme)
         try:
-            if self._weight[0] != key:
-                self._weight = (None, None)  # free the old weight before the new one is drawn
-                self._weight = (key, make_weight(problem, scheme, self.device, self._protocol.seed))
-            return Operands(make_inputs(problem, scheme, self.device, self._protocol.seed, self._weight[1]))
+            if key not in self._weights:
+                elements = sum(one.B * max(1, one.E) * one.N * one.K for one, _ in (*self._weights, key))
+                if 2 * elements > KEPT_WEIGHTS * self.device.memory_bytes:
+                    self._weights.clear()  # before the new one is drawn
+                self._weights[key] = make_weight(problem, scheme, self.device, self._protocol.seed)
+            return Operands(make_inputs(problem, scheme, self.device, self._protocol.seed, self._weights[key]))
         except Exception as error:
             job.fail_all(job.open_cells, *explain(error, "making the operands"))
             raise_if_lost(error)

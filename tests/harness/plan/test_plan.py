@@ -115,17 +115,21 @@ def test_a_pass_that_a_scheme_lacks_is_refused_with_the_shape():
         plan(training)
 
 
-def test_what_comes_first_stands_for_all_shapes():
-    """The smallest weight, the largest, the middle one; no cell is lost, and those of a shape stay in their order."""
-    cells = plan(suite.load("llm4bit-quick"))
+@pytest.mark.parametrize(
+    ("name", "condition"),
+    [("llm4bit-quick", ""), ("llm4bit", "M <= 64"), ("llm4bit", "layer == 'q'"), ("llm4bit", "M == 1")],
+)
+def test_what_comes_first_stands_for_all_shapes_and_sizes(name, condition):
+    """The smallest weight, the largest, the middle one, each with another M; problems are whole, and none is lost."""
+    cells = plan(suite.load(name), condition)
     ordered = spread(cells)
     assert sorted(map(str, ordered)) == sorted(map(str, cells))
-    shapes = list(dict.fromkeys(cell.shape for cell in ordered))
-    weights = [shape.N * shape.K for shape in shapes]
-    assert weights[:2] == [min(weights), max(weights)]
-    assert weights[2] in sorted(weights)[2:4]
-    for shape in shapes:
-        assert [cell for cell in ordered if cell.shape == shape] == [cell for cell in cells if cell.shape == shape]
-    assert len(tasks(ordered)) == len(tasks(cells))
-    (only,) = dict.fromkeys(cell.shape for cell in spread(tuple(cell for cell in cells if cell.shape == shapes[0])))
-    assert only == shapes[0]
+    assert sorted(map(str, tasks(ordered))) == sorted(map(str, tasks(cells)))
+    problems = [(task.cells[0].shape, task.problem.M) for task in tasks(ordered)]
+    shapes, sizes = {shape for shape, _ in problems}, {m for _, m in problems}
+    weights = [shape.N * shape.K for shape, _ in problems]
+    assert weights[:2] == [min(weights), max(weights)][: len(shapes)]
+    assert problems[0][1] == min(sizes)
+    for turn in range(len(problems) // len(shapes)):
+        assert {shape for shape, _ in problems[turn * len(shapes) : (turn + 1) * len(shapes)]} == shapes
+    assert len({m for _, m in problems[: len(shapes)]}) == min(len(sizes), len(shapes))

@@ -69,7 +69,7 @@ def within(tmp_path, monkeypatch):
 
 
 def test_a_time_budget_is_filled_with_rounds_of_every_cell(within):
-    """4 problems x (1 s + 2 providers x 0.5 s x 2 rounds) = 12 s; then 4 s of preparation and 4 s for each round."""
+    """4 problems x (1 s + 2 providers x 0.5 s) = 8 s, twice; then 4 s of preparation and 4 s for each round."""
     complete, manifest, counts, now, _ = within(40.0)
     assert complete
     assert 25.0 <= now <= 40.0
@@ -77,13 +77,22 @@ def test_a_time_budget_is_filled_with_rounds_of_every_cell(within):
     assert manifest.planned_units == 8 * manifest.rounds
 
 
-def test_too_short_a_time_leaves_whole_problems_for_later(within):
-    complete, manifest, counts, now, _ = within(8.0)
+@pytest.mark.parametrize(
+    ("seconds", "counts"), [(5.0, [1] * 4), (8.0, [1] * 6), (10.0, [1] * 8), (14.0, [1] * 4 + [2] * 4)]
+)
+def test_a_second_round_begins_when_all_have_the_first(within, seconds, counts):
+    """A round of the four problems takes 2 s each, and 2 s are kept for the end."""
+    complete, manifest, found, now, _ = within(seconds)
     assert not complete
-    assert now <= 8.0
-    assert manifest.rounds == 2
-    assert counts == [2] * len(counts)
-    assert 0 < len(counts) < 8
+    assert now <= seconds
+    assert manifest.rounds == 2  # the second is to do
+    assert found == counts
+
+
+def test_a_run_goes_on_with_the_rounds_that_were_missing(within):
+    assert within(14.0)[2] == [1] * 4 + [2] * 4
+    complete, manifest, counts, now, _ = within(8.0, rounds=2)
+    assert (complete, manifest.rounds, counts, now) == (True, 2, [2] * 8, 4.0)
 
 
 def test_a_finished_run_goes_on_with_further_rounds(within):
@@ -110,8 +119,8 @@ def test_a_first_problem_that_fails_does_not_stop_the_clock(within, monkeypatch)
 def test_one_problem_is_measured_in_however_short_a_time(within):
     complete, _, counts, now, _ = within(0.1)
     assert not complete
-    assert counts == [2, 2]
-    assert now == 3.0
+    assert counts == [1, 1]
+    assert now == 2.0
 
 
 def test_the_rounds_that_a_user_allows_end_a_sweep_early(within):

@@ -29,6 +29,14 @@ def test_units_that_are_declined_take_nothing():
     assert budget.sampling_s(0.0, 400, 1.0) == pytest.approx(0.85)
 
 
+def test_a_later_pass_has_no_cells_that_cannot_run_and_keeps_what_units_take():
+    budget = TimeBudget(100.0)
+    for _ in range(2):
+        budget.took(cost(units=5, wall_s=1.0), planned=20)
+    budget.begin_pass()
+    assert budget.sampling_s(0.0, 100, 1.0) == pytest.approx(0.85 - 0.1)
+
+
 @given(st.floats(0, 200), st.integers(1, 10**6))
 def test_a_unit_always_has_some_time_and_never_more_than_its_own(now, units):
     budget = TimeBudget(100.0)
@@ -67,6 +75,7 @@ def test_where_all_is_stored_one_round_shows_the_pace():
     assert TimeBudget(10.0).rounds_that_fit(0.0, 5, tasks=4) == 1
     assert TimeBudget(10.0, most_rounds=5).rounds_that_fit(0.0, 5, tasks=4) == 0
     assert TimeBudget(10.0).rounds_that_fit(11.0, 5, tasks=4) == 0
+    assert TimeBudget(10.0).rounds_that_fit(0.0, 5, tasks=0) == 0  # nothing can have one
     failed = TimeBudget(10.0)
     failed.took(cost(units=0), planned=10)
     assert failed.rounds_that_fit(0.0, 2, tasks=4) == 0
