@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..analysis.comparison.decide import Word
-from ..analysis.stability.canary import SLOWDOWN, SLOWDOWN_ON_CPU
+from ..analysis.comparison.decide import Word, vetoed
 from ..harness.machine.software import version
 from ..harness.telemetry.clock import CLOCK
 from ..reports import formatting as fmt
@@ -153,8 +152,8 @@ def judge(
     """Compare a timing with that of the baseline `name`.
 
     The sessions were not measured in turn, so that drift is in the difference: a change has to exceed `margin` (0.15 is
-    15 %) and the margin of `rooflens compare` for such runs, and nothing is decided where the canary says that the
-    device itself has changed. Raises UsageError for a stored timing of another device, or taken in another way.
+    15 %) and the margin of `rooflens compare` for such runs, and nothing is decided that a change of the device itself
+    could explain, by the canary. Raises UsageError for a stored timing of another device, or taken in another way.
     """
     if not 0 <= margin < math.inf:
         raise UsageError(f"margin={margin}: a fraction of the time, such as 0.05, was expected")
@@ -169,7 +168,7 @@ def judge(
         if was != found:
             raise UsageError(f"{timing.name} of the baseline {name} has {what} {was}, this one {found}: save it again")
     change = one_after_the_other(before.rounds, timing.rounds_s, margin)
-    doubt = _drift(stored.canary, canary, change, SLOWDOWN if device.is_gpu else SLOWDOWN_ON_CPU)
+    doubt = _drift(stored.canary, canary, change, not device.is_gpu)
     if timing.impossible:
         doubt = "its time is shorter than the device allows"
     versions = software()
@@ -181,13 +180,14 @@ def judge(
     return BaselineVerdict(timing.name, name, change, doubt, tuple(updated))
 
 
-def _drift(before: Mapping[str, float], now: Mapping[str, float], change: Change, threshold: float) -> str:
-    """Say how the device changed, where that is beyond `threshold`, or enough to explain that a call became slower."""
-    moved = {name.removesuffix("_s"): now[name] / before[name] - 1 for name in before if name in now}
-    least = 1 / change.interval[1] - 1 if change.verdict is Word.SLOWER and change.interval else math.inf
-    if not any(abs(one) > threshold or one >= least for one in moved.values()):
+def _drift(before: Mapping[str, float], now: Mapping[str, float], change: Change, is_cpu: bool) -> str:
+    """Say how the device changed, where that could explain the verdict."""
+    moved = {name.removesuffix("_s"): now[name] / before[name] for name in before if name in now}
+    low, high = (-math.log(end) for end in reversed(change.interval or (1.0, 1.0)))
+    case = {"word": change.verdict, "low": low, "high": high, "margin": math.log1p(change.margin)}
+    if not vetoed(case, [*map(math.log, moved.values())], is_cpu):
         return ""
-    parts = ", ".join(f"{name} {fmt.change(1 + one)}" for name, one in moved.items())
+    parts = ", ".join(f"{name} {fmt.change(one)}" for name, one in moved.items())
     return f"the device itself changed (time of the canary: {parts})"
 
 

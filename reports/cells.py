@@ -94,11 +94,8 @@ def _per_time(row: Row, name: str) -> tuple[float, float, float]:
     return value, value * time / high, value * time / low
 
 
-def ratio_cell(row: Row | None, common: str) -> TableCell:
-    """Show the ratio of one cell: a tie, an undecided, a decided one, or why there is none.
-
-    Its note becomes a footnote where it is not the one that all cells have in `common`.
-    """
+def ratio_cell(row: Row | None) -> TableCell:
+    """Show the ratio of one cell with its note: a tie, an undecided, a decided one, or why there is none."""
     if row is None:
         return TableCell("", tone=Tone.MISSING)
     value = float(row["ratio"])
@@ -106,7 +103,7 @@ def ratio_cell(row: Row | None, common: str) -> TableCell:
         reason = str(row["reason"])
         return TableCell(_word(reason), note=reason, tone=Tone.FAILED)
     level = math.log2(value)
-    note = "" if row["note"] == common else str(row["note"])
+    note = str(row["note"])
     if row["verdict"] != "undecided":
         return TableCell(fmt.ratio(value, row["ratio_low"], row["ratio_high"]), value, level, note)
     return TableCell(_undecided(row), value, level, note, Tone.UNDECIDED)

@@ -263,16 +263,6 @@ class View:
         return speedups(self.analysis.added, self.analysis.rounds, self.baseline)
 
     @cached_property
-    def _shared_notes(self) -> frozenset[str]:
-        """Remarks that every cell with a time has: a footnote on each of them would tell nothing apart."""
-        found = set(self.cells.loc[self.cells["verdict"] == Verdict.PASSED, "remarks"])
-        return frozenset.intersection(*map(frozenset, found)) if found else frozenset()
-
-    def footnote(self, row: Row) -> str:
-        """What is to be known of how one cell was measured, and not of all."""
-        return "; ".join(remark for remark in row["remarks"] if remark not in self._shared_notes)
-
-    @cached_property
     def crossovers(self) -> pd.DataFrame:
         """One row per shape, storage and challenger: the analysis has the first challenger's, the others follow."""
         frames = [self.analysis.crossovers]

@@ -5,13 +5,16 @@ down over the whole suite (Benjamini and Hochberg 1995).
 """
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from scipy import optimize
 from scipy.special import nctdtr, ndtri, stdtrit
 
+from ..stability.canary import SLOWDOWN, slowdown
 from ..statistics.arrays import Floats
 from ..statistics.intervals import quantile, survival
 from ..statistics.moderation import adjusted, moderate
@@ -64,6 +67,21 @@ class Decisions:
     q: Floats
     words: np.ndarray
     smallest: Floats
+
+
+def vetoed(cases: Any, moved: Collection[float], is_cpu: bool) -> Any:
+    """Return which verdicts a device that changed in between could explain.
+
+    `cases` has word, low, high and margin of one case or, as `Effects.cases`, of several; `moved` are the changes of
+    the parts of the canary, as differences of ln time like the others. A part explains a change as large as its own, in
+    its direction, and the margin: the end of the interval that is nearer to 0 lies within. What moved by less than
+    `SLOWDOWN` explains nothing. That times are the same says nothing where a part moved by more than `slowdown`.
+    """
+    up, down = max([0.0, *moved]), -min([0.0, *moved])
+    found = (cases["word"] == Word.SAME) & (max(up, down) > math.log1p(slowdown(is_cpu)))
+    for word, end, by in ((Word.SLOWER, cases["low"], up), (Word.FASTER, -cases["high"], down)):
+        found |= (cases["word"] == word) & (by > math.log1p(SLOWDOWN)) & (end <= by + cases["margin"])
+    return found
 
 
 def margins(times_s: Floats) -> Floats:

@@ -4,7 +4,6 @@ A case is a problem, a scheme, a cache state and a provider. It is compared when
 device allows; otherwise its status gives the reason.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -63,8 +62,8 @@ class Versions:
 class Effects:
     """The cases with what was decided, and the differences per round of those that are compared.
 
-    cases        `Versions.cases` with status, word, withheld (why no case of the comparison gets another word than
-                 inconclusive, or ""), margin, rounds, and of `decide` effect, low, high, se, typical_se, freedom, p, q,
+    cases        `Versions.cases` with status, word, withheld (why its word is inconclusive whatever its times
+                 are, or ""), margin, rounds, and of `decide` effect, low, high, se, typical_se, freedom, p, q,
                  smallest; base_gmean_s, head_gmean_s: geometric means of the round medians that the
                  effect is of, so that their ratio is the effect
     differences  [cases, rounds] ln(head) - ln(base) of interleaved rounds; NaN where a round is missing. No columns
@@ -161,15 +160,16 @@ def measure_effects(versions: Versions) -> Effects:
     return Effects(pd.concat([cases, table], axis=1), differences, versions.order)
 
 
-def withhold(effects: Effects, reason: str) -> Effects:
-    """Leave every compared case inconclusive, for a reason that is not its own; "": leave the verdicts as they are."""
+def withhold(effects: Effects, reason: str, chosen: "pd.Series[bool] | bool" = True) -> Effects:
+    """Leave the `chosen` compared cases inconclusive, for a reason that is not their own; "": leave all as they are."""
     if not reason:
         return effects
     cases = effects.cases
-    judged = cases["word"] != ""
+    judged = (cases["word"] != "") & chosen
     words = cases["word"].mask(judged, Word.INCONCLUSIVE.value)
     reasons = cases["withheld"].mask(judged, reason)
-    return replace(effects, cases=cases.assign(word=words, withheld=reasons, smallest=math.nan))
+    smallest = cases["smallest"].mask(judged)
+    return replace(effects, cases=cases.assign(word=words, withheld=reasons, smallest=smallest))
 
 
 _DECIDED = ("effect", "low", "high", "se", "typical_se", "freedom", "p", "q", "smallest")

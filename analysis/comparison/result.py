@@ -11,11 +11,11 @@ from ..frames.coordinates import CASE
 from ..frames.load import RunData
 from ..imports.entries import Imported
 from ..isa.diff import Difference
-from ..stability.canary import KINDS, SLOWDOWN, SLOWDOWN_ON_CPU
+from ..stability.canary import KINDS, SLOWDOWN
 from ..statistics.arrays import Floats, difference, moments
 from ..statistics.intervals import CONFIDENCE, survival
 from .breakdown import controls, movers
-from .decide import FALSE_DISCOVERY, MEASURED, Word
+from .decide import FALSE_DISCOVERY, MEASURED, Word, vetoed
 from .effects import SEQUENTIAL_MARGIN, Effects, Order, Status, Versions, measure_effects, sum_of_passes, withhold
 from .identity import Identity
 from .unverified import Unverified, as_unverified, rank_unverified
@@ -121,17 +121,28 @@ def compare_runs(
     effects = measure_effects(versions)
     same = measure_effects(from_runs(base[1], null, order)) if null is not None else None
     chosen = measure_effects(from_runs(head[1], own, order)) if own is not None else None
-    withheld = "; ".join(_disagreements(order, base[1], head[1], effects, same))
-    summed = _summed(versions)
+    summed, is_cpu = _summed(versions), head[1].device.is_cpu
+    moved = _moved(order, base[1], head[1])
+    told = "; ".join(
+        f"the canary ({kind}) took {math.exp(by):.3g} times as long in head as in base" for kind, by in moved.items()
+    )
+    explained = vetoed(effects.cases, moved.values(), is_cpu)
+    left = ~explained & ~effects.cases["word"].isin(["", Word.INCONCLUSIVE])
+    withheld = "; ".join([told] * bool(explained.any() and not left.any()) + [*_disagreements(effects, same)])
     notes = (*_of_order(order, base[1], head[1]), *_of_rounds(versions), *_of_environments(base[1], head[1]))
     if withheld:
         notes = (f"Nothing is verified: {withheld}. Measure both versions again on an idle device.", *notes)
+    elif told:
+        notes = (
+            f"{told.capitalize()}: that could be {explained.sum()} of {(explained | left).sum()} verdicts.",
+            *notes,
+        )
     return Result(
         base[0],
         head[0],
         order,
-        withhold(effects, withheld),
-        withhold(summed, withheld) if summed is not None else None,
+        withhold(withhold(effects, told, explained), withheld),
+        withhold(withhold(summed, told, vetoed(summed.cases, moved.values(), is_cpu)), withheld) if summed else None,
         same,
         (*notes, *_of_sums(effects), *_of_null(same), *_of_controls(effects)),
         selection=chosen,
@@ -225,17 +236,22 @@ def _of_environments(base: RunData, head: RunData) -> Iterator[str]:
 _SOFTWARE = ("rooflens", "python", "torch", "triton", "CUDA", "HIP", "driver", "numpy", "bitsandbytes")
 
 
-def _disagreements(order: Order, base: RunData, head: RunData, effects: Effects, null: Effects | None) -> Iterator[str]:
-    """Say where the versions differ in what is the same in both: the device, by its canary, and identical code."""
-    most = math.log1p(SLOWDOWN_ON_CPU if base.device.is_cpu else SLOWDOWN)
+def _moved(order: Order, base: RunData, head: RunData) -> dict[str, float]:
+    """How the parts of the canary changed from base to head, as differences of ln time: those that explain anything."""
+    moved = {}
     for kind in KINDS:
         before, after = (np.log(run.canary[f"{kind}_s"].dropna().to_numpy(dtype=np.float64)) for run in (base, head))
         if not (len(before) and len(after)):
             continue
         apart = float(np.median(after) - np.median(before))
         # Versions that took turns had the same drift, and readings enough to tell a difference from their scatter.
-        if abs(apart) > most and (order is Order.SEQUENTIAL or _differ(before, after)):
-            yield f"the canary ({kind}) took {math.exp(apart):.3g} times as long in head as in base"
+        if abs(apart) > math.log1p(SLOWDOWN) and (order is Order.SEQUENTIAL or _differ(before, after)):
+            moved[kind] = apart
+    return moved
+
+
+def _disagreements(effects: Effects, null: Effects | None) -> Iterator[str]:
+    """Say where the versions differ in what is the same in both: identical code."""
     # Other source may launch the same compiled code in another way, which is a change like any other.
     found = controls(effects, ("identity", "artifact", "config", "kernels", "dispatched", "source"))
     if found is not None and found.called > FALSE_DISCOVERY * found.cases:

@@ -44,9 +44,10 @@ class RunData:
     `cells` has one row per finished (cell, round), in file order; `samples` every raw timing of a passed one, those
     that do not count among them; `telemetry` what the device reported during them. `telemetry`, `canary` and `tuning`
     have no rows where nothing of the kind was stored. What an older version did not store is unknown in every row.
-    `digests` are the SHA-256 sums of the files that were read, by file name. `replaced` says which providers stand in
-    for a baseline or challengers without a time (`question.with_times`). `retried` are the failures that were measured
-    again, and are no longer in `cells`.
+    Of the readings of a process before its first time, `starts` has all, `canary` one: their median. `digests` are the
+    SHA-256 sums of the files that were read, by file name. `replaced` says which providers stand in for a baseline or
+    challengers without a time (`question.with_times`). `retried` are the failures that were measured again, and are no
+    longer in `cells`.
     """
 
     folder: Path
@@ -57,6 +58,7 @@ class RunData:
     telemetry: pd.DataFrame
     canary: pd.DataFrame
     tuning: pd.DataFrame
+    starts: pd.DataFrame
     digests: Mapping[str, str] = field(default_factory=dict)
     replaced: tuple[str, ...] = ()
     retried: tuple[Retry, ...] = ()
@@ -191,8 +193,26 @@ def load_run(folder: Path) -> RunData:
     read = {table.file: contents[table.name] for table in TABLES if table.name in contents}
     read |= {MANIFEST: (folder / MANIFEST).read_bytes()}
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in read.items()}
-    again = retries(folder)
-    return RunData(folder, manifest, cells, samples, ceilings, telemetry, canary, tuning, digests, retried=again)
+    canary, starts = _apart_at_starts(canary, cells.loc[passed])
+    tables = (cells, samples, ceilings, telemetry, canary, tuning, starts)
+    return RunData(folder, manifest, *tables, digests, retried=retries(folder))
+
+
+def _apart_at_starts(canary: pd.DataFrame, passed: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the canary with one reading, their median, for those of a process before its first time; and those."""
+    first = seconds(passed["started_at"]).groupby(passed["process"]).min()
+    early = seconds(canary["at"]) <= canary["process"].map(first)
+    starts = canary.loc[early]
+    medians = starts.groupby("process")[["gemm_s", "copy_s"]].transform("median")
+    levels = starts.assign(**medians).drop_duplicates("process", keep="last")
+    return pd.concat([canary.loc[~early], levels]).sort_index().reset_index(drop=True), starts
+
+
+def seconds(stamps: "pd.Series[str]") -> "pd.Series[float]":
+    """Seconds since 1970 of ISO 8601 texts; NaN for what is none."""
+    dated = stamps.where(stamps.astype(str).str.match(r"(19|20|21)\d\d-"))  # pandas cannot coerce the year 1, or -1
+    parsed = pd.to_datetime(dated, utc=True, format="ISO8601", errors="coerce")
+    return (parsed - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)
 
 
 def table_content(folder: Path, table: TableSchema) -> bytes | None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ...shapes.run_folder.disturbance import disturbances
+from ...shapes.run_folder.disturbance import PREEMPTED, by_others, disturbances
 from ...shapes.verdict import Verdict
 from .telemetry import WORTH_COOLING
 
@@ -70,7 +70,12 @@ def add_notes(summary: pd.DataFrame, reasons: Mapping[str, Iterable[str]]) -> pd
 def disturbed(what: str, *texts: str) -> str:
     """Say what disturbed the measurement of `what`, by texts of `disturbed` columns; each cause once."""
     names = dict.fromkeys(one.name for text in texts for one in disturbances(text))
-    return f"disturbed while {what} was measured ({', '.join(names)}): stop other work and measure again"
+    return f"disturbed while {what} was measured ({', '.join(names)}){remedy(*texts)}"
+
+
+def remedy(*texts: str) -> str:
+    """Say what to do about texts of `disturbed` columns; "" where there is nothing to stop."""
+    return ": stop other work and measure again" if any(map(by_others, texts)) else ""
 
 
 class _Row(NamedTuple):
@@ -145,8 +150,8 @@ def _after(reasons: Iterable[str]) -> str:
     """Say what to do about discarded samples."""
     if any("slowdown" in reason for reason in reasons):
         return "let the device cool or lower its power limit, then measure again"
-    if any("preempted" in reason for reason in reasons):
-        return "stop other work on these cores, then measure again"
+    if all(reason == PREEMPTED for reason in reasons):
+        return "the others count"
     if any("not blocked" in reason for reason in reasons):
         return "measure again while the host is quiet, or with --timer graph"
     return "measure again with --timer graph or --timer profiler"

@@ -35,7 +35,7 @@ def speedups(summary: pd.DataFrame, rounds: pd.DataFrame, baseline: str) -> pd.D
     rounds                          number of common rounds
     verdict                         faster, slower, undecided (the interval covers 1, or one round gave none), or ""
     reason                          why there is no ratio, or no interval
-    note                            what qualifies a ratio: other tuning, a disturbed side (unless all sides of all are)
+    note                            what qualifies a ratio: other tuning, a disturbed side
 
     A side whose time is impossible has no ratio, so that nothing that is taken from ratios rests on it.
     Sides that were timed by different timers, or made cold in different ways, have no ratio: the reason says so. A
@@ -58,8 +58,7 @@ def speedups(summary: pd.DataFrame, rounds: pd.DataFrame, baseline: str) -> pd.D
     pairs["ratio_low"] = np.exp(pairs["log_low"] - steps)
     pairs["ratio_high"] = np.exp(pairs["log_high"] + steps)
     rows = list(map(_Sides, *(pairs[name].tolist() for name in _Sides._fields)))
-    telling = not all_disturbed(summary)
-    texts = [(_reason(row, baseline), _note(row, baseline, telling)) for row in rows]
+    texts = [(_reason(row, baseline), _note(row, baseline)) for row in rows]
     pairs["reason"] = [reason for reason, _ in texts]
     pairs["note"] = [note for _, note in texts]
     pairs["note"] = pairs["note"].where(pairs["ratio"].notna(), "")
@@ -104,12 +103,6 @@ def geometric_means(ratios: pd.DataFrame, by: Sequence[str] = ("provider", "base
 def _means_of_all(groups: "DataFrameGroupBy[Any, Any]") -> pd.DataFrame:
     """Mean of every column per group, NaN when any value is."""
     return groups.mean().where(groups.count().eq(groups.size(), axis=0))
-
-
-def all_disturbed(summary: pd.DataFrame) -> bool:
-    """Return whether every cell with a time was disturbed: then it is reported for the run, not for single ratios."""
-    passed = summary.loc[summary["verdict"] == Verdict.PASSED, "disturbed"]
-    return bool(len(passed)) and bool((passed != "").all())
 
 
 def best_speedups(ratios: pd.DataFrame, by: Sequence[str] = ("provider", "baseline")) -> pd.DataFrame:
@@ -200,13 +193,13 @@ def _reason(row: _Sides, baseline: str) -> str:
     return "one common round: no interval; measure with --rounds 3 or more" if row.rounds == 1 else ""
 
 
-def _note(row: _Sides, baseline: str, telling: bool) -> str:
-    """Say what qualifies a ratio; `telling`: a disturbance does not go without saying."""
+def _note(row: _Sides, baseline: str) -> str:
+    """Say what qualifies a ratio."""
     notes = []
     if row.tuning != row.baseline_tuning:
         notes.append(f"{_difference('tuning', row, baseline)}: tune both to compare them at their best")
     sides = [text for text in (row.disturbed, row.baseline_disturbed) if isinstance(text, str) and text]
-    if telling and sides:
+    if sides:
         notes.append(disturbed(f"it or {baseline}", *sides))
     return "; ".join(notes)
 

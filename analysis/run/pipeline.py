@@ -1,18 +1,19 @@
 """All steps of the analysis of one run: what the command line prints and what a report shows are these objects."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pandas as pd
 
-from ...shapes.run_folder.disturbance import Cause, disturbances, worst
+from ...shapes.run_folder.disturbance import CANARY_SLOWED, Cause, by_others, disturbances, worst
 from ...shapes.verdict import Verdict
 from ..crossover.across_shapes import MedianCrossover, median_crossovers
 from ..crossover.per_shape import CROSSOVER_COLUMNS, crossovers
 from ..crossover.refine import swept
 from ..frames.deciding import deciding
 from ..frames.load import RunData
-from ..frames.notes import RunWarning, Topic
-from ..frames.speedup import ALIKE, all_disturbed, geometric_means, speedups
+from ..frames.notes import RunWarning, Topic, remedy
+from ..frames.speedup import ALIKE, geometric_means, speedups
 from ..frames.telemetry import Conditions, conditions
 from ..roofline import place, raise_ceilings, roofline_warnings
 from ..roofline.gaps import gaps
@@ -155,21 +156,23 @@ def _mixtures(summary: pd.DataFrame) -> list[str]:
     return warnings
 
 
-def _disturbances(summary: pd.DataFrame) -> list[str]:
-    """Say what disturbed every cell, with the worst figure: no single cell has a note of it then."""
-    if not all_disturbed(summary):
-        return []
-    passed = summary.loc[summary["verdict"] == Verdict.PASSED, "disturbed"]
-    common = set.intersection(*({one.kind for one in disturbances(text)} for text in passed))
-    shared = [one for one in disturbances(worst(passed)) if one.kind in common]
-    cells = f"all {len(passed)} cells were" if len(passed) > 1 else "the only cell was"
-    way_out = "stop other work and measure again"
-    if not shared:
-        return [f"{cells} disturbed while they were measured, not all by the same: {way_out}"]
-    parts = [f"other processes used up to {one.values[0]:.0f} % of the cores" for one in shared if one.cause is _CORES]
-    if others := ", ".join(str(one) for one in shared if one.cause is not _CORES):
-        parts.append(f"the device was disturbed, at worst: {others}")
-    return [f"{cells} measured while {' and '.join(parts)}: {way_out}"]
+def _disturbances(summary: pd.DataFrame) -> Iterator[str]:
+    """Say what a slower device means for times and for ratios, and what disturbed the cells where that is all of them.
 
-
-_CORES = Cause.CORES
+    A slower device slows down all providers of a round that have the same limit alike. Other processes do not.
+    """
+    passed = summary.loc[summary["verdict"] == Verdict.PASSED]
+    every = worst(passed["disturbed"])
+    found = disturbances(every)
+    if by := [max(one.values) for one in found if one.cause is Cause.CANARY]:
+        slower = passed.loc[passed["disturbed"].str.contains(CANARY_SLOWED)]
+        ratios = "ratios are paired within rounds, and hold where both sides are bound by compute or both by memory"
+        if by_others(every):
+            ratios = "ratios are paired within rounds, but other processes slow down some providers more than others"
+        elif slower["rounds"].min() < 2:
+            ratios = "a ratio of one round may have drifted too: measure two or more"
+        cells = f"around {len(slower)} of {len(passed)} cells"
+        yield f"the canary slowed down by up to {max(by):.0f} % {cells}: absolute times drifted by as much; {ratios}"
+    others = ", ".join(str(one) for one in found if one.cause is not Cause.CANARY)
+    if others and (passed["disturbed"] != "").all():
+        yield f"every cell was disturbed while measured, at worst: {others}{remedy(every)}"

@@ -19,7 +19,7 @@ from ..frames.load import RunData
 from ..frames.notes import MIXED, add_notes
 from ..frames.telemetry import by_cell
 from ..roofline.limits import impossible
-from ..stability.canary import SLOWDOWN, SLOWDOWN_ON_CPU, disturbances
+from ..stability.canary import disturbances, thresholds
 from ..statistics.intervals import mean_interval
 
 _GEOMETRY = tuple(column.name for column in GEOMETRY)
@@ -223,7 +223,7 @@ def _disturbed(cell_ids: "pd.Index[str]", run: RunData) -> list[str]:
     passed = run.cells.loc[run.cells["verdict"] == Verdict.PASSED]
     disturbed = passed.loc[passed["disturbed"] != "", ["cell_id", "disturbed"]].drop_duplicates()
     texts: dict[str, list[str]] = {}
-    canary = disturbances(passed, run.canary, run.device_of, SLOWDOWN_ON_CPU if run.device.is_cpu else SLOWDOWN)
+    canary = disturbances(passed, run.canary, run.device_of, thresholds(run.starts, run.device.is_cpu))
     for cell, text in (*disturbed.itertuples(index=False, name=None), *canary.items()):
         texts.setdefault(str(cell), []).append(text)
     return [worst(texts.get(cell, ())) for cell in cell_ids]

@@ -5,6 +5,7 @@ It never changes with suite or provider: when its time changes, the device has c
 became faster says that something had ended before, or that the device had warmed up.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -12,7 +13,9 @@ import numpy as np
 import pandas as pd
 
 from ...shapes.run_folder.disturbance import Cause, Disturbance
+from ..frames.load import seconds
 from ..statistics.arrays import Floats
+from ..statistics.intervals import quantile
 
 KINDS = ("gemm", "copy")
 """The parts of the canary; `<kind>_s` is their column."""
@@ -22,6 +25,9 @@ SLOWDOWN = 0.03
 
 SLOWDOWN_ON_CPU = 0.10
 """The same on a CPU, which shares its memory and its power with neighbours that come and go."""
+
+SURE = 0.995
+"""Probability that readings of one moment are less far apart than what disturbs."""
 
 MOST_READINGS = 500
 """A trend is that of so many readings at most, evenly picked: the pairs among them grow with their square."""
@@ -40,6 +46,11 @@ class Drift:
     readings: int
     range: float | None
     trend: float | None
+
+
+def slowdown(is_cpu: bool) -> float:
+    """Return the least slowdown that disturbs on such a device."""
+    return SLOWDOWN_ON_CPU if is_cpu else SLOWDOWN
 
 
 def device_numbers(processes: "pd.Series[int]", device_of: Mapping[int, int] | None) -> "pd.Series[int]":
@@ -82,6 +93,21 @@ def worst_drifts(of_devices: Iterable[tuple[Drift, ...]]) -> tuple[Drift, ...]:
     )
 
 
+def thresholds(starts: pd.DataFrame, is_cpu: bool) -> dict[str, float]:
+    """Return the slowdown of each part beyond which it disturbs: more than this machine's own scatter explains.
+
+    `starts` is `RunData.starts`. Of a machine that stays the same, one reading exceeds another by more once in 200
+    times (Student's t).
+    """
+    freedom = len(starts) - starts["process"].nunique()
+    logs = pd.DataFrame(np.log(starts[[f"{kind}_s" for kind in KINDS]]))
+    apart = logs - logs.groupby(starts["process"]).transform("mean")
+    spread = np.sqrt((apart**2).sum().to_numpy() / max(freedom, 1))
+    explained = quantile(SURE, np.array(float(freedom))) * math.sqrt(2) * spread  # NaN without a second reading
+    found = np.fmax(slowdown(is_cpu), np.expm1(np.minimum(explained, 700.0)))
+    return dict(zip(KINDS, found.tolist(), strict=True))
+
+
 def changes(cells: pd.DataFrame, canary: pd.DataFrame, device_of: Mapping[int, int] | None = None) -> pd.DataFrame:
     """Change of the canary across each row of cells.csv: the reading after it over the reading before it, minus 1.
 
@@ -109,12 +135,15 @@ def changes(cells: pd.DataFrame, canary: pd.DataFrame, device_of: Mapping[int, i
 def disturbances(
     cells: pd.DataFrame,
     canary: pd.DataFrame,
-    device_of: Mapping[int, int] | None = None,
-    threshold: float = SLOWDOWN,
+    device_of: Mapping[int, int] | None,
+    least: Mapping[str, float],
 ) -> "pd.Series[str]":
-    """Say per cell_id by how much the canary slowed down across its rounds; an undisturbed cell is not in it."""
+    """Say per cell_id by how much the canary slowed down across its rounds; an undisturbed cell is not in it.
+
+    `least` has the `thresholds`.
+    """
     found = changes(cells, canary, device_of)
-    largest = pd.DataFrame({kind: _largest(found[kind], cells["cell_id"], threshold) for kind in KINDS})
+    largest = pd.DataFrame({kind: _largest(found[kind], cells["cell_id"], least[kind]) for kind in KINDS})
     texts = [str(_slowed(row)) for row in largest.itertuples(index=False, name=None)]
     return pd.Series(texts, index=largest.index, dtype="str")
 
@@ -139,13 +168,6 @@ def _trend(at: Floats, times: Floats) -> float | None:
     rise = np.log(times[second] / times[first])[apart]
     slope = float(np.median(rise / (at[second] - at[first])[apart]))
     return float(np.expm1(slope * span))
-
-
-def seconds(stamps: "pd.Series[str]") -> "pd.Series[float]":
-    """Seconds since 1970 of ISO 8601 texts; NaN for what is none."""
-    dated = stamps.where(stamps.astype(str).str.match(r"(19|20|21)\d\d-"))  # pandas cannot coerce the year 1, or -1
-    parsed = pd.to_datetime(dated, utc=True, format="ISO8601", errors="coerce")
-    return (parsed - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)
 
 
 def _largest(changes: "pd.Series[float]", cell_ids: "pd.Series[str]", threshold: float) -> "pd.Series[float]":

@@ -22,7 +22,7 @@ from ...shapes.verdict import Verdict
 from ..frames.coordinates import COORDINATES
 from ..frames.load import RunData
 from ..statistics.arrays import Floats, Ints
-from .canary import KINDS, SLOWDOWN, SLOWDOWN_ON_CPU, device_numbers
+from .canary import KINDS, device_numbers, slowdown
 from .devices import MeasuredDevice
 
 FALSE_ALARMS = 0.01
@@ -74,8 +74,7 @@ def spreads(run: RunData, devices: Sequence[MeasuredDevice]) -> tuple[Spread, ..
 
 def device_warnings(run: RunData, found: Sequence[Spread]) -> Iterator[str]:
     """Say in one line by how much devices differ, what that means for the numbers, and what to do; nothing else."""
-    margin = SLOWDOWN_ON_CPU if run.device.is_cpu else SLOWDOWN
-    proven = [one for one in found if one.proven and one.excess > margin]
+    proven = [one for one in found if one.proven and one.excess > slowdown(run.device.is_cpu)]
     if not proven:
         return
     spreads = "; ".join(

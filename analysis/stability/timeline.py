@@ -9,9 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from ..frames.load import RunData
+from ..frames.load import RunData, seconds
 from ..statistics.arrays import Floats
-from .canary import seconds
 
 QUANTITIES = ("clock_hz", "temperature_c", "power_w", "busy_elsewhere")
 """Columns of telemetry.csv whose course is worth a look."""

@@ -47,7 +47,9 @@ def verdict(result: Result, complete: bool, strict: bool, unmeasured: str = "") 
     if result.withheld:
         return IncompleteError(f"nothing is verified: {result.withheld}")
     if undecided := _counted(result, Word.INCONCLUSIVE):
-        return IncompleteError(f"{undecided} inconclusive: more --rounds would decide")
+        changed = (result.effects.cases["withheld"] != "").any()
+        why = "the device changed" if changed else "more --rounds would decide"
+        return IncompleteError(f"{undecided} inconclusive: {why}")
     return None
 
 

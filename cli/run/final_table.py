@@ -245,4 +245,4 @@ def _extremes(view: "View", best: bool) -> Iterator[str]:
                 shape = shape_of(row)
                 part = view.slice_of([row[name] for name in SETTING])
                 where = f"{shape.label} ({shape.size}), M={int(row['M'])}, {part.title}"
-                yield visible(f"{provider} {word}: {ratio_cell(row, '').text} at {where}")
+                yield visible(f"{provider} {word}: {ratio_cell(row).text} at {where}")

@@ -30,10 +30,10 @@ from ...kernels.probes.sweeps import sweeps
 from ...shapes.device import Device
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.published_ceilings import missed
+from ...shapes.run_folder.disturbance import PREEMPTED
 from ...shapes.scheme import DType
 from ..timing.accelerator import Accelerator, Action, Host
 from ..timing.cache import Flush, flushed, has_own_l2, warm
-from ..timing.host_timer import PREEMPTED
 from ..timing.timer import Subject
 from ..timing.timers import make_timer
 from .known_limits import Row, ceiling, known_limits

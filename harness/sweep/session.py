@@ -3,14 +3,14 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ...shapes import tuned
-from ...shapes.errors import RooflensError, UsageError
+from ...shapes.errors import RooflensError
 from ...shapes.median import median
 from ...shapes.run_folder.columns import CANARY, TUNING
 from ...shapes.run_folder.manifest import WORKER_LOG, Manifest
@@ -254,16 +254,9 @@ class Session:
             return None
 
     def _keep(self, taken: CanaryTaken) -> None:
-        """Store a reading of the canary, and its drift over the run."""
-        if taken.row is None:
-            self.remark(taken.remark)
-            return
-        self.store.append(CANARY, [taken.row | {"process": self.process}])
-        readings = self.store.rows(CANARY)
-        self.manifest.canary_drift = {
-            name: _drift(readings, f"{name}_s", str(self.store.folder / CANARY.file)) for name in ("gemm", "copy")
-        }
-        self.store.write_manifest(self.manifest)
+        """Store readings of the canary."""
+        self.remark(*filter(None, [taken.remark]))
+        self.store.append(CANARY, [row | {"process": self.process} for row in taken.rows])
 
     def _take(self, task: Task, message: Any, faults: FaultAttribution) -> None:
         """Act on one message of the worker."""
@@ -371,12 +364,3 @@ class Session:
         if self.deadline is not None and time.monotonic() >= self.deadline:
             raise OutOfTimeError
         return self.should_stop()
-
-
-def _drift(readings: Sequence[Mapping[str, str]], column: str, where: str) -> float:
-    """Largest over smallest time, less one."""
-    try:
-        times = [float(row[column]) for row in readings]
-        return max(times) / min(times) - 1
-    except (TypeError, ValueError, ZeroDivisionError):
-        raise UsageError(f"{where}, column {column}: a time is not a positive number; delete its line") from None

@@ -2,15 +2,13 @@
 
 import math
 
+from ...shapes.run_folder.disturbance import PREEMPTED
 from .accelerator import Action, Host
 from .samples import Samples
 from .timer import Subject, nothing
 
 LEAST_READINGS = 1000
 """A sample is made to last as long as this many readings of the clock, so that reading it adds a thousandth at most."""
-
-PREEMPTED = "preempted"
-"""Reason of a sample during which another process got one of our cores."""
 
 MOST_LAUNCHES = 10_000
 """Launches that one sample is the mean of, at most."""

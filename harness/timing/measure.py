@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 
 from ...shapes.errors import RooflensError
-from ...shapes.run_folder.disturbance import Cause, Disturbance, joined
+from ...shapes.run_folder.disturbance import PREEMPTED, Cause, Disturbance, joined
 from ..telemetry.source import Reading, Telemetry
 from .accelerator import Host
 from .samples import Measurement, Samples
@@ -123,17 +123,19 @@ def _next_size(rule: StopRule, counting: Sequence[float], count: int, elapsed_s:
 def _disturbances(taken: Samples) -> str:
     """Say what disturbed the samples while they were taken; "" when nothing did."""
     found = []
+    readings = [reading for _, reading in taken.readings]
+    busy = max((share for reading in readings if (share := reading.busy_elsewhere) is not None), default=None)
     if taken.settled != taken.reasons:
         reasons = Counter(why for why, time in zip(taken.discarded, taken.times_s, strict=True) if why and time > 0)
+        if busy is not None:  # any system takes a core now and then: what others used in all says whether that matters
+            del reasons[PREEMPTED]
         found += [Disturbance(Cause.SAMPLES, (count, len(taken.times_s)), why) for why, count in reasons.most_common()]
-    readings = [reading for _, reading in taken.readings]
     clocks = [reading.clock_hz for reading in readings if reading.clock_hz]
     capped = any("power_cap" in reading.slowdown for reading in readings)
     if clocks and not capped and max(clocks) - min(clocks) > STEADY_CLOCK * max(clocks):
         found.append(Disturbance(Cause.CLOCK, (min(clocks) / 1e6, max(clocks) / 1e6)))
     if others := max((reading.other_processes or 0 for reading in readings), default=0):
         found.append(Disturbance(Cause.PROCESSES, (others,)))
-    busy = max((reading.busy_elsewhere or 0.0 for reading in readings), default=0.0)
-    if busy > BUSY_ELSEWHERE:
+    if busy is not None and busy > BUSY_ELSEWHERE:
         found.append(Disturbance(Cause.CORES, (100 * busy,)))
     return joined(found)

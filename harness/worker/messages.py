@@ -156,9 +156,9 @@ class Calibrated:
 
 @dataclass(frozen=True, slots=True)
 class CanaryTaken:
-    """A row of canary.csv without its process, or why there is none."""
+    """Rows of canary.csv without their process, or why there are none."""
 
-    row: dict[str, Any] | None
+    rows: list[dict[str, Any]]
     remark: str = ""
 
 

@@ -276,7 +276,8 @@ TELEMETRY = TableSchema(
 
 CANARY = TableSchema(
     "canary",
-    "a frozen GEMM and a frozen copy, at the start, about every minute and at the end: drift of the device itself",
+    "a frozen GEMM and a frozen copy, several times as a process starts, about every minute and at the end: drift of "
+    "the device itself",
     (
         _text("at", "UTC time", True),
         _int("process", "number of the worker process that measured it", required=True),

@@ -6,6 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
+PREEMPTED = "preempted"
+"""Reason of a sample during which another process got one of our cores."""
+
+
+CANARY_SLOWED = "canary slowed down"
+
 
 class Cause(StrEnum):
     """What disturbed, in the words of a report on several cells."""
@@ -22,7 +28,7 @@ _FORMS = {
     Cause.CLOCK: re.compile(r"clock from (?P<low>\d+) to (?P<high>\d+) MHz"),
     Cause.PROCESSES: re.compile(r"(?P<count>\d+) other process(?:es)? on the device"),
     Cause.CORES: re.compile(r"other processes used (?P<percent>\d+) ?% of the cores"),
-    Cause.CANARY: re.compile(r"canary slowed down by (?P<parts>.+)"),
+    Cause.CANARY: re.compile(rf"{CANARY_SLOWED} by (?P<parts>.+)"),
     Cause.SAMPLES: re.compile(r"(?P<what>.+) during (?P<count>\d+) of (?P<of>\d+) samples, all of them kept"),
 }
 """The texts that `Disturbance` writes. What an earlier version wrote otherwise is a cause of its own."""
@@ -70,7 +76,7 @@ class Disturbance:
                 return f"other processes used {self.values[0]:.0f}% of the cores"
             case Cause.CANARY:
                 parts = zip(self.values, self.what.split(), strict=True)
-                return f"canary slowed down by {', '.join(f'{percent:.1f} % ({name})' for percent, name in parts)}"
+                return f"{CANARY_SLOWED} by {', '.join(f'{percent:.1f} % ({name})' for percent, name in parts)}"
             case Cause.SAMPLES:
                 return "{} during {:.0f} of {:.0f} samples, all of them kept".format(self.what, *self.values)
             case Cause.OTHER:
@@ -99,6 +105,11 @@ class Disturbance:
 def disturbances(text: str) -> list[Disturbance]:
     """Read the text of a `disturbed` column."""
     return [Disturbance.parse(cause) for cause in text.split("; ") if cause]
+
+
+def by_others(text: str) -> bool:
+    """Return whether a `disturbed` column says that other processes were seen: stopping them helps."""
+    return any(one.cause in (Cause.PROCESSES, Cause.CORES) or one.what == PREEMPTED for one in disturbances(text))
 
 
 def worst(texts: Iterable[str]) -> str:

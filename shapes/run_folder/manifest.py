@@ -279,7 +279,7 @@ class Manifest(Record):
     telemetry: str = about("source of telemetry.csv", "")
     threads: Whole | None = about("CPU threads", None)
     processes: Whole = about("worker processes so far", 0)
-    canary_drift: dict[str, Number] = about("largest over smallest time of each part of the canary, less 1", make=dict)
+    canary_drift: dict[str, Number] = about("of earlier versions: range of each part of the canary", make=dict)
     scan: StoredScan | None = about("what --scan varied", None)
     refine: StoredRefinement | None = about("what --refine added", None)
     fleet: StoredFleet | None = about("of the run of a fleet", None)

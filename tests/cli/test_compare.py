@@ -181,16 +181,24 @@ def readings(*gemm_s):
     ]
 
 
-def sequential(pair, both=None, **head):
+def sequential(pair, factor, both=None, **head):
     """Arguments that compare two stored runs, of which one was measured after the other."""
-    return ["compare", str(pair(1.0, both=both) / "base"), str(pair(19.0, folder="later", both=both, **head) / "head")]
+    later = pair(factor, folder=f"{factor}", both=both, **head) / "head"
+    return ["compare", str(pair(1.0, both=both) / "base"), str(later)]
 
 
-def test_nothing_is_verified_where_the_canary_disagrees_between_two_runs(pair, invoke):
+def test_the_canary_withholds_what_its_change_between_two_runs_could_explain(pair, invoke):
     before = {"canary": readings(1e-3, 1.02e-3, 1e-3)}
-    out = invoke(*sequential(pair, both=before, canary=readings(1.02e-3, 1e-3, 1.01e-3)), "--json", code=3).out
-    assert json.loads(out)["verdicts"]["slower"] == 4
-    slow = sequential(pair, both=before, canary=readings(3e-3, 5e-3, 2e-3))
+    steady = sequential(pair, 2.5, both=before, canary=readings(1.02e-3, 1e-3, 1.01e-3))
+    assert json.loads(invoke(*steady, "--json", code=3).out)["verdicts"]["slower"] == 4
+    much = sequential(pair, 19.0, both=before, canary=readings(3e-3, 5e-3, 2e-3))
+    found = json.loads(invoke(*much, "--json", code=3).out)
+    assert found["verdicts"] == dict.fromkeys(found["verdicts"], 0) | {"slower": 4, "inconclusive": 4}
+    assert found["withheld"] == ""
+    told = "the canary (gemm) took 3 times as long in head as in base"
+    assert {(case["word"], case["withheld"]) for case in found["cases"]} == {("slower", ""), ("inconclusive", told)}
+    assert "that could be 4 of 8 verdicts" in found["notes"][0]
+    slow = sequential(pair, 2.8, both=before, canary=readings(3e-3, 5e-3, 2e-3))
     found = json.loads(invoke(*slow, "--json").out)
     assert found["verdicts"] == dict.fromkeys(found["verdicts"], 0) | {"inconclusive": 8}
     reason = "the canary (gemm) took 3 times as long in head as in base"

@@ -98,7 +98,7 @@ class Worker:
                 Calibrated([], {"low": low}),
             ]
         elif isinstance(message, TakeCanary):
-            self.answers = [CanaryTaken({"at": "now", "gemm_s": 2e-3, "copy_s": 1e-3})]
+            self.answers = [CanaryTaken([{"at": "now", "gemm_s": 2e-3, "copy_s": 1e-3}])]
         elif isinstance(message, Work):
             units = [(index, number) for index, rounds in enumerate(message.rounds) for number in rounds]
             self.answers = [answer for unit in units for answer in (Begin("measure", (unit,)), passed(*unit))]

@@ -3,7 +3,7 @@
 from typing import Any
 
 WATCHED: dict[str, Any] = {
-    "manifest": {"telemetry": "nvml", "canary_drift": {"gemm": 0.041, "copy": 0.0}},
+    "manifest": {"telemetry": "nvml"},
     "canary": [
         {"at": f"2026-01-02T03:{minute:02d}:30Z", "process": 0, "gemm_s": gemm, "copy_s": 2e-3}
         for minute, gemm in enumerate((1.0e-3, 1.0e-3, 1.041e-3))

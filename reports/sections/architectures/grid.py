@@ -144,7 +144,7 @@ def _at(rows: Mapping[tuple[ShapeKey, int], Row], m: int) -> list[Row]:
 
 
 def _ratio(row: Row) -> TableCell:
-    return ratio_cell(gain(row), "")
+    return ratio_cell(gain(row))
 
 
 def per_shape(

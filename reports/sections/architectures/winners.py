@@ -84,7 +84,7 @@ def _reversals(subject: Architectures) -> list[Table | Text]:
                 *texts(row["provider"], shape.label, shape.size),
                 integer(int(row["M"])),
                 TableCell(titles[row["pass"], row["dtype"], row["scheme"], row["cache"]]),
-                *(ratio_cell(gain(one), "") for one in rows),
+                *(ratio_cell(gain(one)) for one in rows),
                 TableCell(fmt.ratio(float(row["contrast"])), float(row["contrast"])),
             )
         )

@@ -9,6 +9,7 @@ from ....analysis.comparison.decide import Word
 from ....analysis.comparison.effects import Order, Status
 from ....analysis.comparison.parts import parts
 from ....analysis.comparison.result import SUM, Result
+from ....shapes.run_folder.disturbance import by_others
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
 from ...model import Bullets, Column, Section, Table, TableCell, Text, integer, number_columns, text_columns
@@ -130,7 +131,9 @@ def _items(result: Result) -> Iterator[tuple[bool, str]]:
             yield False, f"{words}: {fmt.plural(count, 'case')}"
     if not result.count_of(Status.BROKEN):
         yield True, "nothing that passed in base fails in head"
-    disturbed = int(((cases["base_disturbed"] != "") | (cases["head_disturbed"] != "")).sum())
+    disturbed = sum(
+        by_others("; ".join(sides)) for sides in zip(cases["base_disturbed"], cases["head_disturbed"], strict=True)
+    )
     if disturbed:
         yield False, f"measure {fmt.plural(disturbed, 'disturbed case')} again"
 

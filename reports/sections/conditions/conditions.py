@@ -111,7 +111,7 @@ def _canary(drifts: tuple[Drift, ...]) -> Table:
         "A frozen GEMM and a frozen copy, timed at the start, about every minute and at the end. Range: slowest "
         "reading over fastest, minus 1. Trend: change from the first reading to the last along a robust line; above 0 "
         f"the device became slower. Cells count as disturbed where the reading after them takes over {SLOWDOWN:.0%} "
-        f"longer than the one before ({SLOWDOWN_ON_CPU:.0%} on a CPU)."
+        f"longer than the one before ({SLOWDOWN_ON_CPU:.0%} on a CPU), and more than readings at the start scatter by."
     )
     return Table("canary-table", "Drift of the device itself", columns, rows, how_to_read=reading)
 

@@ -65,7 +65,7 @@ def _table(view: View, part: Slice, provider: str, table_id: str, rows: list[Row
     lines = tuple(
         (
             *size_cells(row, names),
-            time_cell(row, note=view.footnote(row)),
+            time_cell(row, note="; ".join(row["remarks"])),
             *((rate_cell(row, unit, limits),) if flops else ()),
             traffic_cell(row),
             _share(row),

@@ -83,7 +83,7 @@ def _table(view: View, part: Slice, stored: tuple[str, ...]) -> Table | None:
             TableCell(f"{shape_of(row).label} {shape_of(row).size}"),
             integer(row["M"]),
             TableCell(view.named(row["provider"])),
-            time_cell(row, note=view.footnote(row)),
+            time_cell(row, note="; ".join(row["remarks"])),
             *(_time(beside[size].get(stack)) for stack in stacks),
         )
         for row in _fastest(view, part, stored)

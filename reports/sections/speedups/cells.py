@@ -196,7 +196,7 @@ def _cell_row(view: View, row: Row, is_fastest: bool, unit: str) -> tuple[TableC
     return (
         *texts(shape.label, shape.size),
         TableCell(str(row["provider"]), tone=Tone.BEST if is_fastest else Tone.PLAIN),
-        TableCell(fmt.time(time, low, high), time, note=view.footnote(row)),
+        TableCell(fmt.time(time, low, high), time, note="; ".join(row["remarks"])),
         TableCell(fmt.time_interval(low, high)),
         *((rate_cell(row, unit),) if unit else ()),
         traffic_cell(row),

@@ -112,8 +112,8 @@ def name_of(shape: ShapeKey, layers: bool) -> str:
     return shape.layer if layers else shape.label
 
 
-def _cell(row: Row | None, common: str, shared: str, found: Mapping[str, Band]) -> TableCell:
-    cell = ratio_cell(row, common)
+def _cell(row: Row | None, shared: str, found: Mapping[str, Band]) -> TableCell:
+    cell = ratio_cell(row)
     if row is None or cell.tone is not Tone.UNDECIDED:
         return cell
     own = shared or _band_note(found.get(str(row["cell_id"])))
@@ -254,4 +254,4 @@ def _weights(shape: ShapeKey) -> int:
 
 
 def _ratio(row: Row) -> tuple[TableCell, ...]:
-    return ratio_cell(row, str(row["note"])), TableCell(fmt.ratio_interval(row["ratio_low"], row["ratio_high"]))
+    return ratio_cell(row), TableCell(fmt.ratio_interval(row["ratio_low"], row["ratio_high"]))

@@ -38,7 +38,7 @@ def heat(
         for x, m in enumerate(sizes):
             if row := known.get((shape, m)):
                 fill = heat_fill(colours.step(math.log2(row["ratio"])))
-                boxes.append(Box(x, x + 1, y, y + 1, fill, ratio_cell(row, "").text.rstrip("×")))
+                boxes.append(Box(x, x + 1, y, y + 1, fill, ratio_cell(row).text.rstrip("×")))
     chart = Chart(
         title=provider,
         x=bands([f"{m}" for m in sizes], "M"),
@@ -85,7 +85,7 @@ def _alt(view: View, provider: str, known: Mapping[tuple[ShapeKey, int], Row]) -
     decided = [row for row in known.values() if row["verdict"] != "undecided"]
     faster = sum(row["ratio"] > 1 for row in decided)
     (best, _), (worst, _) = (pick(known.items(), key=lambda item: float(item[1]["ratio"])) for pick in (max, min))
-    ends = (f"{ratio_cell(known[at], '').text} at {at[0].label}, M={at[1]}" for at in dict.fromkeys((best, worst)))
+    ends = (f"{ratio_cell(known[at]).text} at {at[0].label}, M={at[1]}" for at in dict.fromkeys((best, worst)))
     return (
         f"{provider} is faster than {view.baseline} in {faster} and slower in {len(decided) - faster} of "
         f"{fmt.plural(len(known), 'cell')}: from best to worst {', '.join(ends)}"

@@ -59,7 +59,7 @@ def _line(view: View, challenger: str, rival: str, ratios: pd.DataFrame) -> tupl
     best = best_speedups(mine, by=("provider", "baseline")).to_dict("records")[0]
     return (
         *head,
-        ratio_cell(best, str(best["note"])),
+        ratio_cell(best),
         *texts(fmt.ratio_interval(best["ratio_low"], best["ratio_high"]), coordinates(view, best)),
         _plain(largest),
         *counts,
@@ -67,8 +67,8 @@ def _line(view: View, challenger: str, rival: str, ratios: pd.DataFrame) -> tupl
 
 
 def _plain(row: Row) -> TableCell:
-    cell = ratio_cell(row, str(row["note"]))
-    return TableCell(cell.text, cell.value, tone=cell.tone)
+    cell = ratio_cell(row)
+    return TableCell(cell.text, cell.value, note=cell.note, tone=cell.tone)
 
 
 def _role(view: View, name: str) -> str:

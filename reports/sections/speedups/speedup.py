@@ -86,19 +86,15 @@ def grid(
     key: bool = False,
     detail: bool = False,
     heads: Heads = LABEL_AND_SIZE,
-    show: Callable[[Row | None, str], TableCell] | None = None,
+    show: Callable[[Row | None], TableCell] = ratio_cell,
 ) -> Table:
     """Build the grid of one provider in one slice, shapes by M, with the geometric mean of each column under it.
 
-    `show` makes the cell of a row, given the note that all of them have in common; by default `ratio_cell`.
+    `show` makes the cell of a row.
     """
     sizes = view.Ms_in(rows)
     columns = (*heads.columns, *(Column(f"M={m}", scale=Scale.DIVERGING) for m in sizes))
-    common = _common_note(rows)
-    write = show or ratio_cell
-    lines = [
-        (*heads.cells(shape), *(write(rows.get((shape, m)), common) for m in sizes)) for shape in view.shapes_in(rows)
-    ]
+    lines = [(*heads.cells(shape), *(show(rows.get((shape, m))) for m in sizes)) for shape in view.shapes_in(rows)]
     means = {int(row["M"]): row for row in view.rows(view.analysis.means, part, provider=provider)}
     empty = (TableCell(""),) * (len(heads.columns) - 1)
     footer = [
@@ -111,7 +107,7 @@ def grid(
         view.titled(view.named(provider), part),
         columns,
         tuple(lines + footer) if several else tuple(lines),
-        reading=f"{_reading(view.baseline, provider, rows, common)}. {counted(rows.values())}",
+        reading=f"{_reading(view.baseline, provider, rows)}. {counted(rows.values())}",
         how_to_read=f"Ratio: {averaged(view.ratios, 'ratio')} of the ratio of the round's medians.",
         stub=heads.stub,
         detail=detail,
@@ -120,17 +116,11 @@ def grid(
     )
 
 
-def _common_note(rows: Mapping[tuple[ShapeKey, int], Row]) -> str:
-    """Return the note that qualifies every ratio of a grid, "" when they differ."""
-    notes = {str(row["note"]) for row in rows.values() if not math.isnan(row["ratio"])}
-    return notes.pop() if len(notes) == 1 else ""
-
-
-def _reading(baseline: str, provider: str, rows: Mapping[tuple[ShapeKey, int], Row], common: str) -> str:
+def _reading(baseline: str, provider: str, rows: Mapping[tuple[ShapeKey, int], Row]) -> str:
     remarks = dict.fromkeys(
         str(row["reason"]) for row in rows.values() if row["reason"] and not math.isnan(row["ratio"])
     )
-    return "; ".join([fmt.ratio_header(baseline, provider), *remarks, *([common] if common else [])])
+    return "; ".join([fmt.ratio_header(baseline, provider), *remarks])
 
 
 def counted(rows: Iterable[Row]) -> str:

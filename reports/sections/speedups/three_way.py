@@ -149,7 +149,7 @@ def _head(row: Row, names: Sequence[str]) -> tuple[TableCell, ...]:
 
 def _ratio(ratios: Mapping[Any, Row], row: Row) -> TableCell:
     found = ratios.get(row["cell_id"])
-    return TableCell("") if found is None else ratio_cell(found, str(found["note"]))
+    return TableCell("") if found is None else ratio_cell(found)
 
 
 def _versus(view: View, trio: Trio) -> Table:

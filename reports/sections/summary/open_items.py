@@ -6,6 +6,7 @@ import pandas as pd
 
 from ....analysis.crossover.curve import CrossoverStatus
 from ....analysis.roofline.bounds import Bound
+from ....shapes.run_folder.disturbance import by_others
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
 from ...model import Bullets, Section
@@ -133,7 +134,7 @@ def _names(cells: pd.DataFrame) -> str:
 
 def _conditions(view: View) -> Iterator[Item]:
     timed = view.cells[view.cells["verdict"] == Verdict.PASSED]
-    disturbed = int((timed["disturbed"] != "").sum())
+    disturbed = sum(map(by_others, timed["disturbed"]))
     if disturbed:
         yield False, f"measure {fmt.plural(disturbed, 'disturbed cell')} again"
     if len(view.caches) == 1 and len(timed):

@@ -78,7 +78,7 @@ def _difference(seconds: float) -> str:
 
 
 def _ratio(row: Row) -> str:
-    return ratio_cell(row, "").text
+    return ratio_cell(row).text
 
 
 def _where(row: Row) -> str:

@@ -1,10 +1,13 @@
 """Verdicts of cells: closed forms by hand, the margin, unknowns, and the smallest change that would be found."""
 
+import math
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rooflens.analysis.comparison.decide import Word, decide, margins
+from rooflens.analysis.comparison.decide import Word, decide, margins, vetoed
 from scipy import stats
 
 
@@ -135,3 +138,35 @@ def test_a_cell_that_scatters_more_than_others_is_judged_by_its_own_scatter():
     assert found.words[30] == Word.INCONCLUSIVE
     assert found.se[30] == pytest.approx(0.05 / np.sqrt(8))
     assert found.typical_se[30] < found.se[30]
+
+
+UP, DOWN = math.log(1.12), math.log(0.88)
+
+
+@pytest.mark.parametrize(
+    ("word", "low", "high", "moved", "gone"),
+    [
+        ("slower", 0.57, 1.87, [UP], False),
+        ("slower", 0.08, 0.12, [UP], True),
+        ("slower", 0.14, 0.20, [UP], True),  # the device, and what is of no interest
+        ("slower", 0.16, 0.20, [UP], False),
+        ("slower", 0.08, 0.12, [DOWN], False),  # a faster device hides a part of it
+        ("slower", 0.08, 0.12, [DOWN, UP], True),
+        ("slower", 0.04, 0.05, [math.log(1.025)], False),  # no more than a steady device moves
+        ("faster", -0.12, -0.08, [DOWN], True),
+        ("faster", -0.12, -0.08, [UP], False),
+        ("faster", -0.70, -0.60, [DOWN], False),
+        ("same", -0.01, 0.01, [UP], True),
+        ("same", -0.01, 0.01, [DOWN], True),
+        ("same", 0.001, 0.01, [math.log(1.09)], False),  # a CPU moves by up to 10 %
+        ("inconclusive", -0.5, 0.5, [UP], False),
+        ("slower", 0.08, 0.12, [], False),
+    ],
+)
+def test_a_device_that_changed_vetoes_what_that_could_explain(word, low, high, moved, gone):
+    """Ends of intervals are shares of the time."""
+    ends = np.log1p([low, high])
+    one = dict(zip(("word", "low", "high", "margin"), (word, *ends, math.log(1.03)), strict=True))
+    assert bool(vetoed(one, moved, is_cpu=True)) is gone
+    several = pd.DataFrame([one, one | {"word": "inconclusive"}, one | {"word": ""}])
+    assert vetoed(several, moved, is_cpu=True).to_list() == [gone, False, False]

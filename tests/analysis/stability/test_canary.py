@@ -8,12 +8,15 @@ import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.pipeline import analyze
 from rooflens.analysis.run.summarize import summarize
-from rooflens.analysis.stability.canary import SLOWDOWN_ON_CPU, changes, disturbances, drifts
+from rooflens.analysis.stability.canary import KINDS, changes, disturbances, drifts, slowdown, thresholds
 from scipy import stats
 
 from ..synthetic import H200, write_run
 
 ONE = {"shapes": (("m", "l", 64, 96),), "Ms": (4,), "providers": ("simt_4bit", "dequant_blas")}
+
+
+ON_GPU = dict.fromkeys(KINDS, slowdown(is_cpu=False))
 
 
 def stamp(minute: float) -> str:
@@ -82,16 +85,16 @@ def test_only_a_slowdown_over_3_percent_disturbs_and_the_largest_of_a_cell_is_to
         [cell("a", 0.1), cell("b", 1.1), cell("c", 2.1), cell("twice", 1.1), cell("twice", 2.1), cell("after", 4.0)],
         index=[10, 11, 12, 13, 14, 15],
     )
-    assert disturbances(cells, canary).to_dict() == {
+    assert disturbances(cells, canary, None, ON_GPU).to_dict() == {
         "b": "canary slowed down by 4.1 % (gemm)",  # and before "a", 5.0 % faster (copy)
         "c": "canary slowed down by 5.3 % (copy)",  # and 6.6 % faster (gemm)
         "twice": "canary slowed down by 4.1 % (gemm), 5.3 % (copy)",
     }
     faster = pd.DataFrame([reading(0, 1e-3, 2e-3), reading(1, 0.961e-3, 1.9e-3)])
-    assert disturbances(cells.head(1), faster).empty
+    assert disturbances(cells.head(1), faster, None, ON_GPU).empty
     back = pd.DataFrame([reading(0, 1e-3), reading(1, 0.961e-3), reading(2, 1e-3)])  # up and down: a slowdown too
-    assert disturbances(cells.head(2), back).to_dict() == {"b": "canary slowed down by 4.1 % (gemm)"}
-    assert disturbances(cells, canary.head(0)).empty
+    assert disturbances(cells.head(2), back, None, ON_GPU).to_dict() == {"b": "canary slowed down by 4.1 % (gemm)"}
+    assert disturbances(cells, canary.head(0), None, ON_GPU).empty
 
 
 def test_a_cell_is_held_against_its_own_device():
@@ -107,9 +110,9 @@ def test_a_cell_is_held_against_its_own_device():
 def test_a_time_that_is_none_is_passed_over(none):
     canary = pd.DataFrame([reading(0, 1e-3), reading(2, 2e-3)])
     cells = pd.DataFrame([cell("good", 1), cell("bad", 1) | {"started_at": "yesterday"}])
-    assert disturbances(cells, canary).index.tolist() == ["good"]
+    assert disturbances(cells, canary, None, ON_GPU).index.tolist() == ["good"]
     lost = canary.assign(at=[none, stamp(2)])
-    assert disturbances(cells, lost).empty
+    assert disturbances(cells, lost, None, ON_GPU).empty
 
 
 def run_with_canary(tmp_path, **options):
@@ -127,7 +130,7 @@ def test_the_summary_joins_what_rounds_and_canary_say(tmp_path):
     assert summary.loc["dequant_blas", "disturbed"] == "canary slowed down by 4.1 % (gemm)"
     assert summary.loc["simt_4bit", "disturbed"] == "clock from 1500 to 1980 MHz; canary slowed down by 4.1 % (gemm)"
     assert summary["note"].str.startswith("disturbed while it was measured").all()
-    canary = "disturbed while it was measured (canary's gemm): stop other work and measure again"
+    canary = "disturbed while it was measured (canary's gemm)"
     assert summary.loc["dequant_blas", "note"] == canary  # one footnote for all, whatever the numbers
     assert summary.loc["simt_4bit", "note"].split("; ") == [canary.replace("canary's gemm", "clock"), canary]
 
@@ -164,4 +167,53 @@ def test_a_cpu_shares_its_memory_and_may_move_by_10_percent():
     cells = pd.DataFrame([cell("a", 0.5)])
     for copy_s, expected in ((2.19e-3, {}), (2.21e-3, {"a": "canary slowed down by 10.5 % (copy)"})):
         canary = pd.DataFrame([reading(0, 1e-3, 2e-3), reading(1, 1e-3, copy_s)])
-        assert disturbances(cells, canary, threshold=SLOWDOWN_ON_CPU).to_dict() == expected
+        assert disturbances(cells, canary, None, thresholds(canary.head(1), is_cpu=True)).to_dict() == expected
+
+
+def starts(scatter: float, minute: float = 0.0, count: int = 6, process: int = 0) -> list[dict[str, object]]:
+    """Readings of one moment: the GEMM alternates by `scatter`, the copy does not move."""
+    return [reading(minute + 0.001 * n, 1e-3 * math.exp(scatter * (-1) ** n), process=process) for n in range(count)]
+
+
+def test_the_scatter_of_readings_at_the_start_is_what_a_slowdown_has_to_exceed():
+    found = thresholds(pd.DataFrame(starts(0.03)), is_cpu=True)
+    logs = 0.03 * np.array([1, -1, 1, -1, 1, -1])
+    assert found["gemm"] == pytest.approx(math.expm1(stats.t.ppf(0.995, 5) * math.sqrt(2) * logs.std(ddof=1)))
+    assert found["copy"] == slowdown(is_cpu=True)  # what is below is of no interest
+    several = [*starts(0.03), *[row | {"gemm_s": 2 * row["gemm_s"]} for row in starts(0.03, process=1)]]
+    pooled = thresholds(pd.DataFrame(several), is_cpu=True)["gemm"]  # processes differ, and that is no scatter
+    assert pooled == pytest.approx(math.expm1(stats.t.ppf(0.995, 10) * math.sqrt(2 * 12 * 0.03**2 / 10)))
+    single = pd.DataFrame(starts(0.03, count=1))
+    assert thresholds(single, is_cpu=True) == thresholds(single.head(0), is_cpu=True) == dict.fromkeys(KINDS, 0.1)
+    wild = thresholds(pd.DataFrame(starts(300, count=2)), is_cpu=True)["gemm"]
+    assert 1e300 < wild < math.inf
+
+
+def test_two_readings_of_a_steady_machine_are_rarely_further_apart():
+    rng = np.random.default_rng(7)
+    logs = rng.normal(0, 0.04, (4000, 8))
+    alarms = 0
+    for row in logs:
+        frame = pd.DataFrame([reading(0.001 * n, math.exp(one)) for n, one in enumerate(row[:6])])
+        alarms += math.expm1(row[7] - row[6]) > thresholds(frame, is_cpu=False)["gemm"]
+    assert alarms / len(logs) == pytest.approx(0.005, abs=0.0035)  # three standard errors
+
+
+@pytest.mark.parametrize(
+    ("scatter", "slower", "marked"),
+    [(0.005, 1.16, True), (0.03, 1.16, False), (0.03, 1.32, True), (0.03, 2.0, True), (0.3, 2.0, False)],
+)
+def test_a_run_is_disturbed_by_what_its_start_does_not_explain(tmp_path, scatter, slower, marked):
+    """Rounds begin at minutes 0, 1, 2, 5 s after the full minute; the CPU slows down in the last of them."""
+    later = [reading(1.5, 1e-3), reading(2.5, slower * 1e-3)]
+    run = load_run(write_run(tmp_path / "run", **ONE, canary=[*starts(scatter), *later]))
+    assert (len(run.starts), len(run.canary)) == (6, 3)
+    assert run.canary["gemm_s"].to_list() == pytest.approx([1e-3, 1e-3, slower * 1e-3], rel=0.05)
+    assert (summarize(run)["disturbed"] != "").to_list() == [marked] * 2
+    warned = [text for text in analyze(run).warnings if "absolute times drifted" in text]
+    assert len(warned) == marked
+
+
+def test_readings_of_a_process_without_a_time_stand_for_themselves(tmp_path):
+    run = load_run(write_run(tmp_path / "run", **ONE, canary=[*starts(0.01, process=7), reading(2.5, 1e-3)]))
+    assert (len(run.starts), len(run.canary)) == (0, 7)

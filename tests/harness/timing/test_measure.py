@@ -2,6 +2,7 @@
 
 import gc
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from rooflens.harness.telemetry.reading import Reading
@@ -246,6 +247,24 @@ def test_what_moved_is_named(readings, says):
     device = FakeDevice(COSTS)
     subject = cold(device, device.kernel(Latency(20e-6, noise=0.05, seed=1)))
     assert measured(device, subject, telemetry=Scripted(*readings)).disturbed == says
+
+
+@pytest.mark.parametrize(
+    ("busy", "says"),
+    [
+        (None, "preempted during {0} of {0} samples, all of them kept"),
+        (0.02, ""),
+        (0.4, "other processes used 40% of the cores"),
+    ],
+)
+def test_a_core_that_is_lost_in_every_sample_counts_by_what_others_used(monkeypatch, busy, says):
+    """Of a sample as long as a time slice, any system takes a part: only the share of the cores tells how much."""
+    device = FakeDevice(COSTS)
+    monkeypatch.setattr(device, "preemptions", count().__next__)
+    subject = cold(device, device.kernel(Latency(1e-3, noise=0.05, seed=1)))
+    taken = measured(device, subject, HostTimer, Scripted(Reading(busy_elsewhere=busy)))
+    assert taken.disturbed == says.format(len(taken.times_s))
+    assert set(taken.discarded) == {""}
 
 
 def test_each_batch_has_its_reading_at_the_sample_that_it_speaks_of():
