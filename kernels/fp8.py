@@ -22,21 +22,21 @@ _FNUZ = (torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
 def negate_(tensor: torch.Tensor) -> None:
     """Turn x of any floating type into -x in place, exactly."""
     if tensor.itemsize == 1:
-        flip_bits_(tensor, 0x80)
+        flip_bits_(tensor, 0x80, tensor)
     else:
         tensor.neg_()
 
 
-def flip_bits_(tensor: torch.Tensor, bits: torch.Tensor | int) -> None:
-    """Change signs in place: `bits` is 0x80 where they change, else 0; uint8 [K] for a tensor [..., K].
+def flip_bits_(tensor: torch.Tensor, bits: torch.Tensor | int, source: torch.Tensor) -> None:
+    """Overwrite with `source` and other signs: `bits` is 0x80 where they change, else 0; uint8 [K] for [..., K].
 
     The byte 0x80 is NaN in fnuz types, whose zero keeps its sign.
     """
-    octets = tensor.view(torch.uint8)
+    target, octets = tensor.view(torch.uint8), source.view(torch.uint8)
     if tensor.dtype in _FNUZ:
-        octets.copy_(torch.where(octets == 0, octets, octets ^ bits))
+        target.copy_(torch.where(octets == 0, octets, octets ^ bits))
     else:
-        octets.bitwise_xor_(bits)
+        torch.bitwise_xor(octets, bits, out=target)
 
 
 def negate_widened_(tensor: torch.Tensor, dtype: torch.dtype) -> None:

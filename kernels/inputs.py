@@ -151,17 +151,17 @@ class QuantizerInputs(Inputs):
         return ()
 
 
-def _copied(value: Any) -> Any:
-    """Return a value of dataclasses, dictionaries, lists and tuples with clones of its tensors."""
+def _copied(value: Any, copied: Callable[[torch.Tensor], torch.Tensor] = torch.clone) -> Any:
+    """Return a value of dataclasses, dictionaries, lists and tuples with what `copied` returns of its tensors."""
     if isinstance(value, torch.Tensor):
-        return value.clone()
+        return copied(value)
     if not any(True for _ in _tensors_in(value)):
         return value
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{field.name: _copied(getattr(value, field.name)) for field in fields(value)})
+        return replace(value, **{field.name: _copied(getattr(value, field.name), copied) for field in fields(value)})
     if isinstance(value, Mapping):
-        return {name: _copied(element) for name, element in value.items()}
-    return type(value)(map(_copied, value))
+        return {name: _copied(element, copied) for name, element in value.items()}
+    return type(value)(_copied(element, copied) for element in value)
 
 
 def _tensors_in(value: object) -> Iterator[torch.Tensor]:
@@ -181,6 +181,19 @@ def _tensors_in(value: object) -> Iterator[torch.Tensor]:
 def make_weight(problem: Problem, scheme: Scheme, device: Device, seed: int) -> Any:
     """Draw what all M of one shape share on the device, and quantize it."""
     return _family(scheme).make_weight(problem, scheme, device, seed)
+
+
+def other_weight(weight: Any) -> Any:
+    """Return a weight of the same shape: its largest tensor is in reverse order, so that products differ."""
+    data = max(_tensors_in(weight), key=lambda tensor: tensor.nbytes)
+
+    def backwards(tensor: torch.Tensor) -> torch.Tensor:
+        copied = tensor.clone()
+        source, target = (one.view(torch.uint8) if one.itemsize == 1 else one for one in (tensor, copied))
+        target.copy_(source.flip(tuple(range(source.dim()))))
+        return copied
+
+    return _copied(weight, lambda tensor: backwards(tensor) if tensor is data else tensor)
 
 
 def make_inputs(problem: Problem, scheme: Scheme, device: Device, seed: int, weight: Any = None) -> Any:
@@ -218,12 +231,13 @@ def draw_signs(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor
     return negative << 7 if tensor.itemsize == 1 else (1 - 2 * negative.to(torch.int8)).to(tensor.dtype)
 
 
-def flip_(tensor: torch.Tensor, signs: torch.Tensor) -> None:
-    """Change signs in place, exactly, as `draw_signs` drew them for this type."""
+def flip_(tensor: torch.Tensor, signs: torch.Tensor, source: torch.Tensor | None = None) -> None:
+    """Overwrite with `source`, by default itself, and other signs, exactly, as `draw_signs` drew them for this type."""
+    source = tensor if source is None else source
     if tensor.itemsize == 1:
-        flip_bits_(tensor, signs)
+        flip_bits_(tensor, signs, source)
     else:
-        tensor.mul_(signs)
+        torch.mul(source, signs, out=tensor)
 
 
 def poison(tensor: torch.Tensor) -> torch.Tensor:

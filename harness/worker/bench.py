@@ -204,7 +204,27 @@ class Bench:
                 if reason := accuracy.failure(cell.scheme):
                     which = f"output {number} of {len(found)}: " if len(found) > 1 else ""
                     raise IncorrectError(which + reason, columns)
+        self._require_own_weight(ready, operands, cell)
         return columns
+
+    def _require_own_weight(self, ready: Prepared, operands: Operands, cell: Cell) -> None:
+        """Raise IncorrectError where a launch on another weight of the same shape has the same product, once.
+
+        Then copies of the operands share a packed weight, and of several launches after a flush one reads it cold.
+        """
+        for launch in ready.other:
+            operands.other()
+            launch()
+            self.machine.synchronize()
+            found = measure_all(operands.outputs_of(launch), operands.truth or ())
+            if not any(accuracy.failure(cell.scheme) for accuracy in found):
+                raise IncorrectError(
+                    "on a second weight of the same shape it returns the product of the first: a packed weight that is "
+                    "kept by shape is wrong for a second layer, and warm where copies of the operands are to be cold; "
+                    "keep it in the launch",
+                    {},
+                )
+        ready.other.clear()
 
     def check_negated(self, ready: Prepared, operands: Operands, cell: Cell) -> dict[str, Any]:
         """Check on -X, whose product follows from that of X without a second reference."""
@@ -254,6 +274,7 @@ class Bench:
                 prepared = prepare(
                     *(provider, operands.copies(copies), ChosenConfig(config or None, "cold"), self.machine),
                     refreshes=refreshes,
+                    other=operands.other(copies),
                 )
                 begin(candidate, TRY_PHASE)
                 operands.require_unchanged()

@@ -4,12 +4,14 @@ import hashlib
 import math
 import random
 import time
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
-from ...kernels.inputs import Inputs, draw_signs, flip_
+from ...kernels.inputs import Inputs, draw_signs, flip_, make_inputs
 from ...kernels.provider import Launch
 from ..isolation.faults import OperandsChangedError, ProviderError
 
@@ -107,10 +109,13 @@ class Operands:
 
     Weights never change; activations are drawn anew in every round. `truth` holds the outputs for the present ones, in
     fp64, which took `reference_s` at best; `checksum` stands for the bits of weights and activations, in their places.
+    `weight` returns the one of `other`, always the same: who keeps something by address may find it there again.
     """
 
-    def __init__(self, inputs: Inputs) -> None:
+    def __init__(self, inputs: Inputs, weight: Callable[[], Any] | None = None) -> None:
         self.inputs = inputs
+        self._weight = weight
+        self._other: Inputs | None = None
         outputs = inputs.empty_outputs()
         self._outputs = [_kind(output) for output in outputs]
         self.output_bytes = sum(output.nbytes for output in outputs)
@@ -124,9 +129,12 @@ class Operands:
         self._places = [_places(inputs)]
         self._seed = 0
         self._known: list[torch.Tensor] = []
+        self._bases: tuple[list[torch.Tensor], list[torch.Tensor]] = ([], [])
         self._earlier: tuple[list[torch.Tensor], tuple[torch.Tensor, ...]] | None = None
         self._signs: list[list[torch.Tensor]] = []
-        self._flipped = [0]
+        self._walk: list[torch.Tensor] = []
+        self._walked = 0
+        self._flipped = array("Q", [0])  # in a list, one number may be an object more than another: a launch can count
         self.version = 0
         """Number of the state of the activations: those who keep track of it see when somebody else changed them."""
 
@@ -137,6 +145,17 @@ class Operands:
             self._places.append(_places(self._copies[-1]))
             self._flipped.append(self._flipped[0])
         return self._copies[:count]
+
+    def other(self, copies: int = 2) -> Inputs | None:
+        """Return operands as they are now, but with another weight; None where there is none, or no second copy."""
+        inputs = self.inputs
+        if copies < 2 or not self._weight or not inputs.weights:
+            return None
+        if self._other is None:
+            self._other = make_inputs(inputs.problem, inputs.scheme, inputs.device, inputs.seed, self._weight())
+        for copied, original in zip(self._other.activations, inputs.activations, strict=True):
+            copied.copy_(original)
+        return self._other
 
     def draw(self, seed: int) -> None:
         """Draw new activations, the same for all copies; keep their fp64 reference, and the one before (`earlier`).
@@ -152,9 +171,13 @@ class Operands:
 
     def _draw(self, seed: int) -> None:
         self._seed = seed
-        self.truth, self._known = None, []
+        self.truth, self._known, self._bases = None, [], ([], [])
         self.restore()
         self._known = [tensor.clone() for tensor in self.inputs.activations]
+        known = {tensor.data_ptr(): one for tensor, one in zip(self.inputs.activations, self._known, strict=True)}
+        self.inputs.negate()
+        self._bases = tuple(zip(*((known[one.data_ptr()], one.clone()) for one in self.inputs.signed), strict=True))
+        self.inputs.negate()
         bits = (*self._weights, *signatures(self.inputs.activations))
         self.checksum = hashlib.sha256(repr(bits).encode()).hexdigest()[:16]
         began = time.perf_counter()
@@ -166,7 +189,7 @@ class Operands:
     def restore(self) -> None:
         """Write the present activations again: a failed kernel may have written into them."""
         self.version += 1
-        self._flipped = [0] * len(self._copies)
+        self._flipped = array("Q", [0]) * len(self._copies)
         self.inputs.refresh_activations(self._seed)
         for copy in self._copies[1:]:
             for copied, original in zip(copy.activations, self.inputs.activations, strict=True):
@@ -236,21 +259,28 @@ class Operands:
         finally:
             self.inputs.negate_reference(self.truth)
 
-    def flip(self, choice: int, copy: int | None = None) -> None:
-        """Change signs of columns of one copy's activations, by default of each copy's in another way.
+    def flip(self, choice: int, copy: int | None = None, *, is_known: bool = False, negated: bool = False) -> None:
+        """Write the activations of `truth`, or `negated` ones, with other signs of columns into one copy, or into all.
 
-        What the products are then, nobody knows. Each call changes the signs once more, by one of `SIGNS` patterns that
-        were drawn before: the untimed work is one operation for each tensor.
+        Each time the signs change by one of `SIGNS` patterns that were drawn before, and differ from copy to copy: what
+        the products are then, nobody knows. If it `is_known`, they stay. Either way the same untimed operations work on
+        memory of the same size, two for each tensor, so that a launch sees no difference but the values.
         """
         if not self._signs:
             self._signs = [
                 [self._draw_signs(tensor, pattern) for tensor in self.inputs.signed] for pattern in range(SIGNS)
             ]
+            self._same = [signs * signs for signs in self._signs[0]]  # factors of 1, or bits of which none is set
+            self._walk = [signs.clone() for signs in self._same]
         self.version += 1
-        for number in self._numbers(copy):
-            bit = 1 << (choice + number) % SIGNS
-            self._flipped[number] ^= bit
-            self._flip(self._copies[number], bit)
+        for step, number in enumerate(self._numbers(copy)):
+            pattern = (choice + step) % SIGNS
+            self._walked ^= 1 << pattern
+            self._flipped[number] = (self._walked, 0)[is_known] | negated << SIGNS
+            tensors = (self._copies[number].signed, self._bases[negated], self._signs[pattern], self._walk, self._same)
+            for tensor, base, signs, walk, same in zip(*tensors, strict=True):
+                flip_(walk, signs)
+                flip_(tensor, (walk, same)[is_known], base)
 
     def _draw_signs(self, tensor: torch.Tensor, pattern: int) -> torch.Tensor:
         """Draw the same signs for tensors of as many columns: they may be the same operand in two types."""
@@ -324,9 +354,9 @@ class Operands:
         return any(one != expected for one in found)
 
     @property
-    def signed(self) -> int:
-        """Tensors that `flip` changes in one copy."""
-        return len(self.inputs.signed)
+    def operations(self) -> int:
+        """Device operations of one `flip` of one copy."""
+        return 2 * len(self.inputs.signed)
 
     def negate(self) -> None:
         """Turn X into -X, and the reference into that of -X, in place: exactly, and without a second product."""

@@ -23,7 +23,7 @@ class Prepared:
     `remark` is what a reader of its times should know of how it was prepared; usually nothing. `decoded` says that the
     provider asked its inputs for a decoded operand meanwhile, so that a launch need not decode it; `asked` counts such
     requests of each launch that was checked. `refreshes` update, untimed, what launches find ready; they are read here,
-    once, before any launch could set others.
+    once, before any launch could set others. `other` is a launch on another weight, until its output was compared.
     """
 
     launches: tuple[Launch, ...]
@@ -33,6 +33,7 @@ class Prepared:
     decoded: bool = False
     refreshes: tuple[Callable[[], object], ...] = ()
     asked: list[int] = field(default_factory=list)
+    other: list[Launch] = field(default_factory=list)
 
     @property
     def is_reference(self) -> bool:
@@ -45,25 +46,32 @@ class Prepared:
 
 
 def prepare(
-    provider: AnyProvider, copies: Sequence[Inputs], chosen: ChosenConfig, machine: Host, *, refreshes: bool = False
+    provider: AnyProvider,
+    copies: Sequence[Inputs],
+    chosen: ChosenConfig,
+    machine: Host,
+    *,
+    refreshes: bool = False,
+    other: Inputs | None = None,
 ) -> Prepared:
     """Let `provider` set up a launch on each of `copies`, and wait until that is done.
 
-    `refreshes`: it is among `registry.trusted`; any other could compute its output in `Launch.refresh`.
+    `refreshes`: it is among `registry.trusted`; any other could compute its output in `Launch.refresh`. One more launch
+    is set up on operands with another weight, between copies: it finds what is kept by shape, by first or last use.
     """
     begin, asked = time.perf_counter(), decoded_calls()
-    if chosen.config is None:
-        launches = [provider.prepare(inputs) for inputs in copies]
-    else:
-        launches = [provider.prepare(inputs, chosen.config) for inputs in copies]
+    config = () if chosen.config is None else (chosen.config,)
+    sets = [*copies[:1], *([other] if other else []), *copies[1:]]
+    launches = [provider.prepare(inputs, *config) for inputs in sets]
     machine.synchronize()
     for launch in launches:
         if type(launch) is not Launch:  # a subclass might compute when its output is read
             raise ProviderError(f"prepare() returned {type(launch).__name__}, not a Launch")
     require_json(launches[0].config)
     seconds = (time.perf_counter() - begin) / len(launches)
+    aside = [launches.pop(1)] if other else []
     found = tuple(launch.refresh for launch in launches if launch.refresh) if refreshes else ()
-    return Prepared(tuple(launches), chosen, seconds, decoded=decoded_calls() > asked, refreshes=found)
+    return Prepared(tuple(launches), chosen, seconds, decoded=decoded_calls() > asked, refreshes=found, other=aside)
 
 
 def require_json(config: Config) -> None:

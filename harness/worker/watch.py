@@ -4,10 +4,11 @@ A launch that finds its operands as it left them may keep its result, skip what 
 thread that ends later. So the signs of the activations change, untimed, before every sample: of copies that share a
 flush, before the flush; of copies in rotation, as soon as the copy was used, since what was just written is not cold.
 What is left over from another sample is wrong. Of samples drawn at random the output is copied as soon as the sample
-has ended, and compared when the round is over. In most of them the activations are those
-whose product is known, or their negation. These come again and again, so that a launch may know them by sight and
-compute for them alone: therefore the activations of one sample (`FRESH`) are like those that nobody looks at, and some
-columns of their product, drawn as well, are computed when the round is over. What threads compute ahead, between
+has ended, and compared when the round is over; room for it is there before the first one. In most of them the
+activations are those whose product is known, or their negation, and the same operations write these and others. They
+come again and again, so that a launch may know them by sight and compute for them alone: therefore one of the samples
+whose activations come once only, drawn when it has ended, is checked as well, and some columns of its product, drawn
+too, are computed when the round is over. What threads compute ahead, between
 samples, is counted, and so is what is computed between the end of a launch and the copy of its output. Where a sample
 is the mean of many launches, they are compared with launches between which activations change.
 """
@@ -16,6 +17,7 @@ import math
 import random
 import sys
 import time
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -31,15 +33,17 @@ from ..timing.timer import Subject, Timer
 from .operands import SIGNS, Operands
 
 KEPT = 4
-"""Samples of a round whose outputs are checked, each sample as likely as any other, whatever their number."""
+"""Samples of a round whose outputs are checked, each sample as likely as any other, whatever their number.
+
+One of them has activations that come once only. Its reference takes a part of the round's (`Operands.draw_columns`);
+where that is too long still, rounds are drawn that have one."""
 
 CHANCE = 0.5
-"""Of a sample to be one of these. With certainty, most samples of a slow launch would have known activations, which
-come again: a launch that keeps its results would have few left to compute."""
+"""Of a sample to have known activations. With certainty, most samples of a slow launch would have some, which come
+again: a launch that keeps its results would have few left to compute."""
 
-FRESH = 0
-"""Number of the sample among these whose activations come once only. Its reference takes a part of the round's
-(`Operands.draw_columns`); where that is too long still, rounds are drawn that have one."""
+NOT_DRAWN = -1
+"""What is to be kept of the next sample of a copy is not drawn yet."""
 
 REPLAYED = 2
 """Outputs of launches by events that are checked at least, where the timed launches were replayed."""
@@ -89,12 +93,10 @@ LATE_COPIES = 10.0
 
 @dataclass(slots=True)
 class _Kept:
-    """Outputs of one sample, and how its activations were flipped (`Operands.flipped`).
-
-    Of a sample with activations of its own it has the columns that are compared.
-    """
+    """Some columns of the outputs of one sample, and how its activations were flipped (`Operands.flipped`)."""
 
     outputs: list[torch.Tensor]
+    part: slice
     flipped: int = 0
     is_written: bool = False
 
@@ -123,7 +125,7 @@ class Watch:
     ) -> None:
         self._operands, self._launches, self._inner = operands, launches, subject
         self._random = random.SystemRandom()  # a provider cannot know, or seed, what it draws
-        self._rooms: dict[int, _Kept] = {}
+        self._rooms: list[_Kept] = []
         self._late_s: list[float] = []
         self._machine = machine
         self._room = KEPT if operands.output_bytes <= LARGE_BYTES else 1
@@ -132,22 +134,27 @@ class Watch:
         # There is no room for a second reference of large outputs as a whole.
         has_room = self._room > 1 or self._part != slice(None)
         self._has_fresh = has_room and self._random.random() * reference_s < within_s
-        self._unchanged, self._drawn = len(launches), 0
+        self._known = self._room - self._has_fresh
+        self._parts = [slice(None)] * self._known + [self._part] * self._has_fresh
+        self._unchanged, self._others = len(launches), 0
         self._patterns: list[int] = []
-        self._slots: list[int | None] = [None] * len(launches)
-        """What the output of the next sample of each copy is kept in; the number of the room for nothing."""
+        # Arrays: a launch could count the references to a number that is an attribute, or in a list.
+        self._drawn = array("Q", [0])
+        self._slots = array("b", [NOT_DRAWN]) * len(launches)
+        """The room of the next sample of each copy, if its activations are to be known; the number of rooms if not."""
+        self._negated = array("b", [False]) * len(launches)
         self._threads_s = threads_s
         self._ahead_s, self._between_s = 0.0, 0.0
-        self._negated = [False] * len(launches)
         self._refreshes = refreshes
         self._rotates, self._version, self._from = subject.period > 1, -1, 0
         changed = 1 if self._rotates else len(launches)
-        queued = operands.signed * changed + REFRESHED * bool(refreshes) if machine.is_asynchronous else 0
+        queued = operands.operations * changed + REFRESHED * bool(refreshes) if machine.is_asynchronous else 0
         self.subject = replace(subject, before=self._before, after=self._after, operations=subject.operations + queued)
 
     def _before(self) -> None:
         """Change the activations where a turn of the copies begins: what is launched later in it is to be cold."""
         began, used_s = time.perf_counter(), self._threads_s()
+        self._rooms = self._rooms or [_Kept(self._operands.output_room(part), part) for part in self._parts]
         self._change(self._seen())
         self._unchanged += 1
         self._inner.before()
@@ -173,84 +180,68 @@ class Watch:
         return everyone
 
     def _change(self, copies: Iterable[int]) -> None:
-        """Change the activations of copies, and draw what is kept of their next samples."""
+        """Change the activations of copies, after drawing which of their next samples have known ones."""
         for copy in copies:
-            slot = self._slots[copy]
-            if slot is None:  # else its latest launch was no sample
-                slot = self._slots[copy] = self._draw()
-            if slot < self._room:
-                self._make_room(slot)
-            if slot < self._room and not self._is_fresh(slot):
-                self._negated[copy] = not self._negated[copy]  # what is left over from its last known product is wrong
-                self._operands.recall(self._negated[copy], copy)
-            else:
-                self._flip(copy)
+            if self._slots[copy] == NOT_DRAWN:  # else its latest launch was no sample
+                self._slots[copy] = self._draw()
+            is_known = self._slots[copy] < self._known
+            self._negated[copy] ^= is_known  # what is left over from its last known product is wrong
+            # No pattern comes again before all others have come.
+            self._patterns = self._patterns or self._random.sample(range(SIGNS), SIGNS)
+            self._operands.flip(self._patterns.pop(), copy, is_known=is_known, negated=bool(self._negated[copy]))
             for refresh in self._refreshes[copy : copy + 1]:
                 refresh()
         self._version = self._operands.version
 
     def _draw(self) -> int:
-        """Draw a slot for the next sample, one beyond the room for none.
+        """Draw the room of a sample with known activations, or `self._known` for other activations.
 
         A reservoir: of however many samples there will be, each ends up in it with the same probability.
         """
-        if self._random.random() >= CHANCE:
-            return self._room
-        self._drawn += 1
-        return self._random.randrange(self._drawn) if self._drawn > self._room else self._drawn - 1
-
-    def _flip(self, copy: int) -> None:
-        """Change the activations to some that were not there before: no pattern comes again before all have come."""
-        self._patterns = self._patterns or self._random.sample(range(SIGNS), SIGNS)
-        self._operands.flip(self._patterns.pop(), copy)
+        is_drawn = self._random.random() < CHANCE
+        self._drawn[0] += is_drawn
+        place = self._random.randrange(max(1, self._drawn[0]))
+        room = self._drawn[0] - 1 if self._drawn[0] <= self._known else place
+        return room if is_drawn and room < self._known else self._known
 
     def _after(self, ended_s: float | None = None) -> None:
         """Copy what the launch has written, if its sample was drawn; on a GPU in the same stream, behind the launch.
 
+        Of samples with other than known activations, one is drawn now, when no launch can make use of it any more.
         `ended_s` is when the launch had ended: what others compute until the output is copied belongs to it.
         """
         copy = self._latest
-        slot, self._slots[copy] = self._slots[copy], None
-        if slot is not None and slot < self._room:
+        slot, self._slots[copy] = self._slots[copy], NOT_DRAWN
+        if slot == self._known and self._has_fresh:
+            self._others += 1
+            slot += self._random.randrange(self._others) > 0
+        if 0 <= slot < len(self._rooms):
             room = self._rooms[slot]
             # A mode of torch that the launch has entered could compute now.
             with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-                self._copy(slot, room)
+                self._copy(room)
                 if ended_s is not None:
                     copied_s = self._machine.now()
-                    self._copy(slot, room)
+                    self._copy(room)
                     again_s = self._machine.now() - copied_s
                     self._late_s.append(copied_s - ended_s - LATE_COPIES * again_s)
             room.flipped, room.is_written = self._operands.flipped(copy), True
 
-    def _make_room(self, slot: int) -> None:
-        """Allocate it before a launch, so that the copy follows at once."""
-        if slot not in self._rooms:
-            part = self._part if self._is_fresh(slot) else slice(None)
-            self._rooms[slot] = _Kept(self._operands.output_room(part))
-
-    def _copy(self, slot: int, room: _Kept) -> None:
+    def _copy(self, room: _Kept) -> None:
         for copy, output in zip(room.outputs, self._outputs(), strict=True):
-            copy.copy_(self._columns(slot, output))
+            copy.copy_(output[..., room.part])
 
     def _copy_s(self) -> float:
         """Seconds, at worst, that a copy takes without a launch: after a flush, its code and memory are in no cache."""
-        slot = next(slot for slot, room in self._rooms.items() if room.is_written)
-        room = _Kept(self._operands.output_room(self._part if self._is_fresh(slot) else slice(None)))
+        part = next(room.part for room in self._rooms if room.is_written)
+        room = _Kept(self._operands.output_room(part), part)
         found = []
         for _ in range(KEPT):
             self._inner.before()
             began_s = self._machine.now()
-            self._copy(slot, room)
+            self._copy(room)
             found.append(self._machine.now() - began_s)
         return max(found)
-
-    def _is_fresh(self, slot: int) -> bool:
-        return slot == FRESH and self._has_fresh
-
-    def _columns(self, slot: int, output: torch.Tensor) -> torch.Tensor:
-        """What is compared of an output."""
-        return output[..., self._part] if self._is_fresh(slot) else output
 
     @property
     def _latest(self) -> int:
@@ -284,20 +275,21 @@ class Watch:
         operands = self._operands
         assert operands.truth is not None
         self._require_unwritten()
-        kept = {slot: room for slot, room in self._rooms.items() if room.is_written}
-        fresh = kept.pop(FRESH, None) if self._has_fresh else None
+        kept = [room for room in self._rooms[: self._known] if room.is_written]
+        fresh = [room for room in self._rooms[self._known :] if room.is_written]
         try:
             with operands.negated_truth():
-                self._compare_known(kept.values(), True, operands.truth)
-            self._compare_known(kept.values(), False, operands.truth)
-            if fresh:
-                with operands.truth_of(fresh.flipped, self._part) as truth:
-                    self._compare(fresh.outputs, truth)
+                self._compare_known(kept, True, operands.truth)
+            self._compare_known(kept, False, operands.truth)
+            for room in fresh:
+                with operands.truth_of(room.flipped, self._part) as truth:
+                    self._compare(room.outputs, truth)
         finally:
             operands.recall()
             self._rooms.clear()
             self._late_s.clear()
-            self._slots, self._drawn = [None] * len(self._launches), 0
+            self._slots = array("b", [NOT_DRAWN]) * len(self._launches)
+            self._drawn[0] = self._others = 0
 
     def _require_unwritten(self) -> None:
         if self._operands.rewritten():
@@ -349,7 +341,7 @@ class Watch:
             with self._operands.poking(self._inner.copy, is_read=True) as poke:
                 changing_s = min(changing_s, self._burst(launches, poke))
                 if self._has_fresh:
-                    outputs = [self._columns(FRESH, output) for output in self._outputs()]
+                    outputs = [output[..., self._part] for output in self._outputs()]
                     self._compare(outputs, self._operands.present_truth(self._latest, self._part))
             if number >= BURSTS and not _is_skipped(changing_s, time_s):
                 break
@@ -374,7 +366,7 @@ class Watch:
         """Time watched launches with `timer`, and compare them with `times_s`, which were replayed."""
         batch = timer.batch(SINGLE)
         for _ in range(SINGLE):
-            if sum(room.is_written for room in self._rooms.values()) >= min(REPLAYED, self._room):
+            if sum(room.is_written for room in self._rooms) >= min(REPLAYED, self._room):
                 break
             timer.batch(SINGLE)  # the samples that were drawn are not among them yet
         changed_s, same_s = min(batch.times_s), median(times_s)

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter, deque
 
 import torch
 import torch._lazy.ts_backend
@@ -599,6 +600,43 @@ def in_a_hook(compute, x, weight, out):
     return run
 
 
+def is_usual(value):
+    """Tell whether `value(x)` has changed as it mostly does: what is done for a sample that is checked might show."""
+
+    def condition(x, out, state):
+        now, steps = value(x), state.setdefault("steps", deque(maxlen=15))
+        step, state["seen"] = now - state.get("seen", now), now
+        steps.append(step)
+        return whole(out[:1, :1]) and step == Counter(steps).most_common(1)[0][0]
+
+    return condition
+
+
+def reads_what_was_drawn(compute, x, weight, out):
+    """Find the harness among all objects of Python, and compute where it has given known activations."""
+    found = []
+
+    def run():
+        if not whole(out[:1, :1]):
+            found.clear()
+        elif not found:
+            found.extend(one for one in gc.get_objects() if type(one).__name__ == "Watch" and one._rooms)
+        if not found or any(one._slots[one._latest] < one._known for one in found):
+            compute()
+
+    return run
+
+
+BY_SHAPE = {}
+"""Packed weights, as a library may keep them."""
+
+
+def keeps_its_weight_by_shape(inputs, weight, out):
+    """Pack the weight of the first layer of a shape: in good faith, but copies of the operands share it."""
+    weight = BY_SHAPE.setdefault(weight.shape, weight)
+    return Launch(lambda: torch.mm(inputs.x, weight, out=out), out)
+
+
 CHEATS = {
     "skips_by_version": skips_while(is_same(lambda x: x._version)),
     "skips_by_version_of_data": skips_while(is_same(lambda x: x.data._version)),
@@ -651,6 +689,13 @@ CHEATS = {
     "foresees_the_activations": foresees_the_activations,
     "on_a_lazy_device": on_a_lazy_device,
     "in_a_hook": product(in_a_hook),
+    "counts_objects": skips_while(is_usual(lambda x: len(gc.get_objects(0)))),
+    "counts_blocks": skips_while(is_usual(lambda x: sys.getallocatedblocks())),
+    "counts_references": skips_while(is_usual(lambda x: sys.getrefcount(True) - sys.getrefcount(False))),
+    "counts_versions": skips_while(is_usual(lambda x: x._version)),
+    "looks_for_memory": skips_while(is_usual(lambda x: torch.empty(4, 1024, dtype=x.dtype).data_ptr())),
+    "reads_what_was_drawn": product(reads_what_was_drawn),
+    "keeps_its_weight_by_shape": keeps_its_weight_by_shape,
     "one_of_three_while_nothing_changes": computes_one_of_three(lambda same, gap_s: same),
     "one_of_three_that_follow_at_once": computes_one_of_three(lambda same, gap_s: gap_s < 3e-5),
 }

@@ -147,6 +147,18 @@ def test_copies_that_share_a_flush_have_activations_of_their_own(tmp_path):
     assert fault(cells, name) == ""
 
 
+@pytest.mark.exclusive
+@pytest.mark.parametrize("control", ["flush", "rotation"])
+def test_a_weight_that_is_kept_by_shape_is_no_cold_one(tmp_path, control):
+    """Copies of the operands would share it. Where there is one copy only, it is right, and as cold as any."""
+    name = "keeps_its_weight_by_shape"
+    cells = measured(tmp_path, only(name), 128, *ON_THE_CPU, "--cold-by", control)
+    assert cells[cells["provider"] == HONEST]["copies"].astype(int).max() > 1
+    assert faults_of_the_honest(cells) == []
+    mine = cells[cells["provider"] == name].groupby("cache")["verdict"].agg(set)
+    assert mine.to_dict() == {"cold": {"incorrect"}, "warm": {"passed"}}
+
+
 def test_who_keeps_what_was_computed_is_told_what_to_do(on_the_cpu):
     """Most of them act in good faith: the operands look as they did."""
     reasons = on_the_cpu["reason"][on_the_cpu["reason"].str.startswith("in a timed sample")]
