@@ -17,6 +17,7 @@ from typing import Any
 from ..analysis.comparison.decide import Word, vetoed
 from ..harness.machine.software import version
 from ..harness.telemetry.clock import CLOCK
+from ..harness.worker.agreement import AGREES
 from ..reports import formatting as fmt
 from ..reports.write import write_bytes
 from ..shapes.device import Device
@@ -171,6 +172,11 @@ def judge(
     doubt = _drift(stored.canary, canary, change, not device.is_gpu)
     if timing.impossible:
         doubt = "its time is shorter than the device allows"
+    elif change.verdict is Word.FASTER and not timing.output.startswith(AGREES):
+        doubt = (
+            doubt
+            or f"its output is {timing.output.partition(':')[0]}: pass reference=, a function that computes the same"
+        )
     versions = software()
     updated = (
         f"{package} {stored.software.get(package, 'none')} then, {versions.get(package, 'none')} now"

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,11 +11,13 @@ import pandas as pd
 from ..analysis.comparison.decide import Word, decide
 from ..analysis.comparison.effects import Order, margins_of
 from ..analysis.statistics.arrays import Moments, difference, moments
+from ..harness.isolation.faults import describe
+from ..harness.worker.agreement import UNCHECKED
 from ..reports import formatting as fmt
 from ..reports.listing import listing
 from ..reports.model import Section, Table
 from ..reports.render.terminal import lines
-from ..shapes.errors import unknown_name
+from ..shapes.errors import CorrectnessError, RooflensError, unknown_name
 from ..shapes.protocol import COMPARED_ROUNDS
 from .estimates import Samples, estimates, round_medians
 from .sampling import Rounds, check_calls, take_rounds
@@ -56,33 +59,64 @@ class Change:
         }
 
 
+def outcome(error: BaseException) -> str:
+    """What became of a call without a time."""
+    return "wrong" if isinstance(error, CorrectnessError) else "failed"
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Timings of several calls by name, and the change of each but the baseline's against that."""
+    """Timings of several calls by name, and the changes against the baseline's; an unchecked call has none.
+
+    `failures` are calls without a time: CorrectnessError where the output is not the baseline's, else what it raised.
+    """
 
     baseline: str
     timings: Mapping[str, Timing]
     changes: Mapping[str, Change]
+    failures: Mapping[str, BaseException]
 
     def __getitem__(self, name: str) -> Change:
+        if name in self.failures:
+            raise self.failures[name]
+        if name in self.timings.keys() - self.changes.keys() - {self.baseline}:
+            why = "the baseline failed" if self.baseline in self.failures else f"output {self.timings[name].output}"
+            raise RooflensError(f"{name} has no verdict: {why}")
         if name not in self.changes:
             raise unknown_name("call", name, list(self.changes))
         return self.changes[name]
 
     def rows(self) -> list[dict[str, str]]:
-        """Rows as a reader sees them, by the headers of the columns; the baseline's first."""
+        """Rows as a reader sees them, by the headers of the columns; the baseline's first, failures last."""
         blank = dict.fromkeys(Change(math.nan, None, Word.SAME, 0.0, None).row(), "")
         found = []
         for name in sorted(self.timings, key=lambda one: one != self.baseline):
             change = self.changes.get(name)
-            judged = change.row() if change else blank | {"verdict": "baseline"}
+            judged = change.row() if change else blank | {"verdict": "baseline" if name == self.baseline else ""}
             found.append({"call": name} | self.timings[name].row() | judged)
-        return found
+        headers = dict.fromkeys(found[0] if found else ("call", "output"), "")
+        return found + [headers | {"call": name, "output": outcome(one)} for name, one in self.failures.items()]
+
+    def values(self) -> list[dict[str, Any]]:
+        """Rows as values for JSON, in base units, null where unknown: a time if and only if the outcome is passed."""
+        found = []
+        for name, timing in self.timings.items():
+            change = asdict(self.changes[name]) if name in self.changes else None
+            found.append({"outcome": "passed"} | asdict(timing) | {"change": change})
+            found[-1]["rounds"] = len(found[-1].pop("rounds_s"))
+        failed = self.failures.items()
+        return found + [{"outcome": outcome(one), "name": name, "reason": describe(one)} for name, one in failed]
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader should know of the calls."""
         return tuple(f"{name}: {text}" for name, timing in self.timings.items() for text in timing.warnings)
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Why calls have no time."""
+        failed = self.failures.items()
+        return tuple(str(one) if outcome(one) == "wrong" else f"{name}: {describe(one)}" for name, one in failed)
 
     def table(self) -> Table:
         """Lay out the rows; columns without any text are left out."""
@@ -92,16 +126,17 @@ class Comparison:
 
     def __str__(self) -> str:
         shown = lines(Section("", "", (self.table(),)), WIDTH, str)
-        return "\n".join((*shown, *(f"note: {text}" for text in self.warnings)))
+        return "\n".join((*shown, *(f"note: {text}" for text in self.warnings), *self.errors))
 
     def _repr_html_(self) -> str:
-        return html(self.rows(), self.warnings)
+        return html(self.rows(), (*self.warnings, *self.errors))
 
 
 def compare(
     calls: Mapping[str, Callable[[], object]],
     *,
     baseline: str | None = None,
+    check: bool = True,
     cold: bool = True,
     flops: float | None = None,
     bytes: float | None = None,
@@ -116,8 +151,10 @@ def compare(
 
     A verdict comes from the ratios of the rounds, by the method of `rooflens compare`: a change has to exceed a margin
     (1 %; 3 % below 10 us), and of all changes that are called, 5 % are expected to be false. It holds for this process:
-    what differs from process to process, such as addresses, is not in it. `within_s` limits the seconds of all rounds:
-    sampling is cut short so that two fit. Other options, and errors, are those of `bench`.
+    what differs from process to process, such as addresses, is not in it. Outputs are compared with those of the
+    baseline, unless `check` is False: a call that is wrong or raises has no time, and one that cannot be compared no
+    verdict. `within_s` limits the seconds of all rounds: sampling is cut short so that two fit. Other options, and
+    errors, are those of `bench`.
     """
     check_work(flops, bytes, dtype)
     check_calls(calls)
@@ -125,16 +162,18 @@ def compare(
     base = baseline if baseline is not None else names[0]
     if base not in calls:
         raise unknown_name("baseline", base, names)
+    reference = calls[base] if check else None
     taken = take_rounds(
-        calls, cold=cold, rounds=rounds, budget_s=budget_s, within_s=within_s, timer=timer, device=device
+        calls, reference, cold=cold, rounds=rounds, budget_s=budget_s, within_s=within_s, timer=timer, device=device
     )
     found = timings(taken, flops, bytes, dtype)
-    others = [name for name in names if name != base]
+    others = [name for name, one in found.items() if name != base and not one.output.startswith(UNCHECKED)]
+    others = others if base in found else []
     changes = _interleaved(taken, base, others) if others else {}
     for name in others:
         if found[base].impossible or found[name].impossible:
             changes[name] = replace(changes[name], verdict=Word.INCONCLUSIVE, detectable=None)
-    return Comparison(base, found, changes)
+    return Comparison(base, found, changes, taken.failed)
 
 
 def one_after_the_other(base: Sequence[Sequence[float]], head: Sequence[Sequence[float]], least: float) -> Change:

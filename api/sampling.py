@@ -1,7 +1,8 @@
 """Rounds of samples of calls in this process, taken as `rooflens run` takes those of a cell.
 
 Timers, flush, stop rule and telemetry are those of `harness.worker.bench.Bench`. What a worker process adds is missing:
-isolation, operands that change before every sample, and checks of the output.
+isolation, and operands that change before every sample. Outputs are compared before and between rounds
+(`harness.worker.agreement`).
 """
 
 import re
@@ -20,6 +21,8 @@ from ..harness.machine.device import find_device, gpu_possible
 from ..harness.sweep.time_budget import LEAST_ROUNDS
 from ..harness.timing.canary import EVERY_S
 from ..harness.timing.samples import Measurement
+from ..harness.timing.timer import Subject
+from ..harness.worker.agreement import UNCHECKED, Agreement
 from ..harness.worker.bench import Bench
 from ..shapes.device import Device
 from ..shapes.errors import RooflensError, UsageError
@@ -32,12 +35,18 @@ Call = Callable[[], object]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rounds:
-    """The measured rounds of several calls, by name, and how they were taken."""
+    """The measured rounds of several calls, by name, and how they were taken.
+
+    `failed` are those that raised, or whose output is wrong (CorrectnessError). `outputs` has what `Agreement.begin`
+    says of all but the reference, or "not checked".
+    """
 
     device: Device
     timer: str
     cache: Cache
     of: Mapping[str, tuple[Measurement, ...]]
+    failed: Mapping[str, BaseException]
+    outputs: Mapping[str, str]
 
     @property
     def samples(self) -> dict[str, tuple[tuple[float, ...], ...]]:
@@ -58,6 +67,7 @@ class Rounds:
 
 def take_rounds(
     calls: Mapping[str, Call],
+    reference: Call | None,
     *,
     cold: bool = True,
     rounds: int,
@@ -68,10 +78,10 @@ def take_rounds(
 ) -> Rounds:
     """Measure `rounds` rounds of all calls, in an order that balances drift (`balanced`).
 
-    Every call is made once before, untimed: it may compile. `budget_s` limits the sampling of one call in one round,
-    as `rooflens run --budget` does. `within_s` limits all rounds: sampling is cut short so that two fit, after
-    which none begins that would end later.
-    Raises UsageError for a device or timer that this machine lacks, RooflensError where the timer cannot time a call.
+    Every call is made before, untimed: it may compile. Outputs are compared with those of `reference`, which may be one
+    of the calls; one that is wrong, or raises, is measured no more. `budget_s` limits the sampling of one call in one
+    round, as `rooflens run --budget` does. `within_s` limits all rounds: sampling is cut short so that two fit, after
+    which none begins that would end later. Raises UsageError for a device or timer that this machine lacks.
     """
     protocol = Protocol(rounds=rounds, budget_s=budget_s, timeout_s=2 * budget_s, timer=timer)  # checks their values
     if within_s:
@@ -80,20 +90,46 @@ def take_rounds(
     bench = open_bench(device, timer)
     if cold and bench.timer == "graph":
         raise UsageError('timer="graph": nothing can be flushed within a graph; use cold=False, or another timer')
-    with _current(bench.device), _named_as_in_python():
-        for call in calls.values():
-            call()
-            bench.machine.synchronize()
-        subjects = {name: bench.subject_of([call], cache) for name, call in calls.items()}
-        taken: dict[str, list[Measurement]] = {name: [] for name in calls}
+    others = {name: call for name, call in calls.items() if call is not reference}
+    outputs = dict.fromkeys(others, f"{UNCHECKED}: the baseline failed" if reference else "not checked")
+    subjects: dict[str, Subject] = {}
+    taken: dict[str, list[Measurement]] = {name: [] for name in calls}
+    failed: dict[str, BaseException] = {}
+    with _current(bench.device):
+        agreement = None
+        if reference:
+            with _ends_alone(next((name for name in calls if name not in others), "reference"), failed):
+                agreement = Agreement(reference, others, bench.machine.synchronize)
+        for name, call in calls.items():
+            with _ends_alone(name, failed):
+                if agreement and name in others:
+                    outputs[name] = agreement.begin(name)
+                else:
+                    call()
+                    bench.machine.synchronize()
+                subjects[name] = bench.subject_of([call], cache)
         began = bench.machine.now()
         for number, turn in groupby(balanced(list(calls), protocol.rounds), key=itemgetter(0)):
             elapsed_s = bench.machine.now() - began
             if within_s and number >= LEAST_ROUNDS and elapsed_s * (number + 1) / number > within_s:
                 break
-            for _, name in turn:
-                taken[name].append(bench.sampled(subjects[name], budget_s))
-    return Rounds(bench.device, bench.timer, cache, {name: tuple(found) for name, found in taken.items()})
+            for name in (name for _, name in turn if name not in failed):
+                with _ends_alone(name, failed):
+                    taken[name].append(bench.sampled(subjects[name], budget_s))
+                    if agreement:
+                        agreement.check(name)
+    measured = {name: tuple(found) for name, found in taken.items() if name not in failed}
+    return Rounds(bench.device, bench.timer, cache, measured, failed, outputs)
+
+
+@contextmanager
+def _ends_alone(name: str, failed: dict[str, BaseException]) -> Iterator[None]:
+    """Let a call that raises, or is wrong, end nothing but itself."""
+    try:
+        with _named_as_in_python():
+            yield
+    except (Exception, SystemExit) as error:
+        failed[name] = error
 
 
 def check_calls(calls: object) -> None:

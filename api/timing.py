@@ -16,6 +16,7 @@ from ..analysis.roofline.bounds import IMPOSSIBLE_FACTOR
 from ..analysis.roofline.ceilings import Ceilings
 from ..harness.ceilings.known_limits import known_limits
 from ..harness.timing.cache import level_of
+from ..harness.worker.agreement import UNCHECKED
 from ..reports import formatting as fmt
 from ..shapes.device import RATES
 from ..shapes.errors import UsageError, unknown_name
@@ -40,6 +41,7 @@ class Timing:
     flops       what one call computes, bytes what it reads and writes, as they were given
     roof_s      what the ceilings of the device allow at best for these; None where one that it takes is unknown
     impossible  True for a time shorter than the device allows: it decides nothing
+    output      "agrees" with the reference, "unchecked" and why, or "not checked" (docs/api.md); "" of the baseline
     """
 
     name: str
@@ -54,6 +56,7 @@ class Timing:
     cache: str
     impossible: bool = False
     warnings: tuple[str, ...] = ()
+    output: str = "not checked"
 
     @property
     def samples_s(self) -> tuple[float, ...]:
@@ -84,12 +87,14 @@ class Timing:
             "rate": fmt.flops(self.flops / self.median_s if self.flops else None),
             "bandwidth": fmt.bandwidth(self.bytes / self.median_s if self.bytes else None),
             "roof": fmt.share(self.roof_fraction),
+            "output": self.output.partition(":")[0],
         }
 
     def __str__(self) -> str:
         figures = self.row()
-        roof = figures.pop("roof")
+        roof, output = figures.pop("roof"), figures.pop("output")
         taken = f"{fmt.plural(len(self.rounds_s), 'round')}, {fmt.plural(len(self.samples_s), 'sample')}, {self.cache}"
+        taken += f", output {output}"
         warned = f", {fmt.plural(len(self.warnings), 'warning')}" if self.warnings else ""
         parts = [*figures.values(), f"{roof} of the roof" if roof else "", f"({taken}{warned})"]
         return f"{self.name}: {'  '.join(filter(None, parts))}"
@@ -102,6 +107,7 @@ def bench(
     fn: Callable[..., object],
     *,
     args: Sequence[Any] = (),
+    reference: Callable[..., object] | None = None,
     name: str | None = None,
     cold: bool = True,
     flops: float | None = None,
@@ -115,6 +121,7 @@ def bench(
 ) -> Timing:
     """Time `fn(*args)` in this process, with the timers, the flush, the stop rule and the rounds of `rooflens run`.
 
+    reference a function that computes the same from `args`: outputs are compared, before and between rounds
     cold      evict the last-level cache before every sample, else call back to back
     flops     floating-point operations of one call, bytes what it reads and writes at least: give rates and the roof
     dtype     what it multiplies in ("bf16", "fp8", ...): selects the compute roof; without it, `flops` have none
@@ -124,7 +131,8 @@ def bench(
     device    "auto" (torch's current GPU, else the CPU), "cpu", "cuda" or "cuda:N": what `fn` computes on
     ceilings  a ceilings.csv, or the folder of a run on this device, with measured ceilings; published ones otherwise
 
-    Raises UsageError for a wrong option, RooflensError where no timer can time `fn`, and what `fn` raises.
+    Raises UsageError for a wrong option, RooflensError where no timer can time `fn`, CorrectnessError where its output
+    is not that of `reference`, and what `fn` raises.
     """
     check_work(flops, bytes, dtype)
     chosen = name or name_of(fn)
@@ -133,7 +141,10 @@ def bench(
     if measured_on and measured_on != (here := open_bench(device, timer).device.name):
         raise UsageError(f"ceilings {ceilings}: those of {measured_on}, and this is {here}")
     call = partial(fn, *args) if args else fn
-    taken = take_rounds({chosen: call}, cold=cold, rounds=rounds, budget_s=budget_s, timer=timer, device=device)
+    other = partial(reference, *args) if reference else None
+    taken = take_rounds({chosen: call}, other, cold=cold, rounds=rounds, budget_s=budget_s, timer=timer, device=device)
+    for error in taken.failed.values():
+        raise error
     return timings(taken, flops, bytes, dtype, limits)[chosen]
 
 
@@ -151,7 +162,9 @@ def timings(
     least_s = _least_s(Ceilings.of(published), taken, flops, moved_bytes, dtype)
     found = {}
     for name, row in estimates(taken.samples).iterrows():
-        warnings = taken.warnings(str(name))
+        warnings, output = taken.warnings(str(name)), taken.outputs.get(str(name), "")
+        if output.startswith(UNCHECKED):
+            warnings += (output,)
         impossible = bool(row["time_s"] < IMPOSSIBLE_FACTOR * least_s)
         if impossible:
             warnings += (
@@ -171,6 +184,7 @@ def timings(
             cache=taken.cache.value,
             impossible=impossible,
             warnings=warnings,
+            output=output,
         )
     return found
 

@@ -1,14 +1,15 @@
 """`rooflens bench`: measure what a Python file offers, functions or providers, without a suite to choose."""
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..shapes import suite as suites
-from ..shapes.errors import RooflensError, UsageError
+from ..shapes.errors import CorrectnessError, RooflensError, UsageError
 from ..shapes.problem import Op
 from ..shapes.protocol import Protocol
 from .run.run import run
@@ -31,15 +32,23 @@ DEFAULT_SUITE = "llm4bit-quick"
 @click.option("--baseline", metavar="NAME", help="Compare with this one; default: the first function, or the suite's.")
 @click.option("--suite", metavar="SUITE", help="Measure providers on this; default: the quick suite of their family.")
 @click.option("--device", default="auto", metavar="NAME", help="cpu, cuda or cuda:N; default: a GPU if there is one.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: times of functions in seconds.")
 @click.pass_context
 def bench(
-    context: click.Context, file: Path, within: str, warm: bool, baseline: str | None, suite: str | None, device: str
+    context: click.Context,
+    file: Path,
+    within: str,
+    warm: bool,
+    baseline: str | None,
+    suite: str | None,
+    device: str,
+    as_json: bool,
 ) -> None:
     """Measure what FILE.py offers: its functions bench_*, its dictionary BENCH, or its PROVIDERS.
 
     Functions take no arguments, and do the same work in different ways. They are timed in this process in interleaved
-    rounds (rooflens.compare), and each gets a verdict against the first. Providers are run on a quick suite, beside its
-    baseline, as by rooflens run.
+    rounds (rooflens.compare), and each gets a verdict against the first, whose output it must have: exit code 5 where
+    one has not. Providers are run on a quick suite, beside its baseline, as by rooflens run.
 
     \b
     Examples:
@@ -58,8 +67,10 @@ def bench(
             raise UsageError(
                 f"{file} has functions to time: for its PROVIDERS use rooflens run SUITE --providers {file}"
             )
-        _compare(calls, baseline, cold=not warm, within_s=within_s, device=device)
+        _compare(calls, baseline, cold=not warm, within_s=within_s, device=device, as_json=as_json)
         return
+    if as_json:
+        raise UsageError(f"{file}: --json prints times of functions; those of providers are in the folder of their run")
     if not hasattr(module, "PROVIDERS"):
         raise UsageError(f"{file} offers nothing: define functions {PREFIX}*, BENCH = {{name: function}}, or PROVIDERS")
     own = registry.load((), [file])
@@ -92,24 +103,20 @@ def calls_of(module: ModuleType, file: Path) -> dict[str, Callable[[], object]]:
     return found
 
 
-def _compare(
-    calls: Mapping[str, Callable[[], object]], baseline: str | None, *, cold: bool, within_s: float, device: str
-) -> None:
+def _compare(calls: Mapping[str, Callable[[], object]], baseline: str | None, *, as_json: bool, **options: Any) -> None:
     from ..api.comparison import compare
-    from ..harness.isolation.faults import describe
 
-    try:
-        found = compare(calls, baseline=baseline, cold=cold, within_s=within_s, device=device)
-    except RooflensError:
-        raise
-    except SystemExit as error:
-        raise RooflensError(f"a function ended the process: sys.exit({error.code!r})") from error
-    except Exception as error:
-        raise RooflensError(describe(error)) from error
-    show(found.table())
-    first = found.timings[found.baseline]
-    click.echo(f"{first.cache}, {len(first.rounds_s)} rounds, timer {first.timer}, on {first.device}")
-    note(*found.warnings)
+    found = compare(calls, baseline=baseline, **options)
+    if as_json:
+        click.echo(json.dumps({"baseline": found.baseline, "calls": found.values()}, indent=1))
+    elif found.timings:
+        show(found.table())
+        first = next(iter(found.timings.values()))
+        click.echo(f"{first.cache}, {len(first.rounds_s)} rounds, timer {first.timer}, on {first.device}")
+        note(*found.warnings)
+    if found.failures:
+        is_wrong = any(isinstance(error, CorrectnessError) for error in found.failures.values())
+        raise (CorrectnessError if is_wrong else RooflensError)("; ".join(found.errors))
 
 
 def _suite_of(own: "Mapping[str, AnyProvider]", file: Path) -> str:

@@ -10,10 +10,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from rooflens.analysis.crossover.across_shapes import median_crossovers
-from rooflens.analysis.crossover.per_shape import crossovers
-from rooflens.analysis.frames.load import load_run
-from rooflens.analysis.run.summarize import round_medians, summarize
 from rooflens.kernels.isa.scan import described_device
 from rooflens.kernels.mxfp8.triton_configs import MxTile, filled, tiles
 from rooflens.shapes.problem import Problem

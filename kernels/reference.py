@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..shapes.scheme import Scheme
+from ..shapes.scheme import EXACT_SNR_DB, Scheme
 
 _ELEMENT_MARGIN = 10.0
 """A single element may be off by this many times the noise level (rms) that the scheme's SNR floor allows overall.
@@ -68,12 +68,16 @@ class Accuracy:
 
     def failure(self, scheme: Scheme) -> str:
         """One line that says what is wrong with the output, empty when it is correct."""
+        return self.failure_below(scheme.snr_floor_db, scheme.dtype)
+
+    def failure_below(self, floor_db: float, dtype: str) -> str:
+        """`failure` of an output of a type whose signal-to-noise ratio must be `floor_db`; inf: all bits are right."""
         row, column = self.worst
         if self.non_finite:
             return (
                 f"{self.non_finite} elements are NaN or Inf (or were never written), the first at [m={row}, n={column}]"
             )
-        if scheme.exact:
+        if floor_db == EXACT_SNR_DB:
             if self.first_different is None:
                 return ""
             row, column = self.first_different
@@ -81,12 +85,12 @@ class Accuracy:
                 f"{self.different} elements differ in their bits, the first at [m={row}, n={column}]; "
                 f"largest error {self.max_abs_error:.3g}"
             )
-        if not self.snr_db >= scheme.snr_floor_db:
+        if not self.snr_db >= floor_db:
             return (
-                f"SNR {self.snr_db:.1f} dB is below the {scheme.snr_floor_db:g} dB of {scheme.dtype}; "
+                f"SNR {self.snr_db:.1f} dB is below the {floor_db:g} dB of {dtype}; "
                 f"largest error {self.max_abs_error:.3g} at [m={row}, n={column}]"
             )
-        limit = _ELEMENT_MARGIN * 10 ** (-scheme.snr_floor_db / 20) * self.reference_rms
+        limit = _ELEMENT_MARGIN * 10 ** (-floor_db / 20) * self.reference_rms
         if self.excess > limit:
             row, column = self.excess_at
             rounding = self.excess_rounding

@@ -43,7 +43,7 @@ fp32; a wrong element per row or a TF32 product (about 65 dB) falls below the fl
 """
 
 EXACT_SNR_DB = math.inf
-"""Floor where every bit is specified, as of a quantizer; see `Scheme.exact`."""
+"""Floor where every bit is specified, as of a quantizer, the sign of a zero included: one that differs is an error."""
 
 
 class Scheme(ABC):
@@ -92,11 +92,6 @@ class Scheme(ABC):
     def snr_floor_db(self) -> float:
         """A provider below this signal-to-noise ratio (dB) is incorrect."""
         return SNR_FLOOR_DB[self.dtype]
-
-    @property
-    def exact(self) -> bool:
-        """Whether each bit of the outputs is specified, the sign of a zero included: one that differs is an error."""
-        return self.snr_floor_db == EXACT_SNR_DB
 
     @property
     def math_dtype(self) -> str:

@@ -9,6 +9,7 @@ operands          operands of a problem, with copies for rotation, and whether t
 prepared          a provider made ready for a cell
 geometry          how a launch divides its work
 watch             checks that timed launches do their work
+agreement         compares what functions of the user compute with their baseline
 configurations    which configuration a cell runs
 search            finds the fastest configuration: knows no device
 trial             times one candidate of a search

@@ -21,12 +21,8 @@ import torch
 
 from ...kernels import provider as providers
 from ...kernels import registry
-<<<<<<< HEAD
 from ...kernels.identity import code_of, identity
-from ...kernels.inputs import make_inputs, make_weight
-=======
 from ...kernels.inputs import make_inputs, make_weight, other_weight
->>>>>>> watch
 from ...shapes import tuned
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.verdict import Verdict
@@ -134,11 +130,7 @@ class Worker:
         if setup.protocol.tuning == "pinned" and setup.tuned is None:
             raise UsageError("tuning pinned needs --tuned TABLE: make one with rooflens tune SUITE -o RUN")
         table = tuned.load(setup.tuned) if setup.tuned else None
-<<<<<<< HEAD
         self._weights: dict[Any, Any] = {}
-=======
-        self._weight: tuple[object, Any, Any] = (None, None, None)
->>>>>>> watch
         self._canary_due = 0.0
         self._guard = Guard()
         self._configurations = Configurations(
@@ -266,21 +258,14 @@ class Worker:
         problem, scheme = job.task.problem, job.task.scheme
         key = (replace(problem, M=1), scheme)
         try:
-<<<<<<< HEAD
             if key not in self._weights:
                 elements = sum(one.B * max(1, one.E) * one.N * one.K for one, _ in (*self._weights, key))
                 if 2 * elements > KEPT_WEIGHTS * self.device.memory_bytes:
                     self._weights.clear()  # before the new one is drawn
-                self._weights[key] = make_weight(problem, scheme, self.device, self._protocol.seed)
-            return Operands(make_inputs(problem, scheme, self.device, self._protocol.seed, self._weights[key]))
-=======
-            if self._weight[0] != key:
-                self._weight = (None, None, None)  # free the old weight before the new one is drawn
                 weight = make_weight(problem, scheme, self.device, self._protocol.seed)
-                self._weight = (key, weight, cache(partial(other_weight, weight)))
-            _, weight, other = self._weight
+                self._weights[key] = weight, cache(partial(other_weight, weight))
+            weight, other = self._weights[key]
             return Operands(make_inputs(problem, scheme, self.device, self._protocol.seed, weight), other)
->>>>>>> watch
         except Exception as error:
             job.fail_all(job.open_cells, *explain(error, "making the operands"))
             raise_if_lost(error)

@@ -5,6 +5,8 @@ import shlex
 
 import pytest
 from rooflens.cli.main import main
+from rooflens.harness.worker.agreement import FP8_FLOOR_DB, MOST_BYTES
+from rooflens.shapes.scheme import SNR_FLOOR_DB, DType
 
 from ..environments import ROOT
 
@@ -27,3 +29,12 @@ def test_the_examples_of_the_page_run(tmp_path, monkeypatch, capsys):
     assert "linear" in shown
     assert "simd_4bit_cpu" in shown
     assert callable(names["test_gemm"])
+
+
+def test_the_bounds_of_the_page_are_those_of_the_check():
+    floors = {dtype.value: SNR_FLOOR_DB[dtype] for dtype in (DType.FP16, DType.BF16)}
+    between = ", ".join(f"{floor_db:g} in {name}" for name, floor_db in floors.items())
+    text = " ".join(PAGE.split())
+    first = f"at least {SNR_FLOOR_DB[DType.FP32]:g} dB of signal-to-noise ratio in fp32"
+    assert f"{first}, {between} and {FP8_FLOOR_DB:g} in fp8" in text
+    assert f"More than {MOST_BYTES >> 30} GiB of such tensors" in text

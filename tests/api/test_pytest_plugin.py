@@ -9,6 +9,7 @@ import pytest
 from rooflens.api import baselines, sampling
 
 from ..environments import ROOT
+from . import functions_to_check
 
 # A session within this one forgets the modules that it loads itself, and numpy can be loaded once only: what measures
 # is imported here.
@@ -59,8 +60,9 @@ def test_what_became_slower_fails_with_both_figures(session):
 
 
 def test_what_became_faster_passes_and_the_summary_shows_its_time(session):
-    session(2e-3, "--rooflens-save", "main")
-    result = session(1e-3)
+    body = "assert rooflens(gemm, reference=gemm).not_slower_than('main')"
+    session(2e-3, "--rooflens-save", "main", body=body)
+    result = session(1e-3, body=body)
     assert outcome(result) == {"passed": 1}
     result.stdout.fnmatch_lines(
         [
@@ -70,6 +72,32 @@ def test_what_became_faster_passes_and_the_summary_shows_its_time(session):
             "  gemm against main: time *faster with a margin*",
         ]
     )
+
+
+def test_what_became_faster_without_a_reference_is_a_skip(session):
+    session(2e-3, "--rooflens-save", "main")
+    assert outcome(session(1e-3)) == {"skipped": 1}
+    assert outcome(session(2e-3)) == {"passed": 1}
+
+
+def test_an_output_that_is_not_the_reference_s_fails_the_test(pytester, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(
+        test_functions=f"""
+        import pytest, runpy
+        offered = runpy.run_path({functions_to_check.__file__!r})
+
+        @pytest.mark.rooflens(cold=False, device="cpu", rounds=2, budget_s=0.002)
+        @pytest.mark.parametrize("name", [*offered["BENCH"]][1:])
+        def test_norm(rooflens, name):
+            assert rooflens(offered["BENCH"][name], name=name, reference=offered["bench_norm"])
+        """
+    )
+    result = pytester.runpytest_inprocess(*OPTIONS)
+    passed = len(functions_to_check.UNCHECKED) + len(functions_to_check.HONEST)
+    failed = len(functions_to_check.WRONG) + len(functions_to_check.FAILED)
+    assert outcome(result) == {"passed": passed, "failed": failed}
+    result.stdout.fnmatch_lines(["product is wrong: *", "  nothing: *output unchecked, *"])
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,15 @@ from .tiny_runs import rooflens, write_suite
 
 CALLS = """
 import time
+import torch
 
 def bench_short():
     time.sleep(0.001)
+    return torch.ones(4)
 
 def bench_long():
     time.sleep(0.01)
+    return torch.ones(4)
 
 def helper():
     raise AssertionError("not measured")
@@ -61,9 +64,10 @@ def test_a_dictionary_names_the_calls_and_an_option_the_baseline(tmp_path):
         ("bench_size = 3\n", 2, "bench_size is of type int, which cannot be called"),
         ("import nothing_of_the_kind\n", 2, "mine.py:1: ModuleNotFoundError"),
         ("def bench_bad():\n    raise ValueError('no\\nway')\n", 1, "ValueError: no way (mine.py:2)"),
-        ("import sys\ndef bench_end():\n    sys.exit(3)\n", 1, "a function ended the process: sys.exit(3)"),
+        ("import sys\ndef bench_end():\n    sys.exit(3)\n", 1, "bench_end: SystemExit: 3 (mine.py:3)"),
         ("PROVIDERS = []\ndef bench_a(): pass\n", 2, "rooflens run SUITE --providers"),
         ("PROVIDERS = []\n", 2, "PROVIDERS is empty"),
+        ("def bench_bad(): return 1 / 0\ndef bench_too(): return [][0]\n", 1, "bench_too: IndexError: list index out"),
     ],
 )
 def test_a_file_that_cannot_be_measured_gets_one_line(tmp_path, text, code, words):
@@ -72,6 +76,22 @@ def test_a_file_that_cannot_be_measured_gets_one_line(tmp_path, text, code, word
     (line,) = done.stderr.splitlines()
     assert words in line
     assert not done.stdout
+
+
+def test_a_function_that_fails_costs_its_own_row(tmp_path):
+    text = CALLS + "\ndef bench_bad():\n    raise ValueError('no way')\n"
+    done = measured(tmp_path, write(tmp_path, text))
+    rows = {line.split()[0]: line.split() for line in done.stdout.splitlines()}
+    assert done.returncode == 1
+    assert rows["bench_bad"] == ["bench_bad", "failed"]
+    assert "slower" in rows["bench_long"]
+    assert "bench_bad: ValueError: no way (mine.py:" in done.stderr
+
+
+def test_what_providers_take_is_not_printed_as_json(tmp_path):
+    done = measured(tmp_path, write(tmp_path, "PROVIDERS = []\n"), "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--json prints times of functions" in done.stderr
 
 
 def test_a_missing_file_and_an_unknown_baseline(tmp_path):

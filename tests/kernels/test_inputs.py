@@ -10,7 +10,7 @@ from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.inputs import Inputs, Tensors, make_inputs, make_weight
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType
+from rooflens.shapes.scheme import EXACT_SNR_DB, DType
 from rooflens.shapes.schemes import FAMILIES, parse_scheme
 
 from .checks import octets
@@ -53,7 +53,7 @@ def test_outputs_start_poisoned_in_the_shapes_of_the_reference(made: list[Inputs
         outputs, truth = inputs.empty_outputs(), inputs.reference()
         assert [one.shape for one in outputs] == [one.shape for one in truth]
         assert {one.dtype for one in truth} == {torch.float64}
-        assert inputs.scheme.exact or {one.dtype for one in outputs} == {torch.bfloat16}
+        assert inputs.scheme.snr_floor_db == EXACT_SNR_DB or {one.dtype for one in outputs} == {torch.bfloat16}
         for output in outputs:
             assert (output.isnan() if output.is_floating_point() and output.itemsize > 1 else poisoned(output)).all()
 
@@ -73,8 +73,10 @@ def test_negation_is_exact_and_its_own_inverse_and_changes_every_result(made: li
         for found, expected in zip(negated, inputs.reference(), strict=True):
             bound = 0.0 if inputs.scheme.family in EXACT else 1e-13 * expected.abs().max()
             assert (found - expected).abs().max() <= bound, where
-        signed = negated[::2] if inputs.scheme.exact else negated  # scales of a quantizer have no sign
-        for new, old in zip(signed, truth[::2] if inputs.scheme.exact else truth, strict=True):
+        signed = (
+            negated[::2] if inputs.scheme.snr_floor_db == EXACT_SNR_DB else negated
+        )  # scales of a quantizer have no sign
+        for new, old in zip(signed, truth[::2] if inputs.scheme.snr_floor_db == EXACT_SNR_DB else truth, strict=True):
             assert (new != old).double().mean() >= 0.4, where
         inputs.negate()
         assert same(before, bits(inputs.activations)), where

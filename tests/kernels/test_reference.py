@@ -10,7 +10,7 @@ from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.reference import Accuracy, measure
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType, Scheme
+from rooflens.shapes.scheme import EXACT_SNR_DB, DType, Scheme
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import FourBit
 
@@ -109,8 +109,8 @@ def test_different_elements_are_counted_and_the_first_is_found(monkeypatch: pyte
 @pytest.mark.parametrize("name", ["fp8-quant-row", "mxfp8-quant-rceil", "ao-act-lhs"])
 def test_quantizers_are_exact_and_products_are_not(name: str) -> None:
     quantizer = parse_scheme(name, DType.BF16)
-    assert quantizer.exact
-    assert not scheme().exact
+    assert quantizer.snr_floor_db == EXACT_SNR_DB
+    assert scheme().snr_floor_db < EXACT_SNR_DB
     truth = signal()
     output = truth.clone()
     assert measure(output, truth).passes(quantizer)
