@@ -146,6 +146,7 @@ def compare(
     within_s: float | None = None,
     timer: str = "auto",
     device: str = "auto",
+    begun: Callable[[str], object] = lambda name: None,
 ) -> Comparison:
     """Time calls of the same work in interleaved rounds, and judge each against `baseline` (by default the first).
 
@@ -153,8 +154,8 @@ def compare(
     (1 %; 3 % below 10 us), and of all changes that are called, 5 % are expected to be false. It holds for this process:
     what differs from process to process, such as addresses, is not in it. Outputs are compared with those of the
     baseline, unless `check` is False: a call that is wrong or raises has no time, and one that cannot be compared no
-    verdict. `within_s` limits the seconds of all rounds: sampling is cut short so that two fit. Other options, and
-    errors, are those of `bench`.
+    verdict. `within_s` limits the seconds of all rounds: sampling is cut short so that two fit. `begun` is told the
+    name of a call before it is made. Other options, and errors, are those of `bench`.
     """
     check_work(flops, bytes, dtype)
     check_calls(calls)
@@ -164,7 +165,13 @@ def compare(
         raise unknown_name("baseline", base, names)
     reference = calls[base] if check else None
     taken = take_rounds(
-        calls, reference, cold=cold, rounds=rounds, budget_s=budget_s, within_s=within_s, timer=timer, device=device
+        *(calls, reference, begun),
+        cold=cold,
+        rounds=rounds,
+        budget_s=budget_s,
+        within_s=within_s,
+        timer=timer,
+        device=device,
     )
     found = timings(taken, flops, bytes, dtype)
     others = [name for name, one in found.items() if name != base and not one.output.startswith(UNCHECKED)]

@@ -68,6 +68,7 @@ class Rounds:
 def take_rounds(
     calls: Mapping[str, Call],
     reference: Call | None,
+    begun: Callable[[str], object] = lambda name: None,
     *,
     cold: bool = True,
     rounds: int,
@@ -98,9 +99,12 @@ def take_rounds(
     with _current(bench.device):
         agreement = None
         if reference:
-            with _ends_alone(next((name for name in calls if name not in others), "reference"), failed):
+            base = next((name for name in calls if name not in others), "reference")
+            begun(base)
+            with _ends_alone(base, failed):
                 agreement = Agreement(reference, others, bench.machine.synchronize)
         for name, call in calls.items():
+            begun(name)
             with _ends_alone(name, failed):
                 if agreement and name in others:
                     outputs[name] = agreement.begin(name)
@@ -114,6 +118,7 @@ def take_rounds(
             if within_s and number >= LEAST_ROUNDS and elapsed_s * (number + 1) / number > within_s:
                 break
             for name in (name for _, name in turn if name not in failed):
+                begun(name)
                 with _ends_alone(name, failed):
                     taken[name].append(bench.sampled(subjects[name], budget_s))
                     if agreement:

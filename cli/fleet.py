@@ -127,7 +127,7 @@ def start(address: str, port: int, device: str, slots: int, more: tuple[str, ...
     ray = [sys.executable, "-m", "ray.scripts.scripts"]
     if os.environ["RAY_AUTH_MODE"] == "token" and not ray_environment.has_token():
         os.umask(0o077)  # the token is nobody else's business
-        subprocess.run([*ray, "get-auth-token", "--generate"], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run([*ray, "get-auth-token", "--generate"], stdout=subprocess.DEVNULL, check=True, timeout=60)
         click.echo(f"made ~/{ray_environment.TOKEN}: copy it to the other machines", err=True)
     place = ["--address", address] if address else ["--head", "--port", str(port), "--include-dashboard=false"]
     gpus = sum(count for arch, count in offers.items() if is_gpu(arch))

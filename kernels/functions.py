@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import torch
-
 from ..shapes.device import Device
-from ..shapes.errors import RooflensError, UsageError, unknown_name
+from ..shapes.errors import UsageError, unknown_name
 from ..shapes.problem import Problem
 from ..shapes.scheme import Scheme
-from ..shapes.schemes import FAMILIES
+from ..shapes.schemes import FAMILY_NAMES
 from .inputs import Inputs, placeholders
 from .provider import AnyProvider, Config, Launch, Provider, Role, Support
 
@@ -37,9 +35,8 @@ def function(
     `role` is that of a provider: Role.REFERENCE, if the function decodes nothing. Raises UsageError for a parameter
     that is no operand and has no default, and lists the operands.
     """
-    families = list(dict.fromkeys(one.family for one in FAMILIES))
-    if family not in families:
-        raise unknown_name("family", family, families)
+    if family not in FAMILY_NAMES:
+        raise unknown_name("family", family, list(FAMILY_NAMES))
     called = name or str(getattr(kernel, "__name__", ""))
     if not called:
         raise UsageError(f"{type(kernel).__name__} has no name of its own: give name=...")
@@ -96,19 +93,12 @@ class FunctionProvider(Provider[Scheme, Inputs]):
         return Support.no(f"this problem has no operand {', '.join(lacking)}") if lacking else Support.yes()
 
     def prepare(self, inputs: Inputs, config: Config | None = None) -> Launch:
-        """Look up the operands, and call the function once: it may compile."""
+        """Look up the operands; what the function compiles, it compiles in its first call."""
         outputs = inputs.empty_outputs()
         output = outputs if len(outputs) > 1 else outputs[0]
         given = {one: output if one == OUT else getattr(inputs, one) for one in self.parameters}
         call = partial(self.kernel, **given)
-        returned = call()
-        if OUT in given:
-            return Launch(call, output)
-        if not isinstance(returned, torch.Tensor | tuple):
-            raise RooflensError(
-                f"{self.name}() returned {type(returned).__name__}: return the output, or write it to a parameter {OUT}"
-            )
-        return Launch.returning(call, output)
+        return Launch(call, output) if OUT in given else Launch.returning(call, output)
 
 
 def _subclasses(one: type[Any]) -> Iterator[type[Any]]:

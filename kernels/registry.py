@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ..shapes.errors import RooflensError, UsageError, unknown_name
+from ..shapes.schemes import FAMILY_NAMES
 from . import needs
 from .needs import Need
 from .provider_paths import import_folders, make_importable, refuse_namesakes
@@ -190,6 +191,7 @@ def _installed(name: str, target: str) -> "AnyProvider":
         raise RooflensError(f"provider {name!r}: {target} is not a Provider instance of that name")
     if provider.role not in list(Role):
         raise RooflensError(f"provider {name!r} ({target}): role {provider.role!r}: {_roles(provider.role)}")
+    _check_family(provider, f"provider {name!r} ({target})")
     return provider
 
 
@@ -236,7 +238,14 @@ def _from_file(file: Path) -> "list[AnyProvider]":
     for one in providers:
         if one.role not in list(Role):
             raise UsageError(f"--providers {file}: {type(one).__name__}.role is {one.role!r}: {_roles(one.role)}")
+        _check_family(one, f"--providers {file}: {one.name}")
     return list(providers)
+
+
+def _check_family(provider: "AnyProvider", said: str) -> None:
+    """Raise UsageError for a family that does not exist: its provider would be unsupported everywhere."""
+    if provider.family not in ("", *FAMILY_NAMES):
+        raise UsageError(f"{said}: {unknown_name('family', str(provider.family), list(FAMILY_NAMES))}")
 
 
 def _roles(unknown: object) -> str:

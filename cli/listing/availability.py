@@ -12,9 +12,8 @@ from ...harness.machine.device import find_device
 from ...kernels import registry
 from ...kernels.provider import support
 from ...shapes.device import Device
-from ...shapes.errors import quote
-from ...shapes.schemes import FAMILIES
 from ...shapes.schemes.probes import probes
+from ..run.selection import declared
 
 if TYPE_CHECKING:
     from ...kernels.provider import AnyProvider
@@ -36,6 +35,9 @@ def provider_rows(files: Iterable[Path] = ()) -> tuple[str, list[Availability]]:
 
     Raises UsageError for a file that does not load.
     """
+    files = tuple(files)
+    if files:
+        declared(files)  # what its import does to a process, it does elsewhere first
     device = find_device("auto")
     own = registry.load((), files).values()
     return f"{device.name} ({device.arch})", [*(_ask(one.name, one, device) for one in own), *rows_on(device)]
@@ -65,11 +67,6 @@ def _ask(name: str, provider: "AnyProvider", device: Device) -> Availability:
         answers = [support(provider, problem, scheme, device) for scheme, problem in probes(family)]
     except Exception as error:
         return Availability(name, "", "", False, f"{type(error).__name__}: {error}")
-    if not answers:
-        known = ", ".join(dict.fromkeys(one.family for one in FAMILIES))
-        return Availability(
-            name, family, role, False, f"no problem of a family {quote(family)} is known, only of {known}"
-        )
     able = any(answer.ok for answer in answers)
     # What is no operation of its own says the least.
     reasons = sorted((answer.reason for answer in answers), key=lambda reason: "; this is a" in reason)

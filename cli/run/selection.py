@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from ...shapes import suite as suites
 from ...shapes.errors import RooflensError, UsageError, nearest, quote, unknown_name
-from ...shapes.protocol import COLD_BY, MOST, TIMERS
+from ...shapes.protocol import COLD_BY, MOST, TIMERS, Protocol
 from ...shapes.run_folder.manifest import VERSION, Manifest, StoredProtocol, StoredRepository, StoredShape
 from ...shapes.scheme import DType
 from ...shapes.schemes import parse_scheme
@@ -24,7 +24,7 @@ from ..shared.runs import created
 
 if TYPE_CHECKING:
     from ...harness.plan.plan import Cell
-    from ...kernels.provider import AnyProvider
+    from ...harness.sweep.in_child import Declared
 
 Options = dict[str, Any]
 """Options by the names of their parameters, as typed: run.json keeps them, so that --resume can repeat them."""
@@ -118,15 +118,33 @@ def own_providers(options: Options) -> tuple[str, ...]:
     return tuple(_own(options, suites.load(options["suite"])))
 
 
-def _own(options: Options, suite: Suite) -> "dict[str, AnyProvider]":
-    """Import the providers of these files, which may compile meanwhile."""
+def _own(options: Options, suite: Suite) -> "dict[str, Declared]":
+    """Return what the providers of these files declare."""
     if not options["files"]:
         return {}
-    from ...kernels import registry
-    from ..shared.import_limit import import_limit
+    return declared(map(Path, options["files"]), _build_timeout_s(options) or suite.protocol.build_timeout_s)
 
-    with import_limit(_build_timeout_s(options) or suite.protocol.build_timeout_s):
-        return registry.load((), map(Path, options["files"]))
+
+def declared(files: Iterable[Path], build_timeout_s: float = Protocol().build_timeout_s) -> "dict[str, Declared]":
+    """Return what the providers of files declare, which are imported elsewhere, and may compile meanwhile.
+
+    A command asks each file once.
+    """
+    from ...harness.sweep import in_child
+    from ..shared.progress import Progress
+
+    known, key = known_files(), tuple(file.resolve() for file in files)
+    if key not in known:
+        with Progress(sys.stderr) as progress:
+            known[key] = in_child.declared(key, build_timeout_s, progress.doing)
+    return known[key]
+
+
+def known_files() -> "dict[tuple[Path, ...], dict[str, Declared]]":
+    """Return what files have declared in this command, which may add to it."""
+    context = click.get_current_context(silent=True)
+    found: dict[tuple[Path, ...], dict[str, Declared]] = context.meta.setdefault(__name__, {}) if context else {}
+    return found
 
 
 def _build_timeout_s(options: Options) -> float | None:

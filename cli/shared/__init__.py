@@ -6,5 +6,4 @@ terminal       the only place that prints
 progress       progress on stderr
 runs           finds stored runs
 values         lists, sizes and times as people type them
-import_limit   a time limit for importing a provider file
 """

@@ -192,9 +192,12 @@ class Progress(ProgressBar):
         """Show what is done now; without a terminal as a line, from time to time."""
         self._describe(f"{self._best}; {what}" if self._best else what)
         now = time.monotonic()
-        if self._console.is_terminal or not self._total or now - self._last_line < LINE_EVERY_S:
+        if self._console.is_terminal or now - self._last_line < LINE_EVERY_S:
             return
         self._last_line = now
+        if not self._total:  # it is not planned yet
+            self.remark(what)
+            return
         left = "" if left_s is None else f", about {left_s:.0f} s left"
         best = f"; best so far {self._best}" if self._best else ""
         self.remark(f"{self._done + underway} of {self._total} units{left}: {what}{best}")

@@ -6,12 +6,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ...shapes.errors import IncompleteError, Interrupted, RooflensError, UsageError
 
 _POLL_S = 0.2
 _STOP_S = 30.0
+_KILL_S = 5.0
 
 
 def run_command(
@@ -53,6 +55,8 @@ def run_command(
         output = opened.read().decode(errors="replace").splitlines()
     if process.returncode == IncompleteError.exit_code:  # the next call resumes it
         return False
+    if process.returncode and should_stop():  # it got the Ctrl-C too, perhaps before it could say so
+        raise _interrupted(log)
     if process.returncode:
         raise _explained(what, process.returncode, output, log)
     return True
@@ -86,4 +90,5 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
             process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
+            with suppress(subprocess.TimeoutExpired):  # it hangs in a driver
+                process.wait(_KILL_S)

@@ -15,6 +15,9 @@ from ...shapes.run_folder.manifest import StoredRepository
 MOST_S = 10.0
 """Seconds that git may take to describe a repository: on a slow disk, a run begins without that."""
 
+GIT_S = 600.0
+"""Seconds that git may take for anything else, such as a checkout."""
+
 LONGEST_SUBJECT = 200
 """Characters that are kept of the first line of a commit's message."""
 
@@ -164,7 +167,7 @@ _RUNS_NOTHING = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 """Options with which git starts no program that the configuration of a repository names: it may be anybody's."""
 
 
-def _git(folder: Path, *arguments: str, timeout_s: float | None = None) -> str:
+def _git(folder: Path, *arguments: str, timeout_s: float = GIT_S) -> str:
     """Run git in `folder` and return its output. Raises RooflensError with the last line of its error message."""
     try:
         done = subprocess.run(

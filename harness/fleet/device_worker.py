@@ -92,6 +92,7 @@ class SweepWorker(DeviceWorker[SweepWorkerSpec]):
             if failed := {unit for unit in session.store.ended_with(self.spec.retry) if unit[0] in planned}:
                 session.store.retry(failed)
             session.measure(job.task)
+            session.measure_last((job.task,))
 
         return self._stored(job.key, cells, work, assignment.earlier)
 

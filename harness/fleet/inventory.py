@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 
 from ...shapes.errors import RooflensError, UsageError
 from .protocol import Slot
 
-_TIMEOUT_S = 300.0
+_TIMEOUT_S, _END_S = 300.0, 5.0
 
 
 def offer(device: str, slots: int) -> dict[str, int]:
@@ -71,7 +72,8 @@ class InventoryProcess:
     def kill(self) -> None:
         """End it without an answer."""
         self._process.kill()
-        self._process.communicate()
+        with suppress(subprocess.TimeoutExpired):  # something that it started holds the pipe open
+            self._process.communicate(timeout=_END_S)
 
 
 def main() -> int:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from .descendants import numbers
+
 _NAME = "lock"
 
 
@@ -51,9 +53,9 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 def _descriptors() -> Iterator[Path]:
     """Yield the descriptors of all processes in sight that are of a file with the name of a lock."""
-    for folder in Path("/proc").glob("[0-9]*/fd"):
-        with suppress(OSError):  # it has ended, or is somebody else's
-            for descriptor in folder.iterdir():
-                with suppress(OSError):
-                    if descriptor.readlink().name == _NAME:
-                        yield descriptor
+    for pid in numbers("/proc"):
+        for number in numbers(f"/proc/{pid}/fd"):
+            descriptor = Path(f"/proc/{pid}/fd/{number}")
+            with suppress(OSError):  # it has ended
+                if descriptor.readlink().name == _NAME:
+                    yield descriptor

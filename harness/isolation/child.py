@@ -2,6 +2,7 @@
 
 import ctypes
 import io
+import multiprocessing
 import os
 import signal
 import sys
@@ -17,6 +18,10 @@ def die_with(parent: int) -> None:
     together with it.
     """
     os.setpgid(0, 0)
+    # A Ctrl-C in the terminal is for the parent, which started this process with the signal blocked.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    multiprocessing.current_process().daemon = False  # so that code in it may have a multiprocessing.Pool
     adopt_orphans()
     os.environ[MARK] = mark(os.getpid())
     if sys.platform == "linux":

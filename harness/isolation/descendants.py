@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
 MARK = "ROOFLENS_WORKER"
@@ -25,6 +26,9 @@ It sets it itself: what multiprocessing starts beside a worker (its resource tra
 _PR_SET_CHILD_SUBREAPER = 36
 
 _PAUSE_S = 0.01
+
+END_S = 2.0
+"""Time within which killed processes end, unless they hang in a driver."""
 
 
 def adopt_orphans() -> None:
@@ -41,9 +45,9 @@ def mark(pid: int) -> str:
 def children(pid: int) -> list[int]:
     """Return the living processes whose parent is `pid`; none where /proc does not tell."""
     found: list[int] = []
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):  # the thread has ended
-            found += map(int, file.read_text().split())
+    for thread in numbers(f"/proc/{pid}/task"):
+        with suppress(OSError):  # it has ended
+            found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
     return [child for child in found if birth(child)]
 
 
@@ -52,6 +56,26 @@ def descendants(pid: int) -> Iterator[int]:
     for child in children(pid):
         yield child
         yield from descendants(child)
+
+
+def numbers(folder: str) -> list[int]:
+    """Return the processes or threads that a folder of /proc lists; none of a process that has ended."""
+    # Path.glob raises if the process ends between two of its steps
+    with suppress(OSError):
+        return [int(name) for name in os.listdir(folder) if name.isdigit()]
+    return []
+
+
+def worked_s(pid: int, *, itself: bool) -> float:
+    """Processor time in seconds of all that a process has started, and of it `itself`; 0 where /proc does not tell.
+
+    What has ended counts once its parent has taken note of that.
+    """
+    ticks = 0
+    for one in (pid, *descendants(pid)):
+        fields = _stat(one).rpartition(")")[2].split()
+        ticks += sum(map(int, fields[13 if one == pid and not itself else 11 : 15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def birth(pid: int) -> str:
@@ -72,47 +96,57 @@ def unattended(processes: list[int]) -> list[int]:
     kinds = (subprocess.Popen, multiprocessing.process.BaseProcess)
     # by type, not isinstance: that asks each object for its `__class__`, which some compute with a warning
     handled = {found.pid for found in gc.get_objects() if issubclass(type(found), kinds)}
+    handled |= {forkserver._forkserver._forkserver_pid, resource_tracker._resource_tracker._pid}  # type: ignore[attr-defined]
     return [pid for pid in processes if pid not in handled]
 
 
 def end(pid: int) -> None:
-    """Kill a child of this process and all its descendants."""
+    """Kill a child of this process and all its descendants; one that hangs in a driver is left to the system."""
     for one in (pid, *descendants(pid)):
-        _kill(one)
+        _signal(one, signal.SIGKILL)
+    deadline = time.monotonic() + END_S
     with suppress(ChildProcessError):
-        os.waitpid(pid, 0)
+        while os.waitpid(pid, os.WNOHANG) == (0, 0) and time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)
 
 
-def end_all_of(worker: int, marked: str, within_s: float) -> None:
-    """Kill the descendants of a worker of this process, and what bears its mark, but not the worker itself.
+def end_with_all(worker: int, marked: str) -> None:
+    """Kill a worker of this process, its descendants, and what bears its mark.
 
-    The worker is stopped first, so that it starts nothing meanwhile. What does not go within `within_s` seconds (it is
-    in a driver) is left to the system.
+    It is stopped first, so that it starts nothing meanwhile, and killed whatever fails after that. What does not go
+    within `END_S` (it is in a driver) is left to the system.
     """
     is_alive = mark(worker) == marked  # else the number may be somebody else's by now
-    if is_alive:
-        os.kill(worker, signal.SIGSTOP)
-    deadline = time.monotonic() + within_s
-    while found := {*(descendants(worker) if is_alive else ()), *_marked(marked)} - {worker, os.getpid()}:
-        for pid in found:
-            _kill(pid)
-        if time.monotonic() >= deadline:
-            return
-        time.sleep(_PAUSE_S)
+    deadline = time.monotonic() + END_S
+    try:
+        if is_alive:
+            _signal(worker, signal.SIGSTOP)
+        while found := {*(descendants(worker) if is_alive else ()), *_marked(marked)} - {worker, os.getpid()}:
+            for pid in found:
+                _signal(pid, signal.SIGKILL)
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(_PAUSE_S)
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            if worker != os.getpgid(0):
+                os.killpg(worker, signal.SIGKILL)  # if it leads a group by now
+        if is_alive:
+            _signal(worker, signal.SIGKILL)
 
 
 def _marked(by: str) -> Iterator[int]:
     """Yield the living processes that have inherited the mark of a worker."""
     line = f"{MARK}={by}".encode()
-    for folder in Path("/proc").glob("[0-9]*"):
+    for pid in numbers("/proc"):
         with suppress(OSError):  # it has ended, or is somebody else's
-            if line in (folder / "environ").read_bytes().split(b"\0") and birth(int(folder.name)):
-                yield int(folder.name)
+            if line in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") and birth(pid):
+                yield pid
 
 
-def _kill(pid: int) -> None:
+def _signal(pid: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
 
 
 def _stat(pid: int) -> str:

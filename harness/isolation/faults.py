@@ -29,6 +29,14 @@ class LeftBehindError(Exception):
     """A provider left this process in a state, or with a thread, that disturbs whatever is timed in it."""
 
 
+class LeftForGoodError(LeftBehindError):
+    """What a provider left cannot be put back, and decides on no time of its own."""
+
+    def __init__(self, provider: str, what: str) -> None:
+        super().__init__(what)
+        self.provider = provider
+
+
 class ProviderError(Exception):
     """A provider did what it must not; the message says what, and what to do instead."""
 

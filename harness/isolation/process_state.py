@@ -11,7 +11,7 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from .descendants import birth, children, descendants, end, name, unattended
-from .faults import IncorrectError, LeftBehindError, ProviderError, describe, mark_lost
+from .faults import IncorrectError, LeftBehindError, LeftForGoodError, ProviderError, describe, mark_lost
 from .process_settings import process_settings
 from .setting import ProcessSetting
 from .torch_settings import torch_settings
@@ -34,11 +34,15 @@ def settings() -> tuple[ProcessSetting, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a provider changed: what was restored, what of that affects times, and what could not be restored."""
+    """What a provider changed: what was restored, what of that affects times, and what could not be restored.
+
+    Of the last, `is_bearable` says that the provider itself can be timed with it.
+    """
 
     restored: tuple[str, ...]
     paced: tuple[str, ...]
     lost: tuple[str, ...]
+    is_bearable: bool
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -47,11 +51,15 @@ class Left:
 
 
 class Guard:
-    """Restores `settings`, and checks threads and processes, after the code of providers."""
+    """Restores `settings`, and checks threads and processes, after the code of providers.
+
+    `alone` names the provider after which this process measures no other: it may leave what cannot be put back.
+    """
 
     def __init__(self) -> None:
         self._settings = settings()
         self._provider = ""
+        self.alone = ""
         self._owners = WeakKeyDictionary(dict.fromkeys(threading.enumerate(), ""))
         self._raised: dict[str, str] = {}
         self._started: dict[tuple[int, str], str] = {}
@@ -63,9 +71,9 @@ class Guard:
         """Run code of `provider`, then restore what it has changed, also after an exception.
 
         The list at the end says what was restored. Raises ProviderError if times depend on it, or if a thread of the
-        provider raised an exception, and LeftBehindError for what cannot be restored and for a thread that keeps using
-        a core: no other provider may be timed in this process then. An exception of the provider gets the same texts as
-        notes.
+        provider raised an exception, and LeftBehindError for what cannot be restored (LeftForGoodError, if that is all)
+        and for a thread that keeps using a core: no other provider may be timed in this process then. An exception of
+        the provider gets the same texts as notes.
         """
         before = [setting.now() for setting in self._settings]
         outer, self._provider = self._provider, provider
@@ -84,12 +92,13 @@ class Guard:
             raise
         else:
             left = self._put_back(before)
-            if left.lost:
-                raise LeftBehindError("; ".join(left.all))
+            if left.lost and not (left.is_bearable and provider == self.alone):
+                what = "; ".join(left.all)
+                raise LeftForGoodError(provider, what) if left.is_bearable else LeftBehindError(what)
             self._raise_for_threads(provider)
             if left.paced:
                 raise ProviderError(f"{'; '.join(left.all)}: set it back in the same call")
-            remarks += left.restored
+            remarks += left.lost + left.restored
         finally:
             self._provider = outer
 
@@ -98,6 +107,7 @@ class Guard:
         restored: list[str] = []
         paced: list[str] = []
         lost = [busy] if (busy := self._busy_thread()) else []
+        is_bearable = not lost
         for setting, saved in zip(self._settings, before, strict=True):
             if setting.is_consumed:
                 setting.write_back(saved)
@@ -108,10 +118,11 @@ class Guard:
             text = f"left {setting.difference(saved, found)}"
             if not setting.write_back(saved):
                 lost.append(f"{text}, which cannot be put back")
+                is_bearable = is_bearable and not setting.paces
             else:
                 (paced if setting.paces else restored).append(text)
         restored += self._end_orphans()
-        return Left(tuple(restored), tuple(paced), tuple(lost))
+        return Left(tuple(restored), tuple(paced), tuple(lost), is_bearable)
 
     def _end_orphans(self) -> list[str]:
         """End processes of providers that nothing in this process can await; say whose they were.

@@ -4,7 +4,8 @@ sweep              measures the planned cells on one device
 tuning_sweep       searches configurations instead
 session            hands tasks to a worker and stores what comes back
 supervisor         starts a worker, talks to it, says how it ended
-fault_attribution  which provider made a worker crash or hang
+in_child           runs what a user's file does in a process of its own
+fault_attribution  which provider made a worker crash or hang, and how long each wait may take
 time_budget        divides the time of --within
 pinned_defaults    configurations for the variants of a scan
 observer           the interface of a progress display

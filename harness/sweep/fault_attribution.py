@@ -7,10 +7,13 @@ from ...shapes.protocol import Protocol
 from ...shapes.verdict import Verdict
 from ..isolation.build_locks import left_locks
 from ..plan.plan import Task
-from ..worker.messages import IMPORT_PHASE, PREPARE_PHASE, Begin, CandidateBegun, Failure
+from ..worker.messages import IMPORT_PHASE, MEASURE_PHASE, PREPARE_PHASE, TRY_PHASE, Begin, CandidateBegun, Failure
 
 MOST_FRUITLESS = 3
 """Workers in a row that may end without having begun anything before a sweep gives up."""
+
+LEAST_S = 5.0
+"""Seconds that every wait has."""
 
 
 @dataclass(slots=True)
@@ -56,15 +59,38 @@ class FaultAttribution:
             self.failed_candidates.setdefault(self.in_flight.index, {})[self.in_flight.candidate] = failure
 
 
-def limit_s(protocol: Protocol, doing: Begin | CandidateBegun) -> float:
-    """Return the seconds within which a worker must send a message."""
-    return protocol.build_timeout_s if _builds(doing) else protocol.timeout_s
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How long a parent waits for a message of its worker, and for `what`.
+
+    `seconds`, which end at `latest` at the latest (a monotonic time), though not within `LEAST_S`. While compilers are
+    at work they are prolonged, to `most_s` at most: those that a launch has started, or whatever `builds`.
+    """
+
+    what: str
+    seconds: float
+    latest: float | None = None
+    most_s: float = 0.0
+    builds: bool = True
+
+    def within_s(self, now: float) -> float:
+        """Seconds from `now` on."""
+        return self.seconds if self.latest is None else min(self.seconds, max(LEAST_S, self.latest - now))
+
+
+def limit_of(protocol: Protocol, doing: Begin | CandidateBegun, what: str, latest: float | None = None) -> Limit:
+    """Return the limit of the wait for the next message of a worker."""
+    builds = _builds(doing)
+    if not builds and not doing.phase.startswith((MEASURE_PHASE, TRY_PHASE)):  # it is ours, and does not hang
+        latest = None
+    seconds = protocol.build_timeout_s if builds else protocol.timeout_s
+    return Limit(what, seconds, latest, max(seconds, protocol.build_timeout_s), builds)
 
 
 def timed_out(protocol: Protocol, doing: Begin | CandidateBegun) -> Failure:
-    """Return verdict and reason of what exceeded `limit_s`."""
+    """Return verdict and reason of what exceeded its limit."""
     option = "--build-timeout" if _builds(doing) else "--timeout"
-    reason = f"no end within {limit_s(protocol, doing):g} s; {option} sets the limit"
+    reason = f"no end within {limit_of(protocol, doing, '').seconds:g} s; {option} sets the limit"
     return Verdict.TIMEOUT, "; ".join((reason, *left_locks()))
 
 

@@ -4,7 +4,6 @@ A default may depend on N and K. So that nothing but the size changes along a sc
 separate process, for the defaults of the shapes themselves, and a table pins these for all variants.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from ...shapes.tuned import HELD, Key
 from ..plan.plan import Cell
 from ..storage.tables import fields
 from ..worker.messages import AskDefaults, Defaults, Setup
+from .fault_attribution import Limit
 from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError
 
 
@@ -63,7 +63,7 @@ def _ask(bases: tuple[Cell, ...], setup: Setup, log: Path, should_stop: Callable
     worker = SupervisedWorker(setup, log, should_stop)
     try:
         worker.send(AskDefaults(bases))
-        return worker.ready.device, worker.receive(time.monotonic() + setup.protocol.build_timeout_s)
+        return worker.ready.device, worker.receive(Limit("the defaults of providers", setup.protocol.build_timeout_s))
     except (WorkerEndedError, WorkerTimeoutError):
         raise RooflensError(f"--scan: the providers could not be asked for their defaults; {log} says why") from None
     finally:

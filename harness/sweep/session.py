@@ -43,9 +43,15 @@ from ..worker.messages import (
     UnitResult,
     Work,
 )
-from .fault_attribution import FaultAttribution, limit_s, timed_out, what
+from .fault_attribution import FaultAttribution, Limit, limit_of, timed_out, what
 from .observer import SweepObserver
-from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError, started_again
+from .supervisor import (
+    LateError,
+    SupervisedWorker,
+    WorkerEndedError,
+    WorkerTimeoutError,
+    started_again,
+)
 
 CALIBRATION_TIMEOUT_S = 300.0
 
@@ -63,7 +69,8 @@ class Session:
 
     `deadline` is a monotonic time, None without a limit; no task begins within `end_s` of it. `log` is where the worker
     prints, None for a file beside the stored tables. `timed` receives the median of every unit in seconds. Every wait
-    raises OutOfTimeError at the deadline and Interrupted when `should_stop` says so; committed units stay.
+    raises OutOfTimeError at the deadline and Interrupted when `should_stop` says so; committed units stay. Without a
+    deadline, no provider is waited for after `latest` (`limit_of`). One that hung is not tried again.
     """
 
     setup: Setup
@@ -73,6 +80,7 @@ class Session:
     log: Path | None = None
     timed: Callable[[Cell, float], object] = lambda cell, time_s: None
     end_s: float = END_S
+    latest: float | None = None
     prepared_s: float = field(default=0.0, init=False)
     sampled_s: float = field(default=0.0, init=False)
     """Seconds of all tasks so far before their first round, and of all units while sampling."""
@@ -87,6 +95,10 @@ class Session:
     _is_idle: bool = field(default=False, init=False)
     _since: float | None = field(default=None, init=False)
     _remarked: set[str] = field(default_factory=set, init=False)
+    _hung: dict[str, str] = field(default_factory=dict, init=False)
+    """Why a provider is not tried again."""
+    _last: dict[str, str] = field(default_factory=dict, init=False)
+    """Why a provider is measured after the others, each in a worker that measures nothing after it."""
 
     def turn_to(self, store: RunStore, manifest: Manifest) -> None:
         """Store in `store` from here on; `manifest` is its run.json, which this session completes."""
@@ -97,13 +109,14 @@ class Session:
         """Start the first worker, as process number `process`; return what it found. `turn_to` comes first."""
         self.process = process
         self._worker = self._supervised()
-        return self._worker.ready
+        return self.ready
 
     @property
     def ready(self) -> Ready:
         """What the current worker reported at its start."""
         assert self._worker
-        return self._worker.ready
+        ready: Ready = self._worker.ready
+        return ready
 
     def end(self) -> None:
         """Kill the worker."""
@@ -142,23 +155,33 @@ class Session:
             missing.append(() if failed else tuple(number for number in rounds if stored[number] is None))
         return missing
 
-    def measure(self, task: Task, budget_s: float | None = None) -> None:
-        """Finish one task, with as many workers as it takes; `budget_s` None is that of the protocol."""
+    def measure(self, task: Task, budget_s: float | None = None, alone: str = "") -> None:
+        """Finish one task, with as many workers as it takes; `budget_s` None is that of the protocol.
+
+        Providers that come after the others are left to `measure_last`, which measures nothing but `alone`.
+        """
         self.stop_if_enough()
         faults = FaultAttribution()
-        while any(missing := self.missing(task.cells)):
-            self._send(self._work(task, missing, faults, budget_s))
+        self._skip_hung(task)
+        while any(missing := self._missing_now(task, alone)):
+            work = self._work(task, missing, faults, budget_s)
+            self._send(replace(work, alone=alone, why=self._last.get(alone, "")))
             faults.in_flight = Begin("start the task", ())
             self._since = time.monotonic()
             try:
-                while not isinstance(message := self._receive(limit_s(self.setup.protocol, faults.in_flight)), Done):
+                while not isinstance(message := self._receive(task, faults.in_flight), Done):
                     self._take(task, message, faults)
                 if message.restart:
+                    self._last |= message.left_for_good
                     self._restart("a fault left the process, the device or the operands unusable")
                 elif any(self.missing(task.cells)):
                     self.stop_if_enough()
+            except LateError as error:
+                self.remark(f"{what(task, faults.in_flight)}: {error}")
+                raise OutOfTimeError from None
             except WorkerTimeoutError:
                 self._fault(task, faults, timed_out(self.setup.protocol, faults.in_flight))
+                self._skip_hung(task)
             except WorkerEndedError as error:
                 self._fault(task, faults, (Verdict.CRASHED, str(error)))
 
@@ -173,6 +196,28 @@ class Session:
             canary=self._canary_faults == 0,
             budget_s=budget_s,
         )
+
+    def measure_last(self, tasks: Sequence[Task], budget_s: float | None = None) -> None:
+        """Measure the providers that leave their process changed, in these tasks, which are finished else."""
+        for name in self._last:
+            if any(any(self._missing_now(task, name)) for task in tasks):
+                for task in tasks:
+                    self.measure(task, budget_s, name)
+                self.replace_worker()
+
+    def _missing_now(self, task: Task, alone: str) -> list[tuple[int, ...]]:
+        missing = zip(task.cells, self.missing(task.cells), strict=True)
+        return [
+            rounds if (cell.provider == alone if alone else cell.provider not in self._last) else ()
+            for cell, rounds in missing
+        ]
+
+    def _skip_hung(self, task: Task) -> None:
+        """Give what is missing of providers that hung the verdict without another wait."""
+        for index, (cell, rounds) in enumerate(zip(task.cells, self.missing(task.cells), strict=True)):
+            if rounds and (why := self._hung.get(cell.provider)):
+                columns = {"verdict": Verdict.TIMEOUT.value, "reason": f"not tried: {why}"}
+                self._commit(task, UnitResult(index, rounds[0], columns))
 
     def stop_if_enough(self) -> None:
         """Raise OutOfTimeError while the worker is free to take the last reading of the canary."""
@@ -201,7 +246,7 @@ class Session:
         if self._worker and self._is_idle and self._canary_faults == 0:
             self._send(TakeCanary())
             with suppress(WorkerEndedError, WorkerTimeoutError):
-                answer = self._receive(END_S)
+                answer = self._worker.receive(Limit(CANARY_PHASE, END_S))
                 if isinstance(answer, CanaryTaken):
                     self._keep(answer)
 
@@ -238,15 +283,17 @@ class Session:
         self.store.write_manifest(self.manifest)
 
     def _supervised(self) -> SupervisedWorker:
-        return SupervisedWorker(self.setup, self.log or self.store.folder / WORKER_LOG, self._stop_requested)
+        log = self.log or self.store.folder / WORKER_LOG
+        return SupervisedWorker(self.setup, log, self._stop_requested, self.observer.doing)
 
     def _ask(self, message: Any, without: str) -> Any:
         """Send a request that is not about a cell; None when the worker did not survive it."""
         assert self._worker
         self._send(message)
         deadline = time.monotonic() + CALIBRATION_TIMEOUT_S
+        what = without.removeprefix("no ")
         try:
-            while isinstance(answer := self._worker.receive(deadline), Step):
+            while isinstance(answer := self._worker.receive(Limit(what, deadline - time.monotonic())), Step):
                 self.observer.doing(f"ceiling {answer.number} of {answer.total}: {answer.what}")
             return answer
         except (WorkerEndedError, WorkerTimeoutError) as error:
@@ -310,9 +357,14 @@ class Session:
         if doing == CANARY_PHASE:
             self._canary_faults += 1
             self.remark(f"no canary from here on: {failure[1]}")
+        lost: set[str] = set()
         for index, number in faults.units(task, failure):
             if (self.ids[task.cells[index]], number) not in self.store.verdicts:
                 self._commit(task, UnitResult(index, number, {"verdict": failure[0].value, "reason": reason}))
+                lost.add(task.cells[index].provider)
+        if failure[0] is Verdict.TIMEOUT and len(lost) == 1:
+            why = f"it hung at {task.problem} ({reason}); --resume --retry timeout tries it again"
+            self._hung |= dict.fromkeys(lost, why)
         self._restart(reason)
 
     def _commit(self, task: Task, result: UnitResult, answer: Stored | None = None) -> None:
@@ -356,9 +408,9 @@ class Session:
         assert self._worker
         self._worker.send(message)
 
-    def _receive(self, within_s: float) -> Any:
+    def _receive(self, task: Task, doing: Begin | CandidateBegun) -> Any:
         assert self._worker
-        return self._worker.receive(time.monotonic() + within_s)
+        return self._worker.receive(limit_of(self.setup.protocol, doing, what(task, doing), self.latest))
 
     def _stop_requested(self) -> bool:
         if self.deadline is not None and time.monotonic() >= self.deadline:

@@ -7,25 +7,30 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from pathlib import Path
+from threading import Timer
 from types import ModuleType
 from typing import Any
 
 from ...shapes.errors import Interrupted, RooflensError, UsageError
-from ...shapes.protocol import Protocol
-from ..isolation.descendants import end_all_of, mark
+from ..isolation.descendants import END_S, end_with_all, mark, worked_s
 from ..storage.worker_log import trim
 from ..telemetry.clock import CLOCK
-from ..worker.messages import Begin, Ready, Refused, Setup
-from .fault_attribution import MOST_FRUITLESS, limit_s, timed_out
+from ..worker.messages import IMPORT_PHASE, Begin, ChildCall, Refused, Setup
+from .fault_attribution import MOST_FRUITLESS, Limit, limit_of, timed_out
 
 POLL_S = 0.1
 """Interval at which a waiting parent checks deadlines and Ctrl-C."""
 
-KILL_WAIT_S = 2.0
-
 SETUP_TIMEOUT_S = 600.0
 """Importing torch and starting the device's driver may take this long."""
+
+SILENT_S = 5.0
+"""After so long, a wait says every second what it waits for."""
+
+BUSY = 0.1
+"""Share of a core that compilers use at least."""
 
 
 class WorkerEndedError(Exception):
@@ -36,91 +41,155 @@ class WorkerTimeoutError(Exception):
     """The worker did not answer before the deadline, and was killed."""
 
 
+class LateError(WorkerTimeoutError):
+    """As when a worker hangs, but nothing had its whole time: `latest` came first."""
+
+
 class WorkerSetupError(RooflensError):
-    """The worker died, or did not answer, before it was ready."""
+    """The worker died, or did not answer, before it was ready: `why`, and in which phase; `where` says more."""
+
+    def __init__(self, begun: Begin | None, why: str, where: object) -> None:
+        self.phase, self.why, self.where = begun.phase if begun else "start", why, where
+        super().__init__(f"the worker could not be set up: {self.phase}: {why}; see {where}")
+
+
+class WorkerHungError(WorkerSetupError):
+    """The worker did not answer before it was ready; another one would not either."""
+
+
+def _work(*arguments: Any) -> None:
+    """Import the worker only in the child: the parent needs no torch."""
+    from ..worker.worker import main
+
+    main(*arguments)
 
 
 class SupervisedWorker:
-    """One worker process. Every wait checks the deadline and `should_stop`."""
+    """One worker process. Every wait has a limit, checks `should_stop`, and tells `doing` what a long one is for.
 
-    def __init__(self, setup: Setup, log: Path, should_stop: Callable[[], bool]) -> None:
-        self._should_stop = should_stop
+    `enter` runs in the process with the other end of the pipe, `setup`, the process number of the parent and `log`. It
+    sends `Begin` for what it does, and then `Refused` or what becomes `ready`.
+    """
+
+    ready: Any
+
+    def __init__(
+        self,
+        setup: Setup | ChildCall,
+        log: Path,
+        should_stop: Callable[[], bool],
+        doing: Callable[[str], object] = lambda what: None,
+        enter: Callable[..., None] = _work,
+    ) -> None:
+        self._should_stop, self._doing = should_stop, doing
         self._log = log
+        self._mark = ""
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(
-            target=_enter, args=(CLOCK.origin_s, theirs, setup, os.getpid(), log), daemon=True
-        )
-        # A Ctrl-C reaches the whole foreground group: the worker ignores it, and the parent kills it.
-        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        arguments = (CLOCK.origin_s, enter, theirs, setup, os.getpid(), log)
+        self._process = context.Process(target=_enter, args=arguments, daemon=True)
         try:
-            with _without_main():
-                self._process.start()
-        finally:
-            signal.signal(signal.SIGINT, previous)
-        self._mark = mark(self._process.pid or 0)
-        theirs.close()
-        try:
-            answer = self._set_up(setup.protocol)
-        except (WorkerEndedError, WorkerTimeoutError) as error:
-            self.kill()
-            raise WorkerSetupError(f"the worker could not be set up: {error}; see {log}") from None
+            self._start()
+            theirs.close()
+            self.ready = self._set_up(setup)
         except BaseException:  # nothing else can kill this worker yet
             self.kill()
             raise
+
+    def _set_up(self, setup: Setup | ChildCall) -> Any:
+        """Wait for what becomes `ready`."""
+        begun: Begin | None = None
+        latest: float | None = None
+        try:
+            answer = self.receive(Limit("the start of a worker", SETUP_TIMEOUT_S))
+            while isinstance(answer, Begin):
+                begun = answer
+                if isinstance(setup, ChildCall) and setup.within_s and not latest and begun.phase != IMPORT_PHASE:
+                    latest = time.monotonic() + setup.within_s
+                answer = self.receive(limit_of(setup.protocol, begun, begun.phase, latest))
+        except WorkerTimeoutError as error:
+            had_its_time = begun and not isinstance(error, LateError)
+            why = timed_out(setup.protocol, begun)[1] if begun and had_its_time else str(error)
+            raise WorkerHungError(begun, why, self._log) from None
+        except WorkerEndedError as error:
+            raise WorkerSetupError(begun, str(error), self._log) from None
         if isinstance(answer, Refused):
-            self.kill()
             raise (UsageError if answer.exit_code == UsageError.exit_code else RooflensError)(answer.message)
-        assert isinstance(answer, Ready)
-        self.ready = answer
+        return answer
+
+    def _start(self) -> None:
+        # The worker ignores a Ctrl-C, which reaches the whole foreground group, and the parent kills it. The signal is
+        # blocked until the worker says so itself: one that arrives now is handled right after.
+        resource_tracker.ensure_running()  # its start would unblock the signal
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            with _without_main():
+                self._process.start()
+            self._mark = mark(self._process.pid or 0)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def send(self, message: Any) -> None:
         """Send a message; the next `receive` notices a worker that is gone."""
         with suppress(BrokenPipeError, ConnectionResetError):
             self._connection.send(message)
 
-    def receive(self, deadline: float) -> Any:
-        """Wait for a message until `deadline` (monotonic seconds).
-
-        Raises WorkerEndedError, WorkerTimeoutError (the worker is killed) or Interrupted.
-        """
+    def receive(self, limit: Limit) -> Any:
+        """Wait for a message. Raises WorkerEndedError, WorkerTimeoutError (the worker is killed) or Interrupted."""
+        began = last = time.monotonic()
+        within_s = limit.within_s(began)
+        look, told_s = began + within_s / 2, SILENT_S
+        used_s: float | None = None
         while True:
             # Before every message, not only while waiting: fast cells leave no pause.
             self._stop_if_asked()
             trim(self._log)
             try:
-                if self._connection.poll(max(0.0, min(POLL_S, deadline - time.monotonic()))):
-                    return self._connection.recv()
+                if self._connection.poll(max(0.0, min(POLL_S, look - time.monotonic()))):
+                    return self._received(within_s)
             except (EOFError, OSError):  # OSError: it died in the middle of a message
                 death = self._death()
                 self._stop_if_asked()  # a SIGTERM to the whole process group is not the fault of the kernel in flight
                 raise WorkerEndedError(death) from None
-            if time.monotonic() >= deadline:
+            now = time.monotonic()
+            if now - began >= told_s:
+                told_s = now - began + 1
+                self._doing(f"waiting for {limit.what}: {now - began:.0f} s of at most {within_s:.0f} s")
+            if now < look:
+                continue
+            before_s = used_s
+            used_s = worked_s(self._process.pid or 0, itself=limit.builds)
+            is_over = now - began >= limit.most_s
+            if before_s is not None and (is_over or used_s - before_s < BUSY * (now - last)):
                 self.kill()
+                if within_s < limit.seconds:
+                    raise LateError(f"no end after {now - began:.0f} s, when the time was over")
                 raise WorkerTimeoutError("no answer before the time limit")
+            last, look = now, now + within_s / 2
+
+    def _received(self, within_s: float) -> Any:
+        """Read a message that has begun to arrive; a worker that stops in the middle of it is killed."""
+        timer = Timer(within_s, self._process.kill)
+        timer.start()
+        try:
+            return self._connection.recv()
+        finally:
+            timer.cancel()
 
     def kill(self) -> None:
         """End the worker and all processes that it has started, and wait for it.
 
-        A process that hangs inside a driver may not end: after `KILL_WAIT_S` it is left to the system.
+        A process that hangs inside a driver may not end: after `END_S` it is left to the system.
         """
-        if self._process.pid is not None:
-            end_all_of(self._process.pid, self._mark, KILL_WAIT_S)
-        _kill_group(self._process.pid)
-        self._process.kill()
-        self._process.join(KILL_WAIT_S)
-        self._connection.close()
-        trim(self._log)
-
-    def _set_up(self, protocol: Protocol) -> Any:
-        """Wait for Ready or Refused."""
-        answer = self.receive(time.monotonic() + SETUP_TIMEOUT_S)
-        if not isinstance(answer, Begin):
-            return answer
         try:
-            return self.receive(time.monotonic() + limit_s(protocol, answer))
-        except WorkerTimeoutError:
-            raise WorkerTimeoutError(f"{answer.phase}: {timed_out(protocol, answer)[1]}") from None
+            if self._process.pid is not None:
+                end_with_all(self._process.pid, self._mark)
+        finally:
+            if self._process.pid is not None:
+                self._process.kill()
+                self._process.join(END_S)
+            self._connection.close()
+            trim(self._log)
 
     def _stop_if_asked(self) -> None:
         if self._should_stop():
@@ -138,8 +207,12 @@ class SupervisedWorker:
 def started_again(start: Callable[[], SupervisedWorker]) -> SupervisedWorker:
     """Start a replacement worker; one that dies while it starts is replaced too, a limited number of times."""
     for _ in range(MOST_FRUITLESS):
-        with suppress(WorkerSetupError):
+        try:
             return start()
+        except WorkerHungError:
+            raise
+        except WorkerSetupError:
+            continue
     return start()
 
 
@@ -154,16 +227,6 @@ def _without_main() -> Iterator[None]:
         sys.modules["__main__"] = program
 
 
-def _kill_group(pid: int | None) -> None:
-    """Kill the process group of a worker, if it leads one by now."""
-    with suppress(ProcessLookupError, PermissionError):
-        if pid is not None and pid != os.getpgid(0):
-            os.killpg(pid, signal.SIGKILL)
-
-
-def _enter(origin_s: float, *arguments: Any) -> None:
-    """Import the worker only in the child: the parent needs no torch."""
-    from ..worker.worker import main
-
+def _enter(origin_s: float, enter: Callable[..., None], *arguments: Any) -> None:
     CLOCK.origin_s = origin_s
-    main(*arguments)
+    enter(*arguments)

@@ -62,7 +62,9 @@ class Sweep:
         self.observer.doing("start the worker: import torch and the providers, find the device")
         deadline = None if self.budget else self.deadline
         self._session = session = Session(
-            self.setup, self.observer, self.should_stop, deadline, timed=self._record_time
+            *(self.setup, self.observer, self.should_stop, deadline),
+            timed=self._record_time,
+            latest=self.budget.deadline if self.budget else None,
         )
         session.turn_to(self.store, manifest)
         try:
@@ -123,6 +125,10 @@ class Sweep:
             left -= sum(rounds)
             if any(rounds) and not self._is_calibrated:
                 self._calibrate()
+        most_s = self.setup.protocol.budget_s
+        if self.budget:
+            most_s = self.budget.sampling_s(time.monotonic(), self._missing(cells), most_s)
+        self._session.measure_last(tasks(cells), most_s)
 
     def _measure_within(self, budget: TimeBudget, task: Task, rounds: list[int], left: int) -> None:
         """Measure one task, of which `rounds` are missing, in its share of the time for `left` units; note its cost."""

@@ -1,6 +1,6 @@
 """The messages between the parent and its worker process: plain values, sent through a pipe."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,9 @@ IMPORT_PHASE = "import the providers"
 
 PREPARE_PHASE = "prepare"
 """Phase in which a provider may compile."""
+
+MEASURE_PHASE = "measure"
+"""Phase in which a provider is launched."""
 
 TRY_PHASE = "try"
 """Phase in which a candidate of a search is launched."""
@@ -51,6 +54,18 @@ class Setup:
     tuned: Path | None = None
     contests: tuple[tuple[Problem, Scheme, tuple[str, ...]], ...] = ()
     origin: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChildCall:
+    """What a child process calls in place of being a worker (`in_child`): `act`, with a function that sends `Begin`.
+
+    `within_s` is the time that all of it should take once the import is over.
+    """
+
+    act: Callable[[Callable[[str], object]], Any]
+    protocol: Protocol
+    within_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +102,7 @@ class Work:
     `chosen` has, by cell, the configuration that an earlier search of this run found, `failed_candidates` those that
     ended an earlier worker, with verdict and reason. `canary`: time it when the last reading is a minute old.
     `budget_s` None is that of the protocol. `searches_only`: each round is a search, and nothing else is measured.
+    `alone` is the only provider that this process measures from now on, and `why` it comes after the others.
     """
 
     task: Task
@@ -96,6 +112,8 @@ class Work:
     canary: bool = True
     budget_s: float | None = None
     searches_only: bool = False
+    alone: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +225,13 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The task is finished. `restart`: process, device or operands were lost to a fault: this worker ends itself."""
+    """The task is finished. `restart`: process, device or operands were lost to a fault: this worker ends itself.
+
+    `left_for_good` says of a provider why it is to be measured after the others.
+    """
 
     restart: bool = False
+    left_for_good: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

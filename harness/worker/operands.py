@@ -201,7 +201,7 @@ class Operands:
         for output, kind in zip(outputs, self._outputs, strict=True):
             if type(output) is not torch.Tensor:
                 raise ProviderError(
-                    f"its output is a {type(output).__name__}, not a torch.Tensor: write into a plain one"
+                    f"its output is a {type(output).__name__}, not a torch.Tensor: return one, or write into one"
                 )
             if (found := _kind(output)) != kind:
                 different = next(pair for pair in zip(found, kind, strict=True) if pair[0] != pair[1])

@@ -30,6 +30,7 @@ from ..ceilings.probe import calibrate
 from ..isolation.child import die_with, redirect_output
 from ..isolation.faults import (
     IncorrectError,
+    LeftForGoodError,
     StateLostError,
     describe,
     explain,
@@ -49,6 +50,7 @@ from .configurations import Configurations
 from .messages import (
     CANARY_PHASE,
     IMPORT_PHASE,
+    MEASURE_PHASE,
     PREPARE_PHASE,
     REFERENCE_PHASE,
     AskDefaults,
@@ -158,6 +160,9 @@ class Worker:
                 self._search_task(message)
             else:
                 self._work(message)
+        except LeftForGoodError as error:
+            self._send(Done(restart=True, left_for_good={error.provider: str(error)}))
+            return False
         except StateLostError:
             self._send(Done(restart=True))
             return False
@@ -225,7 +230,7 @@ class Worker:
     def _work(self, work: Work) -> None:
         """Measure one task."""
         job = TaskProgress(self._send, self._report, work)
-        self._task = job.task
+        self._task, self._guard.alone = job.task, work.alone
         if operands := self._make_operands(job):
             prepared = self._prepare(job, operands, work)
             for number in job.rounds:
@@ -299,8 +304,10 @@ class Worker:
                         chosen[index] = ready[key].chosen_as(choice)
                 operands.require_unchanged()
                 remark = f"prepare: {'; '.join(left)}" if left else ""
+                if name == work.alone:
+                    remark = f"measured after the others, as it {work.why}"
                 found |= {index: replace(prepared, remark=remark) for index, prepared in chosen.items()}
-            except (StateLostError, _EnoughError, OriginError):
+            except (StateLostError, _EnoughError, OriginError, LeftForGoodError):
                 raise
             except Exception as error:
                 _note_change(error, operands)
@@ -324,7 +331,7 @@ class Worker:
             return
         random.Random(f"{self._protocol.seed} {number} {operands.inputs.problem}").shuffle(indices)
         for order, index in enumerate(indices):
-            job.begin("measure", [index], number)
+            job.begin(MEASURE_PHASE, [index], number)
             self._measure(job, operands, prepared[index], index, number, order, budget_s)
 
     def _measure(
@@ -360,6 +367,8 @@ class Worker:
             columns["reason"] = "; ".join(filter(None, (columns["reason"], *left)))
             columns["identity"] = self._identity(cell.provider, columns)
             operands.require_unchanged()
+        except LeftForGoodError:
+            raise
         except Exception as error:
             _note_change(error, operands)
             if isinstance(error, IncorrectError):

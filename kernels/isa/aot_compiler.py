@@ -22,6 +22,9 @@ from ..aot import Build, Request, diagnosis, last_line
 START_S = 300.0
 """Most time that a child may take to import Triton."""
 
+END_S = 5.0
+"""Time in which a killed child ends."""
+
 
 class AotCompiler:
     """Compiles requests one after the other in a child process, which is replaced when it dies.
@@ -51,7 +54,8 @@ class AotCompiler:
         child, self._child = self._child, None
         if child:
             child.kill()
-            child.wait()
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(END_S)
         for file in (child.stdin if child else None, self._results, self._messages):
             if file:
                 with suppress(OSError):

@@ -27,6 +27,8 @@ FAMILIES: tuple[type[Scheme], ...] = (
 )
 """To add a family, write its module and one line here."""
 
+FAMILY_NAMES = tuple(dict.fromkeys(one.family for one in FAMILIES))
+
 
 def parse_scheme(name: str, dtype: DType) -> Scheme:
     """Read a name of any family; raise UsageError for what none of them knows."""

@@ -1,6 +1,7 @@
 """`rooflens bench FILE.py`: functions and providers of a file, and what is said of files that offer neither."""
 
 import json
+import re
 
 import pytest
 
@@ -143,3 +144,44 @@ def _recorded(asked, command):
         return invoke(self, callback, *arguments, **options)
 
     return recorded
+
+
+ENDS = """
+import ctypes, os, time
+
+def bench_short():
+    time.sleep(0.001)
+
+def bench_spins():
+    while True:
+        pass
+
+def bench_crashes():
+    ctypes.string_at(0)
+
+def bench_exits():
+    os._exit(0)
+
+def bench_long():
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.exclusive
+def test_functions_that_hang_or_end_the_process_are_named_and_the_others_measured(tmp_path):
+    file = write(tmp_path, ENDS)
+    done = measured(tmp_path, file, "--timeout", "3s")
+    assert done.returncode == 1
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:3]] == ["bench_short", "bench_long"]
+    assert "slower" in done.stdout
+    line = done.stderr.splitlines()[-1]
+    assert re.search(rf"bench_spins: {file}:[89]: no end within 3 s; --timeout sets the limit", line)
+    assert f"bench_crashes: {file}:12: process killed by SIGSEGV" in line
+    assert f"bench_exits: {file}: process ended with exit code 0" in line
+
+
+def test_a_baseline_that_ends_the_process_leaves_nothing_to_compare(tmp_path):
+    done = measured(tmp_path, write(tmp_path, ENDS), "--baseline", "bench_exits")
+    assert done.returncode == 1
+    assert "bench_exits, the baseline: " in done.stderr
+    assert not done.stdout

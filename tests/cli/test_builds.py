@@ -5,7 +5,6 @@ import time
 from pathlib import Path
 
 import pytest
-import torch  # noqa: F401 - so that the limit is that of the build, not of importing torch
 
 from .tiny_runs import assert_gone, birth, read, rooflens, run_args, start, wait_until, write_suite
 
@@ -95,6 +94,19 @@ def test_a_worker_whose_import_hangs_is_given_up(place, monkeypatch):
     line = done.stderr.splitlines()[-1]
     assert "could not be set up: import the providers: no end within 3 s; --build-timeout sets the limit; " in line
     assert f"no process here holds {lock_of(place)}, " in line
+    assert not any(compilers(place).values())
+
+
+@pytest.mark.slow
+@pytest.mark.exclusive
+@pytest.mark.parametrize("command", [ARGUMENTS, ("bench", BUILDING, "--build-timeout", "3s")])
+def test_an_import_that_hangs_is_one_line_and_leaves_nothing(place, monkeypatch, command):
+    build_at(monkeypatch, "import")
+    done = rooflens(place, *command)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert f"{BUILDING}:" in line
+    assert "no end within 3 s; --build-timeout sets the limit; no process here holds " in line
     assert not any(compilers(place).values())
 
 

@@ -193,10 +193,9 @@ def test_providers_that_cannot_run_share_their_reason(invoke, monkeypatch):
     assert reasons.splitlines() == ["here  why not", "no    b d: needs a GPU", "no    c: no M=1 here"]
 
 
-def test_a_family_that_does_not_exist_says_so(tmp_path, invoke):
+@pytest.mark.parametrize("command", [["list", "providers"], ["run", "llm4bit-quick", "--dry-run"]])
+def test_a_family_that_does_not_exist_is_refused_with_the_nearest(tmp_path, invoke, command):
     text = Path(OWN).read_text("utf-8").replace('name = "my_gemm"', 'name = "my_gemm"\n    family = "four_bit"')
     (tmp_path / "mine.py").write_text(text, "utf-8")
-    out = invoke("list", "providers", "--json", "--providers", tmp_path / "mine.py").out
-    (row,) = (one for one in json.loads(out)["providers"] if one["name"] == "my_gemm")
-    assert not row["supported"]
-    assert row["reason"].startswith("no problem of a family 'four_bit' is known, only of fourbit, ")
+    err = invoke(*command, "--providers", tmp_path / "mine.py", code=2).err
+    assert "mine.py: my_gemm: unknown family 'four_bit': did you mean fourbit?" in err

@@ -3,11 +3,14 @@
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 from rooflens.harness.storage.worker_log import MOST_BYTES
 
+from ..harness import hanging_providers
+from ..harness.hanging_providers import HANGING
 from .tiny_runs import (
     SLOW,
     check_whole,
@@ -347,3 +350,51 @@ def test_max_time_ends_cleanly_and_strict_says_incomplete(place):
     assert done.returncode == 4, done.stderr
     assert "--resume" in done.stderr
     assert 0 < len(read(place)) < 24
+
+
+@pytest.mark.exclusive
+def test_a_function_that_hangs_at_its_first_call_costs_its_limit_once(place):
+    """Not the limit of a build, and not once per problem."""
+    arguments = run_args("computes", *HANGING, file=hanging_providers.__file__)
+    began = time.monotonic()
+    done = fresh(place, *arguments, "--timeout", "4s")
+    spent_s = time.monotonic() - began
+    assert done.returncode == 0, done.stderr
+    rows = read(place)
+    problems = 2 * 3
+    assert [row["verdict"] for row in rows if row["provider"] == "computes"] == 2 * problems * ["passed"]
+    for name in HANGING:
+        first, *others = (row for row in rows if row["provider"] == name)
+        assert (first["verdict"], first["reason"]) == (
+            "timeout",
+            "measure: no end within 4 s; --timeout sets the limit",
+        )
+        assert len(others) == problems - 1
+        assert {row["verdict"] for row in others} == {"timeout"}
+        assert all(row["reason"].startswith("not tried: it hung at M=") for row in others)
+    assert len([text for _, text in events(place) if text.startswith("restart the worker")]) == len(HANGING)
+    assert spent_s < 90  # three limits, and four starts of a worker on a machine that others use
+    again = fresh(place, *arguments, "--timeout", "4s", "--resume")
+    assert "restarted" not in again.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.exclusive
+@pytest.mark.parametrize("name", HANGING)
+def test_a_hang_does_not_outlast_a_time_budget(place, name):
+    began = time.monotonic()
+    done = fresh(place, *run_args(name, file=hanging_providers.__file__), "--within", "15s")
+    assert time.monotonic() - began < 15 + 5 + 8  # every wait has 5 s; the last is the end of the command
+    assert done.returncode in (0, 4)
+    assert f"measure {name} " in done.stderr
+    assert "when the time was over" in done.stderr
+    assert not [row for row in read(place) if row["provider"] == name]
+
+
+@pytest.mark.slow
+@pytest.mark.exclusive
+def test_a_wait_says_what_it_is_for(place):
+    done = fresh(place, *run_args("sleeps", file=hanging_providers.__file__), "--timeout", "26s", "-a", "M=1")
+    waits = [line for line in done.stderr.splitlines() if "waiting for measure sleeps" in line]
+    assert waits
+    assert "s of at most 26 s" in waits[0]

@@ -2,7 +2,10 @@
 
 import json
 import os
+import platform
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -73,13 +76,103 @@ def test_what_a_thread_raises_is_the_verdict_of_the_cell_that_started_it(beside)
     assert failed["reason"].startswith(said)
 
 
-def test_after_what_cannot_be_put_back_comes_a_fresh_worker(place, alone):
+def test_what_cannot_be_put_back_is_measured_after_the_others(place, alone):
     rows = run(place, "out", "finds", "leaves_for_good")
-    (failed,) = [row for row in rows["leaves_for_good"] if row["verdict"] != "passed"]
-    assert "measuring: left torch.num_interop_threads at 3 instead of 2, which cannot be put back" in failed["reason"]
+    assert len(rows["leaves_for_good"]) == 2 * 3
+    assert {row["verdict"] for row in rows["leaves_for_good"]} == {"passed"}
+    why = "measured after the others, as it left torch.num_interop_threads at 3 instead of 2, which cannot be put back"
+    assert all(row["reason"].startswith(why) for row in rows["leaves_for_good"])
     assert [one for one in found(rows["finds"]) if one != alone] == []
-    assert {row["process"] for row in rows["finds"] if row["M"] == "3"} == {"1"}
-    assert [text for _, text in events(place) if text.startswith("restart the worker: a fault left the process")]
+    assert [row["process"] for row in rows["leaves_for_good"]] == 6 * ["1"]
+    assert len([text for _, text in events(place) if text.startswith("restart the worker: a fault left")]) == 1
+
+
+FLUSHES = """
+#include <xmmintrin.h>
+__attribute__((constructor)) static void flush(void) { _mm_setcsr(_mm_getcsr() | 0x8040); }
+"""
+"""What the linker adds to a library that is made with -ffast-math, by GCC 12 at least."""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or not shutil.which("cc"), reason="needs a C compiler for x86-64")
+def test_a_library_that_flushes_denormals_once_it_is_loaded_has_its_times(place):
+    (place / "flush.c").write_text(FLUSHES)
+    subprocess.run(["cc", "-shared", "-fPIC", "flush.c", "-o", "flush.so"], cwd=place, check=True)
+    (place / "flushing.py").write_text(
+        "import ctypes, sys\n"
+        "from rooflens.kernels.provider import Provider\n"
+        f"sys.path.insert(0, {str(Path(leaving_providers.__file__).parent)!r})\n"
+        "from faulty_providers import Right as Base, right_launch\n"
+        "from rooflens.kernels.provider import Launch\n"
+        "def flushes():\n"
+        "    return sys.float_info.min / 2 == 0.0\n"
+        "class Fast(Base):\n"
+        "    name = 'fast'\n"
+        "    def prepare(self, inputs, config=None):\n"
+        f"        ctypes.CDLL({str(place / 'flush.so')!r})\n"
+        "        return super().prepare(inputs, config)\n"
+        "class Sees(Base):\n"
+        "    name = 'sees'\n"
+        "    def prepare(self, inputs, config=None):\n"
+        "        run, out = right_launch(inputs)\n"
+        "        found = {}\n"
+        "        return Launch(lambda: (run(), found.update(flushes=flushes())), out, config=found)\n"
+        "PROVIDERS = [Fast(), Sees()]\n"
+    )
+    arguments = run_args("fast", "sees", file=place / "flushing.py")
+    arguments[arguments.index("out")] = "fast"
+    done = fresh(place, *arguments, "-a", "M=1,2,3", "--rounds", "2")
+    assert done.returncode == 0, done.stderr
+    rows = read(place, out=place / "fast")
+    fast, sees = ([row for row in rows if row["provider"] == name] for name in ("fast", "sees"))
+    assert len(fast) == len(sees) == 2 * 3 * 2
+    assert {row["verdict"] for row in rows} == {"passed"}
+    assert all("after the others, as it left flush_denormal at True" in row["reason"] for row in fast)
+    assert {json.loads(row["config"])["flushes"] for row in sees} == {False}
+    assert {row["reason"] for row in sees} == {""}
+    assert {row["process"] for row in fast} == {"1"}
+
+
+POOLS = """
+import multiprocessing
+from faulty_providers import Right as Base
+
+def square(number):
+    return number * number
+
+class Pools(Base):
+    name = "pools"
+    method = "fork"
+
+    def prepare(self, inputs, config=None):
+        with multiprocessing.get_context(self.method).Pool(2) as pool:
+            assert pool.map(square, range(4)) == [0, 1, 4, 9]
+        return super().prepare(inputs, config)
+
+class Keeps(Base):
+    name = "keeps"
+    pool = None
+
+    def prepare(self, inputs, config=None):
+        type(self).pool = self.pool or multiprocessing.get_context("forkserver").Pool(2)
+        assert self.pool.map(abs, range(4)) == [0, 1, 2, 3]
+        return super().prepare(inputs, config)
+
+PROVIDERS = [Pools(), Keeps()]
+"""
+
+
+@pytest.mark.exclusive
+def test_a_provider_may_have_a_pool_of_processes(place, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(leaving_providers.__file__).parent))
+    (place / "pools.py").write_text(POOLS)
+    arguments = run_args("pools", "keeps", file=place / "pools.py")
+    arguments[arguments.index("out")] = "pools"
+    done = fresh(place, *arguments, "--rounds", "2", "--filter", "layer == 'q'")
+    assert done.returncode == 0, done.stderr
+    rows = read(place, out=place / "pools")
+    assert len(rows) == 2 * 3 * 2
+    assert {(row["verdict"], row["reason"]) for row in rows} == {("passed", "")}
 
 
 @pytest.mark.slow

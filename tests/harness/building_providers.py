@@ -1,6 +1,5 @@
 """A provider that builds an extension as torch.utils.cpp_extension does, at the moment that $BUILD_AT names."""
 
-import multiprocessing
 import os
 import subprocess
 from pathlib import Path
@@ -51,6 +50,10 @@ class Builds(Provider):
         return Launch(run, out, config=config)
 
 
-build_at("import by the worker" if multiprocessing.parent_process() else "import")
+IMPORTED = Path("imported")
+"""Is there once the file was imported: by the process of the command that asks for its providers, before any worker."""
+
+build_at("import by the worker" if IMPORTED.exists() else "import")
+IMPORTED.touch()
 
 PROVIDERS = [Builds()]

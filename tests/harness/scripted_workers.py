@@ -64,7 +64,7 @@ class Workers:
         self._sources = list(sources)
         self.begun = 0
 
-    def __call__(self, setup, log, should_stop):
+    def __call__(self, setup, *_):
         self.begun += 1
         script = self._scripts.pop(0) if self._scripts else None
         source = self._sources.pop(0) if self._sources else "source"
@@ -104,7 +104,7 @@ class Worker:
             self.answers = [answer for unit in units for answer in (Begin("measure", (unit,)), passed(*unit))]
             self.answers.append(Done())
 
-    def receive(self, deadline):
+    def receive(self, limit):
         answer = self.answers.pop(0)
         if isinstance(answer, BaseException):
             raise answer

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 import pytest
 import rooflens
 import torch
+from rooflens.harness.isolation.faults import ProviderError
+from rooflens.harness.worker.operands import Operands
 from rooflens.kernels import registry
 from rooflens.kernels.functions import operand_names
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.provider import Role, support
 from rooflens.kernels.reference import measure_all
 from rooflens.kernels.source_hash import source_hash
-from rooflens.shapes.errors import RooflensError, UsageError
+from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
@@ -95,8 +97,19 @@ def test_an_unknown_family_names_the_nearest():
 
 
 def test_a_function_without_a_result_is_told_to_return_one(inputs):
-    with pytest.raises(RooflensError, match=r"forgets\(\) returned NoneType: return the output"):
-        rooflens.function(forgets, family="fourbit").prepare(inputs)
+    launch = rooflens.function(forgets, family="fourbit").prepare(inputs)
+    launch()
+    with pytest.raises(ProviderError, match=r"its output is a NoneType, .* return one"):
+        Operands(inputs).outputs_of(launch)
+
+
+def test_a_function_is_called_in_its_launch_only(inputs):
+    """Where it hangs, the limit of a launch ends it, and not that of a build."""
+    calls = []
+    launch = rooflens.function(lambda x, out: calls.append(x), family="fourbit", name="counts").prepare(inputs)
+    assert not calls
+    launch()
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize(("scheme", "problem"), PROBES, ids=lambda value: value if isinstance(value, str) else "")

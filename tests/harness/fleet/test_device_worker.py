@@ -112,9 +112,7 @@ class Slow(Worker):
 
 def interrupted(source):
     """Workers that end after the first round."""
-    return lambda setup, log, should_stop: Slow(
-        setup, [Begin("measure", ((0, 0),)), passed(0, 0), passed(1, 0)], source
-    )
+    return lambda setup, *given: Slow(setup, [Begin("measure", ((0, 0),)), passed(0, 0), passed(1, 0)], source)
 
 
 def test_a_part_comes_home_and_is_completed_where_it_was_begun(worker):
@@ -174,7 +172,7 @@ def test_a_flood_of_output_comes_home_with_the_results(worker, tmp_path):
 def test_a_tuned_table_is_handed_to_the_worker_as_a_file(worker, tmp_path):
     seen = []
 
-    def workers(setup, log, should_stop):
+    def workers(setup, *given):
         seen.append(setup.tuned.read_text())
         return Worker(setup, None, "source")
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from rooflens.harness.isolation.build_locks import left_locks
-from rooflens.harness.sweep.fault_attribution import limit_s, timed_out
+from rooflens.harness.sweep.fault_attribution import limit_of, timed_out
 from rooflens.harness.worker.messages import Begin, CandidateBegun
 from rooflens.shapes.protocol import Protocol
 from rooflens.shapes.verdict import Verdict
@@ -67,5 +67,5 @@ def test_a_user_without_a_home_has_no_lock_there(monkeypatch):
 def test_a_timeout_says_which_limit_it_was(doing, limit, option, tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
     protocol = Protocol(timeout_s=3.0, build_timeout_s=7.0)
-    assert limit_s(protocol, doing) == limit
+    assert limit_of(protocol, doing, "it").within_s(0.0) == limit
     assert timed_out(protocol, doing) == (Verdict.TIMEOUT, f"no end within {limit:g} s; {option} sets the limit")

@@ -184,8 +184,8 @@ class Hooked(Workers):
         super().__init__()
         self.hook = hook
 
-    def __call__(self, setup, log, should_stop):
-        worker = super().__call__(setup, log, should_stop)
+    def __call__(self, setup, *given):
+        worker = super().__call__(setup, *given)
         send = worker.send
 
         def sent(message):

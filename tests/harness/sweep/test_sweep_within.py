@@ -51,7 +51,7 @@ def within(tmp_path, monkeypatch):
             return answer
 
     def call(seconds, rounds=MOST_ROUNDS):
-        monkeypatch.setattr(sessions, "SupervisedWorker", lambda setup, log, stop: Ticking(setup, None, "source"))
+        monkeypatch.setattr(sessions, "SupervisedWorker", lambda setup, *_: Ticking(setup, None, "source"))
         quick = suite.load("llm4bit-quick").override(providers=("blas", "dequant_blas"))
         cells = spread(plan(dataclasses.replace(quick, shapes=quick.shapes[:2]), "M <= 4"))
         setup = Setup("cpu", None, None, PROTOCOL, ("blas", "dequant_blas"), ())

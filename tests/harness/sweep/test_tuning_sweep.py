@@ -1,6 +1,7 @@
 """Searches against scripted workers: who is blamed for a fault, what is asked again, and when the sweep gives up."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 from rooflens.harness.plan.plan import plan
@@ -48,8 +49,8 @@ class Workers(scripted_workers.Workers):
         super().__init__(*scripts, sources=sources)
         self.asked, self.failed = [], []
 
-    def __call__(self, setup, log, should_stop):
-        worker = super().__call__(setup, log, should_stop)
+    def __call__(self, setup, *given):
+        worker = super().__call__(setup, *given)
         plain_send = worker.send
 
         def send(message):
@@ -177,7 +178,7 @@ def test_a_worker_that_dies_while_it_starts_again_is_replaced_but_not_for_ever(t
     def start(*given):
         starts.append(given)
         if 1 < len(starts) <= 1 + deaths:
-            raise WorkerSetupError("the worker could not be set up")
+            raise WorkerSetupError(None, "worker killed by SIGSEGV", Path("log"))
         return workers(*given)
 
     if survives:
@@ -193,7 +194,7 @@ def test_a_first_worker_that_cannot_start_is_not_replaced(tune):
 
     def start(*given):
         starts.append(given)
-        raise WorkerSetupError("the worker could not be set up")
+        raise WorkerSetupError(None, "worker killed by SIGSEGV", Path("log"))
 
     with pytest.raises(WorkerSetupError):
         tune(start)
