@@ -12,7 +12,7 @@ The pipeline, each step a function from frames to frames (`pipeline.analyze` run
  8. `telemetry.conditions`, `canary.drifts`   what the device reported, and how far it drifted
     `devices.measured_devices`,           of a run of several devices: which one measured what, and
     `device_spread.spreads`               whether they run alike
- 9. `headline.headline`                the three numbers that head every report
+ 9. `headline.headline`                what heads a report: the challenger that wins most, in one cache state
 
 From there to decisions: `gaps.gaps` (what a time is made of), `regimes.regimes` (where along M the bound changes),
 `refine` (which M to add), `dispatch` (which kernel to run where) and `camping` (sizes at which memory stalls).

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
@@ -161,7 +161,7 @@ def _measured(
                 raise UsageError(f"{error.where}: {error.why}") from None
             lost[name] = f"{error.where}: {error.why}"
     if not isinstance(found, Measured):
-        return found
+        return cast("dict[str, Declared]", found)
     rows = [{"outcome": "failed", "name": name, "reason": why} for name, why in lost.items()]
     return found._replace(
         values=found.values + rows, errors=(*found.errors, *(f"{name}: {why}" for name, why in lost.items()))

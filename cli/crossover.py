@@ -44,12 +44,12 @@ def crossover(run: Path, challenger: str | None, incumbent: str | None, as_json:
     from ..analysis.run.summarize import round_medians, summarize
 
     data = load_run(run)
-    summary = summarize(data)
+    summary, rounds = summarize(data), round_medians(data)
     if challenger:
         data.refuse_reference(challenger, "--challenger")
     refined = refined_pair(data.manifest.refinements) if not (challenger or incumbent) else None
-    pair = refined or (challenger or _first_challenger(data), incumbent or _measured_baseline(data))
-    shapes = crossovers(summary, round_medians(data), *pair)
+    pair = refined or (challenger or _leading(data, summary, rounds), incumbent or _measured_baseline(data))
+    shapes = crossovers(summary, rounds, *pair)
     medians = median_crossovers(shapes)
     if as_json:
         records = [{**plain(one), "text": one.text, "interval_text": one.interval_text} for one in medians]
@@ -64,10 +64,13 @@ def crossover(run: Path, challenger: str | None, incumbent: str | None, as_json:
             note(missing_units(data.missing_units, data.folder))
 
 
-def _first_challenger(run: "RunData") -> str:
-    """Return the first challenger of the suite that has a passed cell; raise UsageError when there is none."""
+def _leading(run: "RunData", summary: "pd.DataFrame", rounds: "pd.DataFrame") -> str:
+    """Return the challenger with a passed cell that wins most; raise UsageError when there is none."""
+    from ..analysis.frames.speedup import speedups
+    from ..analysis.run.question import ranked
+
     passed = set(run.cells.loc[run.cells["verdict"] == "passed", "provider"])
-    for name in run.challengers:
+    for name in ranked(run, speedups(summary, rounds, run.baseline)):
         if name in passed:
             return name
     if others := sorted(name for name in passed - {run.baseline} if not run.is_reference(name)):

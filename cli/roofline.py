@@ -90,5 +90,4 @@ def _everything(placed: "pd.DataFrame", limits: "pd.DataFrame", data: "RunData")
         "pairs": both,
         "pair_means": pair_means(both),
     }
-    tables = {name: frame.to_dict("records") for name, frame in frames.items()}
-    return {"run": data.id} | tables
+    return {"run": data.id, **{name: frame.to_dict("records") for name, frame in frames.items()}}

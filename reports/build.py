@@ -15,6 +15,7 @@ from ..analysis.run.question import compare_with, with_times
 from ..analysis.run.serving import load_serving
 from ..shapes.errors import UsageError
 from . import formatting as fmt
+from .cells import coverage_text
 from .model import Report, Section, explained
 from .presets import OF_A_RUN, OF_TWO_VERSIONS, SIDE_BY_SIDE, Preset, of_a_run, of_two_versions
 from .sections.architectures.subject import Architectures, SweepInfo
@@ -67,6 +68,7 @@ def report_of(view: View, preset: str | Preset[View] = DEFAULT) -> Report:
         sections=chapters.sections(view),
         generator=f"rooflens {__version__}",
         source=view.run_path,
+        coverage=view.coverage,
     )
 
 
@@ -81,7 +83,7 @@ def _facts(view: View) -> tuple[tuple[str, str], ...]:
         ("cache", ", ".join(view.caches)),
         ("baseline", view.baseline),
         ("challenger" if len(view.challengers) == 1 else "challengers", ", ".join(view.challengers)),
-        ("cells with a time", view.cells_with_a_time),
+        ("cells", coverage_text(view.coverage)),
         ("rounds", str(view.rounds)),
     ]
     return tuple((name, value) for name, value in facts if value)
@@ -110,7 +112,7 @@ def build_comparison(result: Result, preset: str = COMPARED, arithmetic: bool = 
         ("not compared", ", ".join(text for text in others if not text.startswith("0 "))),
     )
     return Report(
-        title=f"{result.head.label} against {result.base.label}",
+        title=f"{result.base.label} → {result.head.label}",
         facts=tuple((name, value) for name, value in facts if value),
         sections=(first, *extra, *rest),
         generator=f"rooflens {__version__}",
@@ -149,7 +151,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _facts_of_sweep(subject: Architectures) -> tuple[tuple[str, str], ...]:
-    passed = [f"{name} {view.cells_with_a_time}" for name, view in subject.views.items()]
+    passed = [f"{name} {coverage_text(view.coverage)}" for name, view in subject.views.items()]
     facts = (
         ("sweep", subject.sweep.id),
         ("measured", subject.sweep.created_at),
@@ -158,7 +160,7 @@ def _facts_of_sweep(subject: Architectures) -> tuple[tuple[str, str], ...]:
         ("cache", ", ".join(dict.fromkeys(part.cache for part in subject.slices))),
         ("baseline", subject.baseline),
         ("challengers", ", ".join(subject.challengers)),
-        ("cells with a time", ", ".join(passed)),
+        ("cells", ", ".join(passed)),
     )
     return tuple((name, value) for name, value in facts if value)
 

@@ -13,11 +13,26 @@ from ..analysis.crossover.curve import CrossoverStatus
 from ..analysis.frames.speedup import geometric_means
 from ..analysis.roofline.bounds import Bound
 from ..analysis.roofline.ceilings import Ceilings
+from ..analysis.run.coverage import Coverage
 from . import formatting as fmt
 from .model import TableCell, Tone
 from .view import Row
 
 NOT_TO_BE_USED = "faster than the device allows, so no ratio with this time is to be used"
+
+
+def coverage_text(covered: Coverage) -> str:
+    """Write what became of the cells of a run: 82 / 90 timed; 2 failed, 6 to do; 48 more cannot run here."""
+    parts = [(covered.failed, "failed"), (covered.to_do, "to do")]
+    rest = ", ".join(f"{count} {word}" for count, word in parts if count)
+    texts = [
+        f"{fmt.count(covered.timed, covered.runnable)} timed",
+        rest,
+        f"{covered.unsupported} more cannot run here" if covered.unsupported else "",
+        f"{fmt.count(covered.shapes_timed, covered.shapes)} shapes" if covered.shapes_timed < covered.shapes else "",
+        f"{fmt.count(covered.rounds_to_do, covered.rounds)} rounds to do" if covered.rounds_to_do else "",
+    ]
+    return "; ".join(filter(None, texts))
 
 
 def is_impossible(row: Row) -> bool:
@@ -106,13 +121,13 @@ def ratio_cell(row: Row | None) -> TableCell:
     note = str(row["note"])
     if row["verdict"] != "undecided":
         return TableCell(fmt.ratio(value, row["ratio_low"], row["ratio_high"]), value, level, note)
-    return TableCell(_undecided(row), value, level, note, Tone.UNDECIDED)
+    return TableCell(fmt.undecided(value, row["ratio_low"], row["ratio_high"]), value, level, note, Tone.UNDECIDED)
 
 
-def _undecided(row: Row) -> str:
-    """Write a ratio or a mean whose interval includes 1, or that has none: a tie where the whole interval is one."""
-    is_tie = f"{row['ratio_low']:.1f}" == f"{row['ratio_high']:.1f}" == "1.0"
-    return fmt.tie() if is_tie else fmt.undecided(float(row["ratio"]), row["ratio_low"], row["ratio_high"])
+def ratio_text(value: float, low: float | None, high: float | None) -> str:
+    """Write a ratio or a geometric mean; one whose interval includes 1, or that has none, with ~."""
+    decided = low is not None and high is not None and (low > 1 or high < 1)
+    return fmt.ratio(value, low, high) if decided else fmt.undecided(value, low, high)
 
 
 def _word(reason: str) -> str:
@@ -133,10 +148,9 @@ def mean_cell(row: Row | None) -> TableCell:
         return TableCell("")
     value, excluded = float(row["ratio"]), int(row["excluded"])
     note = f"excludes {fmt.plural(excluded, 'cell')} in which a side has no time" if excluded else ""
-    if row["ratio_low"] > 1 or row["ratio_high"] < 1:
-        text = fmt.ratio(value, row["ratio_low"], row["ratio_high"])
-        return TableCell(text, value, math.log2(value), note=note)
-    return TableCell(_undecided(row), value, math.log2(value), note, Tone.UNDECIDED)
+    text = ratio_text(value, row["ratio_low"], row["ratio_high"])
+    tone = Tone.UNDECIDED if text.startswith("~") else Tone.PLAIN
+    return TableCell(text, value, math.log2(value), note, tone)
 
 
 def position_cell(row: Row) -> TableCell:

@@ -10,10 +10,13 @@ leaves (`rounded`).
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 MINUS = "\N{MINUS SIGN}"
 TIMES = "\N{MULTIPLICATION SIGN}"
 DIVIDE = "\N{DIVISION SIGN}"
+
+Item = TypeVar("Item")
 
 
 def known(value: float | None) -> bool:
@@ -41,6 +44,15 @@ def rounded(value: float, decimals: int, low: float | None = None, high: float |
     point become zeros: 812 in [750, 880] is 810. An interval that is unknown, infinite, of no width, or without the
     value says nothing of digits.
     """
+    return _fixed(value, _places(value, decimals, low, high, least))
+
+
+def _fixed(value: float, places: int) -> str:
+    return f"{round(value, places):.{max(0, places)}f}".replace("-", MINUS)
+
+
+def _places(value: float, decimals: int, low: float | None, high: float | None, least: int = 2) -> int:
+    """Decimals of `rounded`, below 0 where digits before the point become zeros."""
     places = decimals
     if low is not None and high is not None and low <= value <= high and 0 < high - low < math.inf:
         known_places = -math.floor(math.log10(high - low) + 1e-9)
@@ -48,7 +60,12 @@ def rounded(value: float, decimals: int, low: float | None = None, high: float |
         places = min(decimals, max(known_places, least_places))
         while places < decimals and not low <= round(value, places) <= high:
             places += 1
-    return f"{round(value, places):.{max(0, places)}f}".replace("-", MINUS)
+    return places
+
+
+def _ends(low: float, high: float, places: int, none: float) -> int:
+    """Decimals of both ends of an interval: those of its point, and one more where an end would read as no change."""
+    return places + any(round(end, places) == none != end for end in (low, high))
 
 
 def ratio(value: float | None, low: float | None = None, high: float | None = None) -> str:
@@ -57,9 +74,12 @@ def ratio(value: float | None, low: float | None = None, high: float | None = No
         return ""
     if math.isinf(value):
         return "\N{INFINITY}" + TIMES
-    if 0 < value < 0.0995:
-        return rounded(value, _decimals(significant(value, 2)), low, high) + TIMES
-    return rounded(value, 1 if value >= 99.995 else 2, low, high) + TIMES
+    return _fixed(value, _ratio_places(value, low, high)) + TIMES
+
+
+def _ratio_places(value: float, low: float | None = None, high: float | None = None) -> int:
+    small = 0 < value < 0.0995
+    return _places(value, _decimals(significant(value, 2)) if small else 1 if value >= 99.995 else 2, low, high)
 
 
 def tie() -> str:
@@ -68,7 +88,12 @@ def tie() -> str:
 
 
 def undecided(value: float | None, low: float | None = None, high: float | None = None) -> str:
-    """Write a ratio whose interval includes 1: ~1.08×; what would read as a measured tie has a digit less: ~1×."""
+    """Write a ratio whose interval includes 1: ~1.08×; as a measured tie, ~1.0×, where all of the interval is one.
+
+    What would only read as a tie has a digit less: ~1×.
+    """
+    if low is not None and high is not None and f"{low:.1f}" == f"{high:.1f}" == "1.0":
+        return tie()
     text = f"~{ratio(value, low, high)}" if known(value) else ""
     return f"~1{TIMES}" if text == tie() else text
 
@@ -81,15 +106,17 @@ def unproven(text: str) -> str:
 def ratio_interval(low: float | None, high: float | None) -> str:
     """Write the interval of a ratio: [3.60×, 3.69×]; a bound that says nothing as < 0.001× or > 1000×.
 
-    An interval of which neither bound says anything is "unknown".
+    An interval of which neither bound says anything is "unknown". Its ends have the digits of the ratio, which is in
+    its logarithmic middle.
     """
     if low is None or high is None or not (known(low) and known(high)):
         return ""
     if low < 1e-3 and high > 1e3:
         return "unknown"
-    least = f"< 0.001{TIMES}" if low < 1e-3 else ratio(low)
-    most = f"> 1000{TIMES}" if high > 1e3 else ratio(high)
-    return f"[{least}, {most}]"
+    if low < 1e-3 or high > 1e3:
+        return f"[{f'< 0.001{TIMES}' if low < 1e-3 else ratio(low)}, {f'> 1000{TIMES}' if high > 1e3 else ratio(high)}]"
+    places = _ends(low, high, _ratio_places(math.sqrt(low * high), low, high), 1)
+    return f"[{_fixed(low, places)}{TIMES}, {_fixed(high, places)}{TIMES}]"
 
 
 def time(seconds: float | None, low: float | None = None, high: float | None = None) -> str:
@@ -106,20 +133,20 @@ def is_telling(low: float, high: float) -> bool:
 
 
 def time_interval(low: float | None, high: float | None) -> str:
-    """Write an interval of a duration: [3.83, 3.90] µs, or with a unit at each end where they differ.
+    """Write an interval of a duration: [3.83, 3.90] µs, or with a unit at each end where they are far apart.
 
-    One that says nothing is "unknown".
+    One that says nothing is "unknown". Its ends have unit and digits of the duration, which is in its logarithmic
+    middle.
     """
     if low is None or high is None or not (known(low) and known(high)):
         return ""
     if not is_telling(low, high):
         return "unknown"
-    ends = []
-    for seconds in (low, high):
-        unit, scale, decimals = _time_unit(seconds)
-        ends.append((rounded(seconds * scale, _enough(scale, decimals, low, high)), unit))
-    (start, unit), (end, other) = ends
-    return f"[{start}, {end}] {unit}" if unit == other else f"[{start} {unit}, {end} {other}]"
+    if high > 10 * low:
+        return f"[{time(low)}, {time(high)}]"
+    unit, scale, decimals = _time_unit(middle := math.sqrt(low * high))
+    places = _places(middle * scale, _enough(scale, decimals, low, high), low * scale, high * scale)
+    return f"[{_fixed(low * scale, places)}, {_fixed(high * scale, places)}] {unit}"
 
 
 def _time_unit(seconds: float) -> tuple[str, float, int]:
@@ -301,7 +328,16 @@ def signed_percent(fraction: float | None, low: float | None = None, high: float
     """
     if fraction is None or math.isnan(fraction):
         return ""
-    text = _scaled(fraction, 100, 2, low, high, least=1 if abs(fraction) < 0.01 else 2)
+    return _signed(fraction, _percent_places(fraction, low, high))
+
+
+def _percent_places(fraction: float, low: float | None, high: float | None) -> int:
+    low, high = (None if end is None else 100 * end for end in (low, high))
+    return _places(100 * fraction, 2, low, high, least=1 if abs(fraction) < 0.01 else 2)
+
+
+def _signed(fraction: float, places: int) -> str:
+    text = _fixed(100 * fraction, places)
     if not text.strip(f"0.{MINUS}"):
         return text.removeprefix(MINUS)
     return text if text.startswith(MINUS) else f"+{text}"
@@ -314,20 +350,27 @@ def change(ratio: float | None, low: float | None = None, high: float | None = N
     """
     if ratio is None or not known(ratio):
         return "unknown"
+    low, high = (None if end is None else end - 1 for end in (low, high))
+    return _change(ratio, _percent_places(ratio - 1, low, high))
+
+
+def _change(ratio: float, places: int) -> str:
     if ratio > _FACTOR:
         return "> 1000×" if ratio > 1000 else f"{significant(ratio)}×"
     if ratio < 1 / _FACTOR:
         return "< 0.001×" if ratio < 0.001 else f"{significant(ratio, 2)}×"
-    return f"{signed_percent(ratio - 1, None if low is None else low - 1, None if high is None else high - 1)}%"
+    return f"{_signed(ratio - 1, places)}%"
 
 
 def change_interval(low: float | None, high: float | None) -> str:
-    """Write an interval of ratios of times: [+2.80%, +3.40%]; "unknown" when it says nothing."""
+    """Write an interval of ratios of times, with the digits of `change`; "unknown" when it says nothing."""
     if low is None or high is None or not (known(low) and known(high)):
         return ""
     if low < 0.001 and high > 1000:
         return "unknown"
-    return f"[{change(low)}, {change(high)}]"
+    middle = math.exp((math.log(low) + math.log(high)) / 2) - 1
+    places = _ends(100 * (low - 1), 100 * (high - 1), _percent_places(middle, low - 1, high - 1), 0)
+    return f"[{_change(low, places)}, {_change(high, places)}]"
 
 
 _FACTOR = 3.0
@@ -367,6 +410,14 @@ def some(texts: Sequence[str], most: int, separator: str = ", ") -> str:
     """Write the first `most` texts and count the others: a, b and 3 more; with semicolons a; b; and 3 more."""
     left = len(texts) - most
     return separator.join(texts[:most]) + f"{separator.strip(', ')} and {left} more" * (left > 0)
+
+
+def thinned(items: Sequence[Item], most: int) -> list[Item]:
+    """Return at most `most` of the items, the ends among them, evenly spread."""
+    if len(items) <= most:
+        return list(items)
+    places = {round(index * (len(items) - 1) / (most - 1)) for index in range(most)}
+    return [items[place] for place in sorted(places)]
 
 
 def sizes(values: list[int]) -> str:
@@ -421,36 +472,22 @@ def ratio_header(incumbent: str, challenger: str) -> str:
     return f"{incumbent} {DIVIDE} {challenger} (time), > 1: {challenger} is faster"
 
 
-def gain(effect: float | None, low: float | None = None, high: float | None = None) -> str:
-    """Write a difference of ln time as the change of throughput, head ÷ base − 1: +12.71%, above 0 faster.
-
-    low, high  95 % interval of the effect.
-    """
-    if effect is None or not known(effect):
+def effect(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """Write a difference of ln time, with its 95 % interval, as the change of time, head ÷ base − 1: +12.71% slower."""
+    if value is None or not known(value):
         return "unknown"
     if low is None or high is None or not (known(low) and known(high)):
-        return change(_exp(-effect))
-    return change(_exp(-effect), _exp(-high), _exp(-low))
+        return change(_exp(value))
+    return change(_exp(value), _exp(low), _exp(high))
 
 
-def gain_interval(low: float | None, high: float | None) -> str:
-    """Write an interval of differences of ln time as changes of throughput; the ends change places."""
+def effect_interval(low: float | None, high: float | None) -> str:
+    """Write an interval of differences of ln time as changes of time."""
     if low is None or high is None or not (known(low) and known(high)):
         return ""
-    return change_interval(_exp(-high), _exp(-low))
+    return change_interval(_exp(low), _exp(high))
 
 
-def reduction(effect: float | None, low: float | None = None, high: float | None = None) -> str:
-    """Write a difference of ln time as a time reduction, 1 − head ÷ base: +11.28%, −536% for a 6.36-fold time."""
-    if effect is None or not known(effect):
-        return "unknown"
-    ratio_of_times = _exp(effect)
-    if ratio_of_times > 1000:
-        return f"< {MINUS}99900%"
-    bounds = () if low is None or high is None else (1 - _exp(high), 1 - _exp(low))
-    return f"{signed_percent(1 - ratio_of_times, *bounds)}%"
-
-
-def _exp(effect: float) -> float:
+def _exp(value: float) -> float:
     """exp without overflow: a bound beyond a factor of e^700 is written as one that says nothing."""
-    return math.exp(max(-700.0, min(700.0, effect)))
+    return math.exp(max(-700.0, min(700.0, value)))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
+from ..analysis.run.coverage import Coverage
 from .figures.chart import Figure
 
 Value: TypeAlias = float | int | str | None
@@ -179,25 +180,14 @@ class CodeBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """One part of a whole: `fraction` from 0 to 1, `style` the name of its colour (a bound class)."""
-
-    label: str
-    text: str
-    fraction: float
-    style: str
-
-
-@dataclass(frozen=True, slots=True)
 class KeyNumber:
-    """One headline: what it is, the number, where it was found; `shares` split a whole into parts."""
+    """One headline: what it is, the number, where it was found."""
 
     label: str
     text: str
     detail: str
     value: Value = None
     note: str = ""
-    shares: tuple[Share, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +268,8 @@ class Report:
     """Where to find what is left out of a page that would be too large."""
     parent: tuple[str, str] | None = None
     """Title and path of the page that leads here, relative to this one."""
+    coverage: Coverage | None = None
+    """What became of the cells, of the report of one run."""
     notes: dict[str, Note] = field(init=False)
     """Every distinct footnote text, numbered once for the whole report."""
 

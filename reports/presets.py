@@ -46,8 +46,8 @@ from .sections.speedups.speedup import speedup
 from .sections.speedups.three_way import three_way
 from .sections.speedups.winners import winners
 from .sections.summary.accuracy import correctness, failures
-from .sections.summary.cards import best_constant, highest_rates, means_by_m, means_over_sides
-from .sections.summary.headline import Cards, best, bounds, headline
+from .sections.summary.cards import best_constant, highest_rates, means_over_sides
+from .sections.summary.headline import Card, headline, limit, means
 from .sections.summary.headline import crossover as median
 from .sections.summary.known_limitations import known_limitations
 from .sections.summary.legend import legend
@@ -118,7 +118,7 @@ def _lacks_time(view: View) -> str:
     )
 
 
-def _headline(*cards: Cards) -> Callable[[View], Section]:
+def _headline(*cards: Card) -> Callable[[View], Section]:
     """Head a report with the numbers of its question."""
     return lambda view: headline(view, *cards)
 
@@ -142,7 +142,7 @@ OF_A_RUN: dict[str, Preset[View]] = {
             "crossover",
             "up to which M a kernel wins: headline maxima, crossovers, curves",
             (
-                *(_headline(median, best_constant, best, bounds), maxima, crossover, curves, resonance),
+                *(_headline(median, best_constant, means, limit), maxima, crossover, curves, resonance),
                 *(known_limitations, open_items, *_CONTEXT),
             ),
             _lacks_sweep,
@@ -151,7 +151,7 @@ OF_A_RUN: dict[str, Preset[View]] = {
             "decode-grid",
             "one grid of speedups, layer x M, with its ties",
             (
-                *(_headline(means_by_m, best, bounds), decode_grid, winners, configurations),
+                *(_headline(means, limit), decode_grid, winners, configurations),
                 *(known_limitations, open_items, *_CONTEXT),
             ),
             _lacks_comparison,

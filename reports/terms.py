@@ -1,6 +1,7 @@
 """Words that pages, terminals and figures share: the parts of a time, and what bounds a cell."""
 
 from ..analysis.roofline.bounds import Bound
+from ..analysis.run.coverage import Remedy
 
 CEILING_KINDS = {"measured": "measured", "spec": "published", "derived": "derived"}
 """Kind of a limit of the device -> what pages call it."""
@@ -34,6 +35,18 @@ BOUNDS = {
     Bound.IMPOSSIBLE: "faster than the hard limit: a fault, never drawn as more than 100%",
 }
 """Bound class -> what takes the time."""
+
+LIMITS = {"memory": "memory", "compute": "the GEMM peak", "launch": "the launch floor"}
+"""What a time is at least, whatever the implementation."""
+
+REMEDIES = {
+    Remedy.DEVICE: "the device changed: measure again on an idle device",
+    Remedy.RESUME: "resume the run: rooflens run --resume -o {run}",
+    Remedy.SWEEP: "sweep M with the option -a",
+    Remedy.ROUNDS: "more rounds narrow the intervals",
+    Remedy.NONE: "",
+}
+"""What settles what is open -> what pages and terminals call it."""
 
 BOUND_CODES = {
     Bound.DRAM: "D",

@@ -8,20 +8,20 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pandas as pd
 
-from ..analysis.crossover.across_shapes import MedianCrossover, median_crossovers
-from ..analysis.crossover.per_shape import crossovers
+from ..analysis.crossover.across_shapes import MedianCrossover
 from ..analysis.frames.coordinates import SETTING, size_label
 from ..analysis.frames.load import RunData
 from ..analysis.frames.speedup import speedups
-from ..analysis.run.headline import why_uncompared
+from ..analysis.run.coverage import Coverage, are_ties, remedy
+from ..analysis.run.headline import Headline, headline
 from ..analysis.run.pipeline import Analysis
 from ..analysis.run.serving import Serving
 from ..shapes.problem import Op, Pass
 from ..shapes.run_folder.manifest import Manifest, StoredProvider
 from ..shapes.verdict import Verdict
 from .figures.marks import provider_styles
-from .formatting import count
 from .model import Block, Section
+from .terms import REMEDIES
 
 REFERENCES = (
     "A reference reads operands that were decoded outside of the timed call: it shows what no decoding would cost, and "
@@ -122,17 +122,15 @@ class View:
 
     @cached_property
     def challengers(self) -> tuple[str, ...]:
-        """Providers whose crossover is of interest: of those that the run names, the ones that passed somewhere."""
+        """Challengers of the run that have a time, the one that wins most first; all of them where none has."""
         passed = set(self.cells.loc[self.cells["verdict"] == Verdict.PASSED, "provider"])
-        return tuple(name for name in self.run.challengers if name in passed) or self.run.challengers
+        ranked = self.analysis.challengers
+        return tuple(name for name in ranked if name in passed) or ranked
 
     @property
-    def cells_with_a_time(self) -> str:
-        """Count them as the end of a run does: a cell that its provider does not support could have none."""
-        counts = self.cells["verdict"].value_counts()
-        unsupported = int(counts.get(Verdict.UNSUPPORTED, 0))
-        told = count(int(counts.get(Verdict.PASSED, 0)), len(self.cells) - unsupported)
-        return told + (f"; {unsupported} more unsupported" if unsupported else "")
+    def coverage(self) -> Coverage:
+        """What became of the cells of the run."""
+        return self.analysis.coverage
 
     @property
     def rounds(self) -> int:
@@ -222,9 +220,25 @@ class View:
         return all(shape.op == Op.QUANTIZE for shape in self.shapes)
 
     @cached_property
+    def headline(self) -> Headline:
+        """How the challengers stand against the baseline."""
+        return headline(self.analysis)
+
+    @property
     def uncompared(self) -> str:
         """Why no challenger is compared with the baseline, "" when one is."""
-        return why_uncompared(self.analysis)
+        return self.headline.uncompared
+
+    def undecided(self, provider: str, setting: Sequence[str] = ()) -> pd.DataFrame:
+        """Ratios of a provider without a verdict, of one (pass, dtype, scheme, cache) or of all."""
+        rows = self.ratios[(self.ratios["provider"] == provider) & (self.ratios["verdict"] == "undecided")]
+        return rows[self.slice_of(setting).mask(rows)] if setting else rows
+
+    def way_out(self, *, one_M: bool = False, undecided: pd.DataFrame | None = None) -> str:
+        """Say what settles what is open, such as ratios without a verdict; "" where measuring does not."""
+        more_rounds = undecided is not None and not are_ties(undecided)
+        found = remedy(rounds_to_do=self.coverage.rounds_to_do, one_M=one_M, more_rounds=more_rounds)
+        return REMEDIES[found].format(run=self.run_path)
 
     def slice_of(self, setting: Sequence[str]) -> Slice:
         """The slice of a (pass, dtype, scheme, cache)."""
@@ -262,24 +276,15 @@ class View:
         """The same of the cells that a refinement added at single shapes, which no mean or median over shapes has."""
         return speedups(self.analysis.added, self.analysis.rounds, self.baseline)
 
-    @cached_property
+    @property
     def crossovers(self) -> pd.DataFrame:
-        """One row per shape, storage and challenger: the analysis has the first challenger's, the others follow."""
-        frames = [self.analysis.crossovers]
-        if self.baseline in self.providers:
-            frames += [
-                crossovers(self.measured, self.analysis.rounds, name, self.baseline)
-                for name in self.challengers
-                if name in self.providers and name not in (self.baseline, self.analysis.challenger)
-            ]
-        filled = [frame for frame in frames if len(frame)]
-        return pd.concat(filled, ignore_index=True) if filled else self.analysis.crossovers
+        """One row per shape, storage and challenger."""
+        return self.analysis.crossovers
 
-    @cached_property
+    @property
     def medians(self) -> tuple[MedianCrossover, ...]:
         """One per challenger, pass, dtype, scheme and cache."""
-        groups = self.crossovers.groupby("challenger", sort=False)
-        return tuple(median for _, rows in groups for median in median_crossovers(rows))
+        return self.analysis.medians
 
     def rows(self, frame: pd.DataFrame, part: Slice | None = None, **where: object) -> list[Row]:
         """Rows of one of this view's frames in `part` whose columns equal `where`, in order."""

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import pandas as pd
@@ -22,27 +21,6 @@ COUNTED = tuple((side, step) for step in STEPS for side in (1, -1))
 """The lines beyond which cases are counted: side (1 above, -1 below) and step."""
 
 
-class Quantity(StrEnum):
-    """In which terms a change is reported: three different numbers for one effect d = ln(head / base)."""
-
-    TIME = "change of time"
-    """head / base - 1 of the time; above 0 slower."""
-    REDUCTION = "time reduction"
-    """1 - head / base of the time; above 0 faster."""
-    GAIN = "throughput gain"
-    """base / head - 1 of the time, which is head / base - 1 of TFLOPS; above 0 faster."""
-
-    def of(self, effect: Floats) -> Floats:
-        """Changes of effects."""
-        return np.asarray({"TIME": np.expm1(effect), "REDUCTION": -np.expm1(effect)}.get(self.name, np.expm1(-effect)))
-
-    def effect(self, change: float) -> float:
-        """Return the effect that a change is of."""
-        if self is Quantity.GAIN:
-            return -math.log1p(change)
-        return math.log1p(-change if self is Quantity.REDUCTION else change)
-
-
 @dataclass(frozen=True, slots=True)
 class Count:
     """Cases that changed by `step` (a share, with its sign) or more.
@@ -59,7 +37,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class ChangeDistribution:
-    """Changes over the compared cases, as shares of what was requested."""
+    """Changes of time over the compared cases, as shares: head / base - 1, above 0 slower."""
 
     cases: int
     median: float
@@ -85,13 +63,13 @@ class Controls:
     called: int
 
 
-def distribution(cases: pd.DataFrame, quantity: Quantity = Quantity.TIME) -> ChangeDistribution | None:
+def distribution(cases: pd.DataFrame) -> ChangeDistribution | None:
     """Distribution of the changes of rows of `Effects.cases` that have an effect; None without any."""
     if cases.empty:
         return None
-    change = quantity.of(floats(cases, "effect"))
+    change = np.expm1(floats(cases, "effect"))
     p25, median, p75 = np.percentile(change, (25, 50, 75))
-    counts = tuple(_count(cases, change, side * step, quantity) for side, step in COUNTED)
+    counts = tuple(_count(cases, change, side * step) for side, step in COUNTED)
     return ChangeDistribution(
         len(cases), float(median), float(change.mean()), float(p25), float(p75), float(change.min()),
         float(change.max()), counts,
@@ -147,8 +125,8 @@ _TIE = 1e-12
 """A change of exactly one step counts, however its logarithm was rounded."""
 
 
-def _count(cases: pd.DataFrame, change: Floats, step: float, quantity: Quantity) -> Count:
-    line = quantity.effect(step)
+def _count(cases: pd.DataFrame, change: Floats, step: float) -> Count:
+    line = math.log1p(step)
     beyond = math.copysign(1.0, step) * change >= abs(step) - _TIE
     word = Word.SLOWER if line > 0 else Word.FASTER
     known = cases["se"].notna().to_numpy()

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from ..frames.coordinates import CASE
 from ..statistics.arrays import Floats
-from .breakdown import ChangeDistribution, Quantity, compared, distribution
+from .breakdown import ChangeDistribution, compared, distribution
 from .decide import Word
 from .effects import Effects, Order
 from .suite import SuiteChange, suite_change
@@ -70,13 +71,13 @@ class Part:
         low, high = rounding_interval(self.cases)
         return rounded_change(self.cases.assign(low=low, high=high))
 
-    def distribution(self, quantity: Quantity) -> ChangeDistribution | None:
+    def distribution(self) -> ChangeDistribution | None:
         """Distribution of the changes over the cases; None when nothing is compared."""
-        return distribution(self.cases, quantity)
+        return distribution(self.cases)
 
-    def changes(self, quantity: Quantity) -> Floats:
-        """Change of every case, in the order of `cases`."""
-        return quantity.of(self.cases["effect"].to_numpy(dtype=float))
+    def changes(self) -> Floats:
+        """Change of the time of every case, in the order of `cases`: head / base - 1."""
+        return np.asarray(np.expm1(self.cases["effect"].to_numpy(dtype=float)))
 
 
 @lru_cache(maxsize=2)

@@ -82,6 +82,16 @@ class Result:
         """Verdicts that are possible here."""
         return MEASURED if self.unverified is None else (Word.UNVERIFIED,)
 
+    @property
+    def no_result(self) -> str:
+        """Why no case has a verdict, though rounds were to give them: a clause; "" where one has, and of tables."""
+        if self.unverified is not None or self.withheld:
+            return self.withheld
+        if not self.count_of(Status.COMPARED):
+            return f"nothing was compared, {self.commonest_reason()}"
+        known = self.effects.cases["se"].notna().any()
+        return "" if known else "no case has a time in two rounds of both versions"
+
     def count(self, word: Word) -> int:
         """Cases with this verdict; their sums are no cases."""
         return int((self.effects.cases["word"] == word.value).sum())
@@ -123,20 +133,16 @@ def compare_runs(
     chosen = measure_effects(from_runs(head[1], own, order)) if own is not None else None
     summed, is_cpu = _summed(versions), head[1].device.is_cpu
     moved = _moved(order, base[1], head[1])
-    told = "; ".join(
-        f"the canary ({kind}) took {math.exp(by):.3g} times as long in head as in base" for kind, by in moved.items()
-    )
+    told = "; ".join(f"the device changed ({kind} canary {math.expm1(by):+.0%} in head)" for kind, by in moved.items())
     explained = vetoed(effects.cases, moved.values(), is_cpu)
     left = ~explained & ~effects.cases["word"].isin(["", Word.INCONCLUSIVE])
     withheld = "; ".join([told] * bool(explained.any() and not left.any()) + [*_disagreements(effects, same)])
     notes = (*_of_order(order, base[1], head[1]), *_of_rounds(versions), *_of_environments(base[1], head[1]))
     if withheld:
-        notes = (f"Nothing is verified: {withheld}. Measure both versions again on an idle device.", *notes)
+        notes = ("Nothing is verified. Measure both versions again on an idle device.", *notes)
     elif told:
-        notes = (
-            f"{told.capitalize()}: that could be {explained.sum()} of {(explained | left).sum()} verdicts.",
-            *notes,
-        )
+        could = f"that could be {explained.sum()} of {(explained | left).sum()} verdicts."
+        notes = (f"{told[0].upper()}{told[1:]}: {could}", *notes)
     return Result(
         base[0],
         head[0],

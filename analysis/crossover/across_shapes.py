@@ -236,4 +236,4 @@ def _warnings(crossovers: pd.DataFrame, apart: Mapping[str, int], entered: int) 
         every = "the shape" if count == 1 else f"all {count} shapes"
         of = every if count == len(crossovers) else f"{count} of {len(crossovers)} shapes"
         verb = "was" if count == 1 else "were"
-        yield f"{of} {verb} measured at one M, and a crossover needs two: sweep M with the option -a"
+        yield f"{of} {verb} measured at one M, and a crossover needs two"

@@ -93,10 +93,10 @@ def _crossing(cells: _Series, delta: float) -> dict[str, Any]:
         *_qualifications("at", cells.note, cells.M, used & np.array([bool(note) for note in cells.note])),
     ]
     if len(sizes) == 1:
-        warnings.append("measured at one M, and a crossover needs two: sweep M with the option -a")
+        warnings.append("measured at one M, and a crossover needs two")
     if found.status is CrossoverStatus.UNDECIDED:
         tie = bool((np.abs(y) <= delta).all())
-        warnings.append(f"within {delta:.0%} at every M: nothing to choose" if tie else "measure more rounds")
+        warnings.append(f"within {delta:.0%} at every M: nothing to choose" if tie else "no winner is verified")
     fields = {name: getattr(found, name) for name in ("low_M", "high_M", "regions", "undecided")}
     return fields | {
         "status": found.status.value,

@@ -75,7 +75,7 @@ class RunData:
 
     @property
     def challengers(self) -> tuple[str, ...]:
-        """Providers whose speedup and crossover are of interest, the most interesting first.
+        """Providers whose speedup and crossover are of interest.
 
         Those that run.json names, without the baseline; of a suite's also without references: what pays for no
         decoding or quantization is nothing that could be dispatched to. `--challenger` may name one.
@@ -108,6 +108,11 @@ class RunData:
                 f"{option} {provider}: it is a reference of {self.id}, which reads operands decoded outside of the "
                 "timed call: nothing is dispatched to it"
             )
+
+    def is_shipped(self, provider: str) -> bool:
+        """False for a provider from a file of the user's own."""
+        file = self.manifest.providers.get(provider, StoredProvider()).file
+        return not file or file.startswith("rooflens/")
 
     @property
     def device(self) -> StoredDevice:

@@ -116,6 +116,26 @@ def best_speedups(ratios: pd.DataFrame, by: Sequence[str] = ("provider", "baseli
     return ranked.drop_duplicates(list(by)).sort_index().drop(columns="verified").reset_index(drop=True)
 
 
+def one_cache(ratios: pd.DataFrame, providers: Sequence[str]) -> pd.DataFrame:
+    """Return the rows of `providers` that have a ratio, in one cache state: cold unless only another was measured."""
+    known = ratios[ratios["provider"].isin(providers) & ratios["ratio"].notna()]
+    states = sorted(known["cache"].unique(), key=lambda cache: cache != "cold")
+    return known[known["cache"].isin(states[:1])]
+
+
+def by_wins(ratios: pd.DataFrame, providers: Sequence[str]) -> tuple[str, ...]:
+    """Order `providers` by what `speedups` says of them, in one cache state; those without a ratio are last.
+
+    One wins a problem where it is the fastest of them and verified to be faster than the baseline. Among equals, the
+    larger geometric mean is first.
+    """
+    known = one_cache(ratios, providers).drop_duplicates(["provider", *GEMM])
+    fastest = known.loc[known.groupby([*GEMM], sort=False)["log_ratio"].idxmax()]
+    wins = fastest.loc[fastest["verdict"] == "faster", "provider"].value_counts()
+    means = known.groupby("provider")["log_ratio"].mean()
+    return tuple(sorted(providers, key=lambda name: (-wins.get(name, 0), -means.get(name, -np.inf))))
+
+
 _PARTNER = {
     name: f"baseline_{name}"
     for name in ("cell_id", "verdict", "reason", "time_s", "resolution_s", "impossible", "disturbed", *METHOD)
@@ -190,7 +210,7 @@ def _reason(row: _Sides, baseline: str) -> str:
             return f"{_difference(name, row, baseline)}: measure both with one --{name.replace('_', '-')}"
     if row.rounds == 0:
         return f"no round in common with {baseline}"
-    return "one common round: no interval; measure with --rounds 3 or more" if row.rounds == 1 else ""
+    return "one common round: no interval" if row.rounds == 1 else ""
 
 
 def _note(row: _Sides, baseline: str) -> str:

@@ -3,7 +3,8 @@
 summarize      raw samples to one row per cell
 question       the baseline and challengers that are compared
 pipeline       all steps, in order
-headline       the three numbers at the top of a report, or why there are none
+coverage       how much of the plan has a time, and what to do about the rest
+headline       how each challenger stands against the baseline, the one that wins most first
 scan_check     what else changed along a scan
 architectures  several runs side by side
 serving        rows of serving stacks' tables for the problems of a run

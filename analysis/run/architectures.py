@@ -210,7 +210,7 @@ def _every_key(frames: Iterable[pd.DataFrame], keys: Sequence[str] = KEYS) -> pd
 def _absences(analysis: Analysis, architecture: str, providers: Iterable[str]) -> dict[str, str]:
     """Say per provider why a cell of it is not in the run of an architecture."""
     present = set(analysis.cells["provider"])
-    missing = analysis.run.missing_units
+    missing = analysis.coverage.rounds_to_do
     still = f"; {missing} of its planned rounds are missing" if missing else ""
     return {
         name: f"{ABSENT}: the run on {architecture} has no such cell{still}"

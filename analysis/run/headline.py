@@ -1,145 +1,168 @@
-"""The three numbers that head every report: the best speedup, the median crossover, and what bounds the cells.
+"""The headline of a run: how its challengers stand against the baseline, the one that wins most first.
 
-Only challengers of the run can head it. A reference that happens to be the fastest is no choice to make,
-and is in the grids.
+All numbers of a `Standing` are of one challenger in one setting. A reference that happens to be the fastest is no
+choice to make, and is in the grids.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ...shapes.verdict import Verdict
 from ..crossover.across_shapes import MedianCrossover
-from ..frames.coordinates import shape_label
-from ..frames.speedup import best_speedups
-from ..roofline import bound_shares
+from ..crossover.curve import CrossoverStatus
+from ..frames.coordinates import SETTING, shape_label
+from ..frames.speedup import one_cache
 from .pipeline import Analysis
 
-SETTLED = 2.0
-"""Largest ratio of the ends of an interval for which a single number is stated."""
-
+LIMITS = ("memory", "compute", "launch")
+"""What a time is at least, whatever the implementation: columns NAME_time_s of the cells."""
 
 MOST_REASONS = 3
 """Different reasons that are named where nothing is compared."""
 
 
 @dataclass(frozen=True, slots=True)
-class BestSpeedup:
-    """The best ratio time(baseline) / time(provider) with all its coordinates; bounds None without an interval.
+class Ratio:
+    """Time of the baseline / time of the challenger at one M; bounds None without an interval.
 
-    Of verified ones the one with the largest lower bound; without any, simply the largest ratio. `note` is what
-    qualifies it (`speedup.speedups`), "" when nothing does.
-
-    largest         largest ratio of any challenger, verified or not: at least `ratio`
-    cells, slower   cells of challengers that have a ratio, and those of them at which it is verified to be below 1
+    shapes  distinct GEMMs that the geometric mean is over, of `asked`; both 1 for a single cell, which `shape` names
     """
 
-    provider: str
-    baseline: str
+    M: int
     ratio: float
     low: float | None
     high: float | None
-    verified: bool
-    shape: str
-    M: int
-    op: str
-    pass_: str
-    dtype: str
-    scheme: str
-    cache: str
-    device: str
-    note: str
-    largest: float
-    cells: int
-    slower: int
+    shapes: int = 1
+    asked: int = 1
+    shape: str = ""
 
     @property
-    def settled(self) -> bool:
-        """True where the interval is narrow enough for `ratio` to be stated: its ends are within a factor of two."""
-        return self.low is not None and self.high is not None and self.high <= SETTLED * self.low
-
-    @property
-    def slower_everywhere(self) -> bool:
-        """True where no challenger is faster than the baseline at any cell, verified or not."""
-        return self.largest < 1
+    def verified(self) -> bool:
+        """True where the interval excludes 1."""
+        return self.low is not None and self.high is not None and (self.low > 1 or self.high < 1)
 
 
 @dataclass(frozen=True, slots=True)
-class BoundShare:
-    """How many of the passed cells one bound class has."""
+class LimitShare:
+    """Median of `fraction_of_bound` over `cells`, and which of LIMITS bounds most of them."""
 
-    bound_class: str
+    fraction: float
     cells: int
-    share: float
+    limit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How one challenger stands against the baseline in one setting: pass, dtype, scheme and cache state.
+
+    means       geometric mean over the shapes at each M that has a ratio
+    best, worst the cells with the largest and the smallest ratio
+    faster, slower  cells verified to be so, of `cells` with a ratio
+    crossover   None where no side of any shape is verified
+    limit       over the cells at which it is verified faster; None without any, or without known limits
+    """
+
+    challenger: str
+    setting: tuple[str, ...]
+    means: tuple[Ratio, ...]
+    best: Ratio
+    worst: Ratio
+    faster: int
+    slower: int
+    cells: int
+    crossover: MedianCrossover | None
+    limit: LimitShare | None
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """None where the run does not say: no speedup without a passed pair, no crossover without a challenger.
+    """The first standing leads: the others are those of other challengers in its setting, then other settings.
 
-    `uncompared` says why there are neither, "" when there are. `crossover` is that of the first (pass, dtype, scheme,
-    cache) that has one to tell, cold before warm; `shares` add up to 1. Of `cells` that their providers support,
-    `passed` have a time, `impossible` of them one that the device does not allow: these are in `shares` alone.
+    `uncompared` says why there is none, "" where there is one.
     """
 
-    best: BestSpeedup | None
-    crossover: MedianCrossover | None
+    standings: tuple[Standing, ...]
     uncompared: str
-    shares: tuple[BoundShare, ...]
-    cells: int
-    passed: int
-    impossible: int
+
+    @property
+    def lead(self) -> Standing | None:
+        """The standing that heads a report."""
+        return self.standings[0] if self.standings else None
 
 
 def headline(analysis: Analysis) -> Headline:
     """Take the headline from the results of a run: that of its challengers, and of nothing else that ran."""
-    shares = bound_shares(analysis.cells)
-    uncompared = why_uncompared(analysis)
-    medians = () if uncompared else analysis.medians
+    ratios = one_cache(analysis.speedups, analysis.challengers)
+    groups = {(str(key[0]), key[1:]): rows for key, rows in ratios.groupby(["provider", *SETTING], sort=False)}
+    settings = list(dict.fromkeys(setting for _, setting in groups))
+    leading = next((name for name in analysis.challengers for found, _ in groups if found == name), "")
+    settings.sort(key=lambda setting: (leading, setting) not in groups)
     return Headline(
-        best=_best(analysis),
-        crossover=min(medians, key=lambda found: (not found.is_informative, found.cache != "cold"), default=None),
-        uncompared=uncompared,
-        shares=tuple(
-            BoundShare(name, int(cells), float(share))
-            for name, cells, share in shares[["bound_class", "cells", "share"]].itertuples(index=False, name=None)
+        tuple(
+            _standing(analysis, name, setting, groups[name, setting])
+            for setting in settings
+            for name in analysis.challengers
+            if (name, setting) in groups
         ),
-        cells=int((analysis.cells["verdict"] != Verdict.UNSUPPORTED).sum()),
-        passed=int((analysis.cells["verdict"] == Verdict.PASSED).sum()),
-        impossible=int(analysis.cells["impossible"].sum()),
+        why_uncompared(analysis),
     )
 
 
-def _best(analysis: Analysis) -> BestSpeedup | None:
-    ratios = analysis.speedups
-    pool = ratios.loc[ratios["provider"].isin(analysis.run.challengers)].dropna(subset=["ratio"])
-    if pool.empty:
+def _standing(analysis: Analysis, challenger: str, setting: tuple[Any, ...], ratios: pd.DataFrame) -> Standing:
+    means = analysis.means
+    means = means[_of(means, "provider", challenger, setting) & means["ratio"].notna()].sort_values("M")
+    cells = analysis.cells
+    won = cells[cells["cell_id"].isin(ratios.loc[ratios["verdict"] == "faster", "cell_id"])]
+    best, worst = (pick(1, "ratio").to_dict("records")[0] for pick in (ratios.nlargest, ratios.nsmallest))
+    return Standing(
+        challenger=challenger,
+        setting=setting,
+        means=tuple(_ratio(row, int(row["gemms"]), _asked(analysis, row)) for row in means.to_dict("records")),
+        best=_ratio(best, shape=shape_label(best)),
+        worst=_ratio(worst, shape=shape_label(worst)),
+        faster=len(won),
+        slower=int((ratios["verdict"] == "slower").sum()),
+        cells=len(ratios),
+        crossover=verified_crossover(analysis, challenger, setting),
+        limit=_limit(won),
+    )
+
+
+def _ratio(row: dict[Any, Any], shapes: int = 1, asked: int = 1, shape: str = "") -> Ratio:
+    low, high = (None if pd.isna(row[end]) else float(row[end]) for end in ("ratio_low", "ratio_high"))
+    return Ratio(int(row["M"]), float(row["ratio"]), low, high, shapes, asked, shape)
+
+
+def _asked(analysis: Analysis, mean: dict[Any, Any]) -> int:
+    """Count the distinct GEMMs that a mean would be over if all that was asked for at its M had a ratio."""
+    asked = int(mean["cells"] + mean["excluded"])
+    if analysis.coverage.to_do:
+        own = [shape for shape in analysis.run.manifest.shapes if shape.Ms is None or mean["M"] in shape.Ms]
+        asked = max(asked, len(own))
+    return asked - int(mean["cells"] - mean["gemms"])
+
+
+def _limit(won: pd.DataFrame) -> LimitShare | None:
+    known = won[won["fraction_of_bound"].notna()]
+    if known.empty:
         return None
-    if (pool["verdict"] == "faster").any():
-        row = best_speedups(pool, by=("baseline",)).to_dict("records")[0]
-    else:
-        row = pool.nlargest(1, "ratio").to_dict("records")[0]
-    known = not pd.isna(row["ratio_low"])
-    return BestSpeedup(
-        provider=row["provider"],
-        baseline=row["baseline"],
-        ratio=float(row["ratio"]),
-        low=float(row["ratio_low"]) if known else None,
-        high=float(row["ratio_high"]) if known else None,
-        verified=row["verdict"] == "faster",
-        shape=shape_label(row),
-        M=int(row["M"]),
-        op=row["op"],
-        pass_=row["pass"],
-        dtype=row["dtype"],
-        scheme=row["scheme"],
-        cache=row["cache"],
-        device=analysis.run.device.name,
-        note=row["note"],
-        largest=float(pool["ratio"].max()),
-        cells=len(pool),
-        slower=int((pool["verdict"] == "slower").sum()),
-    )
+    limits = known[[f"{name}_time_s" for name in LIMITS]].to_numpy(dtype=np.float64)
+    most = np.bincount(np.nanargmax(limits, axis=1)).argmax()
+    return LimitShare(float(known["fraction_of_bound"].median()), len(known), LIMITS[most])
+
+
+def verified_crossover(analysis: Analysis, challenger: str, setting: tuple[Any, ...]) -> MedianCrossover | None:
+    """Return the median crossover of a challenger in a setting; None where no side of any shape is verified."""
+    unverified = {CrossoverStatus.UNDECIDED, CrossoverStatus.UNMEASURED}
+    mine = (one for one in analysis.medians if (one.challenger, one.setting) == (challenger, setting))
+    return next((one for one in mine if one.statuses.keys() - unverified), None)
+
+
+def _of(frame: pd.DataFrame, column: str, name: str, setting: tuple[Any, ...]) -> "pd.Series[bool]":
+    return (frame[column] == name) & (frame[[*SETTING]] == [*setting]).all(axis=1)
 
 
 def why_uncompared(analysis: Analysis) -> str:

@@ -1,6 +1,6 @@
 """All steps of the analysis of one run: what the command line prints and what a report shows are these objects."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -22,20 +22,25 @@ from ..roofline.regimes import regimes
 from ..stability.canary import Drift, drifts_by_device, worst_drifts
 from ..stability.device_spread import device_warnings, spreads
 from ..stability.devices import MeasuredDevice, measured_devices
+from .coverage import Coverage, coverage
+from .question import ranked
 from .summarize import round_medians, summarize
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Analysis:
-    """Results of one run. `challenger` is "" when no challenger of the run has a cell; its crossovers are then empty.
+    """Results of one run.
 
+    challengers `question.ranked`: those of the run, the one that wins most first
+    coverage    what became of its cells
     ceilings    `raising.raise_ceilings`: the rows of ceilings.csv, and what cells reach beyond measured ones
     cells       `roofline.place`: one row per cell, its summary and its place on the roofline
     added       summaries of the cells that a refinement added at single shapes: in no other table but `crossovers`
     rounds      `summarize.round_medians`
     speedups    `speedup.speedups` over the baseline of the run
     means       `speedup.geometric_means` of them
-    crossovers  `crossovers.crossovers` of challenger against baseline; medians: one per (pass, dtype, scheme, cache)
+    crossovers  `per_shape.crossovers` of each challenger that has a cell against the baseline
+    medians     their medians: one per challenger and (pass, dtype, scheme, cache)
     gaps        `gaps.gaps` of the cells: what lies between the ideal and the measured time of each cell
     pairs       `pairs.pairs` of the cells: cold against warm; empty where a run has one cache state
     regimes     `regimes.regimes` of the cells: which limit bounds each curve over M, and where that changes
@@ -46,7 +51,8 @@ class Analysis:
     """
 
     run: RunData
-    challenger: str
+    challengers: tuple[str, ...]
+    coverage: Coverage
     ceilings: pd.DataFrame
     cells: pd.DataFrame
     added: pd.DataFrame
@@ -65,24 +71,20 @@ class Analysis:
 
 
 def analyze(run: RunData) -> Analysis:
-    """Run every step on a loaded run.
-
-    Its challenger is the first of the run's that passed somewhere, else the first that has cells.
-    """
+    """Run every step on a loaded run."""
     every, rounds = summarize(run), round_medians(run)
     summary = swept(every)
     by_device = drifts_by_device(run.canary, run.device_of)
     canary = worst_drifts(by_device.values())
     devices = measured_devices(run, by_device)
-    chosen = _first_challenger(run, summary)
-    found = pd.DataFrame(columns=list(CROSSOVER_COLUMNS))
-    if chosen and run.baseline in set(summary["provider"]):
-        found = crossovers(every, rounds, chosen, run.baseline)
     ratios = speedups(summary, rounds, run.baseline)
+    challengers, covered = ranked(run, ratios), coverage(run, every)
+    found = _crossovers(run, every, rounds, challengers)
     cells, ceilings = placed(run, summary)
     return Analysis(
         run=run,
-        challenger=chosen,
+        challengers=challengers,
+        coverage=covered,
         ceilings=ceilings,
         cells=cells,
         added=every.loc[every["refined"]],
@@ -90,7 +92,7 @@ def analyze(run: RunData) -> Analysis:
         speedups=ratios,
         means=geometric_means(ratios),
         crossovers=found,
-        medians=median_crossovers(found),
+        medians=tuple(one for _, rows in found.groupby("challenger", sort=False) for one in median_crossovers(rows)),
         gaps=gaps(cells),
         pairs=pairs(cells),
         regimes=regimes(cells),
@@ -99,7 +101,7 @@ def analyze(run: RunData) -> Analysis:
         devices=devices,
         warnings=(
             *run.replaced,
-            *_coverage(run, every, chosen),
+            *_uncovered(run, every, covered),
             *device_warnings(run, spreads(run, devices)),
             *_mixtures(summary),
             *_disturbances(summary),
@@ -118,26 +120,29 @@ def placed(run: RunData, summary: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFr
     return place(cells, ceilings, run.device), ceilings
 
 
-def _first_challenger(run: RunData, summary: pd.DataFrame) -> str:
-    passed = set(deciding(summary)["provider"])
-    present = set(summary["provider"])
-    return next((name for names in (passed, present) for name in run.challengers if name in names), "")
+def _crossovers(run: RunData, summary: pd.DataFrame, rounds: pd.DataFrame, challengers: Sequence[str]) -> pd.DataFrame:
+    """Find those of every challenger that has a time; where none has, of the first that has a cell."""
+    timed, present = set(deciding(summary)["provider"]), set(summary["provider"])
+    names = [name for name in challengers if name in timed] or [name for name in challengers if name in present][:1]
+    if run.baseline not in present:
+        names = []
+    found = [crossovers(summary, rounds, name, run.baseline) for name in names]
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=list(CROSSOVER_COLUMNS))
 
 
-def _coverage(run: RunData, summary: pd.DataFrame, challenger: str) -> list[str]:
+def _uncovered(run: RunData, summary: pd.DataFrame, covered: Coverage) -> list[str]:
     """Say what of the plan is missing, and what failed."""
     warnings: list[str] = []
-    if missing := run.missing_units:
-        finished = run.planned_units - missing
-        text = f"{finished} of {run.planned_units} planned rounds are finished: resume with rooflens run --resume"
-        warnings.append(RunWarning(text, Topic.UNFINISHED))
+    if covered.rounds_to_do:
+        missing = f"{covered.rounds_to_do} of {covered.rounds} rounds of cells are to do"
+        warnings.append(RunWarning(f"{missing}: resume with rooflens run --resume", Topic.UNFINISHED))
     failed = summary.loc[~summary["verdict"].isin([Verdict.PASSED, Verdict.UNSUPPORTED])]
     counts = failed.groupby(["provider", "verdict"], sort=False).size().reset_index(name="cells")
     for provider, verdict, count in counts.itertuples(index=False, name=None):
         warnings.append(RunWarning(f"{provider}: {count} cells ended as {verdict}; their rows say why", Topic.FAILED))
     if run.baseline not in set(summary["provider"]):
         warnings.append(f"the baseline {run.baseline} has no cell here: no speedups, no crossovers")
-    if not challenger:
+    if not set(run.challengers) & set(summary["provider"]):
         warnings.append(f"no challenger ({', '.join(run.challengers) or 'none named'}) has a cell here: no crossovers")
     return warnings
 

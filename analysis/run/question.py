@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pandas as pd
+
 from ...shapes.errors import UsageError, unknown_name
 from ...shapes.suite import compared_with
 from ...shapes.verdict import Verdict
 from ..frames.load import RunData
+from ..frames.speedup import by_wins
 
 _BASELINES = ("dequant_blas", "stock_triton", "upstream", "reference")
 """Roles in the order in which their providers stand in for a baseline without a time. A candidate never
@@ -58,6 +61,14 @@ def with_times(run: RunData) -> RunData:
     if (baseline, challengers) == (run.baseline, run.challengers) and not replaced:
         return run
     return replace(_comparing(run, baseline, challengers), replaced=tuple(replaced))
+
+
+def ranked(run: RunData, ratios: pd.DataFrame) -> tuple[str, ...]:
+    """Return the challengers of a run, the one that wins most first, but the user's own before those of a suite.
+
+    `ratios` are `speedup.speedups`; the order of a suite decides between equals alone.
+    """
+    return tuple(sorted(by_wins(ratios, run.challengers), key=run.is_shipped))
 
 
 def _comparing(run: RunData, baseline: str, challengers: Sequence[str]) -> RunData:

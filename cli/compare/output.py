@@ -44,8 +44,8 @@ def verdict(result: Result, complete: bool, strict: bool, unmeasured: str = "") 
         return IncompleteError("the comparison is not complete")
     if missing := sum(map(result.count_of, (Status.REMOVED, Status.FAILED, Status.IMPOSSIBLE))):
         return IncompleteError(f"{missing} case{'s' * (missing > 1)} of base could not be compared: see the table")
-    if result.withheld:
-        return IncompleteError(f"nothing is verified: {result.withheld}")
+    if result.no_result:
+        return IncompleteError(f"no result: {result.no_result}")
     if undecided := _counted(result, Word.INCONCLUSIVE):
         changed = (result.effects.cases["withheld"] != "").any()
         why = "the device changed" if changed else "more --rounds would decide"
@@ -75,6 +75,8 @@ def print_result(result: "Result") -> None:
     """Print the suite's change, the cases that moved or broke, and what limits the verdicts."""
     click.echo(f"base  {result.base.label}")
     click.echo(f"head  {result.head.label}")
+    if result.no_result:
+        click.echo(f"No result: {result.no_result}")
     for line in (*_means(result.effects), *(_means(result.sums) if result.sums is not None else ())):
         click.echo(line)
     if result.selection is not None:
@@ -122,13 +124,6 @@ def print_result_json(result: "Result") -> None:
     )
 
 
-def changed(effect: float, low: float | None = None, high: float | None = None) -> str:
-    """Write a difference of ln time as a change of time, with the digits that its interval leaves."""
-    if low is None or high is None:
-        return fmt.gain(-effect)
-    return fmt.gain(-effect, -high, -low)  # a gain of throughput is that of 1 / time
-
-
 def _means(effects: Effects) -> Iterator[str]:
     """A line per pass."""
     unique = by_pass(effects, unique=True)
@@ -136,20 +131,15 @@ def _means(effects: Effects) -> Iterator[str]:
         again = f" {fmt.change_interval(*found.rounds)}" if found.rounds else ""
         distinct = unique[name]
         once = f"; {_mean(distinct)} over {distinct.cases} distinct GEMMs" * (distinct.cases != found.cases)
-        over = f"in the geometric mean of {fmt.plural(found.cases, 'case')}; TFLOPS {_mean(found, rate=True)}{once}"
+        over = f"in the geometric mean of {fmt.plural(found.cases, 'case')}{once}"
         proof = "; ~: the interval includes no change, or no verdict is given: unproven" * found.unproven
         yield f"time of head over base, {name}: {_mean(found)}{again} {over}{proof}"
 
 
-def _mean(change: SuiteChange, rate: bool = False) -> str:
-    """Write a geometric mean as a change of time, or of the rate; with ~ where it is unproven."""
-    low, high = change.rounds or (None, None)
-    text = fmt.gain(*_logs(change.ratio, low, high)) if rate else fmt.change(change.ratio, low, high)
+def _mean(change: SuiteChange) -> str:
+    """Write a geometric mean as a change of time; with ~ where it is unproven."""
+    text = fmt.change(change.ratio, *(change.rounds or (None, None)))
     return fmt.unproven(text) if change.unproven else text
-
-
-def _logs(*ratios: float | None) -> list[float | None]:
-    return [None if one is None else math.log(one) for one in ratios]
 
 
 def _print_movers(result: "Result") -> None:
@@ -178,7 +168,7 @@ def _print_rows(called: "pd.DataFrame", title: str) -> None:
             (
                 shape_label(row), row["M"], row["pass"], row["dtype"], row["scheme"], row["cache"], row["provider"],
                 f"{row['base_gmean_s'] * 1e6:.2f}", f"{row['head_gmean_s'] * 1e6:.2f}", _change(row),
-                fmt.gain_interval(-row["high"], -row["low"]),
+                fmt.effect_interval(row["low"], row["high"]),
                 _word(row),
             )
             for row in shown.to_dict("records")
@@ -194,8 +184,8 @@ def _print_rows(called: "pd.DataFrame", title: str) -> None:
 def _change(row: Any) -> str:
     """Write the change of a case; that of a table has no interval by rounds."""
     if row["word"] == Word.UNVERIFIED:
-        return changed(row["effect"])
-    return changed(row["effect"], row["low"], row["high"])
+        return fmt.effect(row["effect"])
+    return fmt.effect(row["effect"], row["low"], row["high"])
 
 
 def _word(row: Any) -> str:
@@ -231,7 +221,10 @@ def _print_causes(result: "Result") -> None:
         [
             (
                 *(shape_label(row), row["M"], row["pass"], row["dtype"], row["scheme"], row["cache"], row["provider"]),
-                *(changed(row[name], row[f"{name}_low"], row[f"{name}_high"]) for name in ("total", "code", "choice")),
+                *(
+                    fmt.effect(row[name], row[f"{name}_low"], row[f"{name}_high"])
+                    for name in ("total", "code", "choice")
+                ),
                 row["cause"],
             )
             for row in result.causes.to_dict("records")

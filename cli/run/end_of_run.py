@@ -85,9 +85,9 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
         return IncompleteError(f"no round was finished: {how_to_resume(folder)}")
     view = View(analyze(with_times(run)))
     written = _write_report(view, folder) if report else []
-    print_final_table(view, best=not report)
+    print_final_table(view, headed=report)
     refining = any(not part.complete for part in run.manifest.refinements) and not complete
-    for line in summary_lines(run, "" if refining else _stopped_at(folder)):
+    for line in summary_lines(view, "" if refining else _stopped_at(folder)):
         click.echo(line)
     for part in run.manifest.refinements:
         click.echo(_refined(part))
@@ -97,7 +97,7 @@ def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | Non
     if not verdicts & {Verdict.PASSED}:
         click.echo("no cell has a time: the reasons are above, and in the column `reason` of cells.csv", err=True)
     _show_concerns(run, view.analysis.warnings)
-    unfinished = refining or (not complete and run.missing_units > 0)
+    unfinished = refining or (not complete and view.coverage.rounds_to_do > 0)
     if unfinished:
         click.echo(how_to_resume(folder), err=True)
     log = folder / WORKER_LOG
@@ -180,50 +180,26 @@ def _write_report(view: "View", folder: Path) -> list[Path]:
 def _print_headline(block: "KeyNumbers") -> None:
     click.echo("")
     for item in block.items:
-        shares = ", ".join(f"{share.text} {share.label}" for share in item.shares)
-        click.echo(f"{item.label}: {style(shares or item.text, bold=True)}")
-        if item.detail and not shares:
+        click.echo(f"{item.label}: {style(item.text, bold=True)}")
+        if item.detail:
             click.echo(f"    {item.detail}")
         if item.note:
             click.echo(f"    {item.note}")
     click.echo("")
 
 
-def summary_lines(run: "RunData", stopped_at: str = "") -> Iterator[str]:
+def summary_lines(view: "View", stopped_at: str = "") -> Iterator[str]:
     """Say what became of the cells; `stopped_at` is the UTC time at which --max-time last ended the sweep, or ""."""
-    yield _cells(run)
-    if not run.missing_units and stopped_at > run.cells["started_at"].max():
+    from ...reports.cells import coverage_text
+
+    run = view.run
+    yield f"cells: {coverage_text(view.coverage)}"
+    if not view.coverage.rounds_to_do and stopped_at > run.cells["started_at"].max():
         yield "note: every cell is finished; only the closing calibration is missing: there was no time left for it"
     if failed := _failed_candidates(run.tuning):
         yield failed
     if run.manifest.protocol.tuning == "pinned" and not run.manifest.scan:
         yield from _unpinned(run.cells)
-
-
-def _cells(run: "RunData") -> str:
-    """Say how many cells have a time, what became of the others, and how many units are left."""
-    verdicts = _verdict_of_each(run.cells)
-    counts = verdicts["verdict"].value_counts()
-    unsupported = int(counts.get(Verdict.UNSUPPORTED, 0))
-    planned = max(len(verdicts), run.planned_units // (run.manifest.rounds or 1)) - unsupported
-    parts = [f"{int(counts.get(Verdict.PASSED, 0))} of {planned} have a time"]
-    for verdict in Verdict:
-        if verdict not in (Verdict.PASSED, Verdict.UNSUPPORTED) and verdict in counts.index:
-            who = verdicts.loc[verdicts["verdict"] == verdict, "provider"]
-            parts.append(f"{counts[verdict]} {verdict} ({_listed(who)})")
-    if unsupported:
-        parts.append(f"{unsupported} more unsupported")
-    if missing := run.missing_units:
-        parts.append(f"{missing} unit{'s' * (missing > 1)} still missing")
-    first, *rest = parts
-    return f"cells: {first}" + (f"; {', '.join(rest)}" if rest else "")
-
-
-def _verdict_of_each(cells: "pd.DataFrame") -> "pd.DataFrame":
-    """One row per cell: a failure in any round is what became of it."""
-    passed = cells["verdict"] == Verdict.PASSED
-    ranked = cells[["cell_id", "verdict", "provider"]].assign(passed=passed).sort_values("passed", kind="stable")
-    return ranked.drop_duplicates("cell_id").sort_index()
 
 
 def _failed_candidates(tuning: "pd.DataFrame") -> str:

@@ -15,6 +15,7 @@ import click
 from rich.cells import cell_len, set_cell_size
 
 from ...analysis.frames.coordinates import SETTING
+from ...reports.formatting import thinned
 from ...reports.render.layout import wrap
 from ...reports.render.visible import visible
 from ..shared.tables import bold, terminal_width
@@ -49,16 +50,17 @@ BLACK, WHITE, GREYS = 16, 231, 232
 
 @dataclass(frozen=True, slots=True)
 class ProviderRow:
-    """Geometric means of one provider over the shapes of one slice, by M; its crossover, "" without one."""
+    """Geometric means of one provider in one slice, by M, and over how many shapes; its crossover, "" without one."""
 
     part: str
     provider: str
     means: dict[int, "TableCell"]
+    shapes: dict[int, int]
     crossover: str
 
 
-def print_final_table(view: "View", best: bool = False) -> None:
-    """Print the table, and the cells at which each challenger loses most, with `best` also those at which it wins most.
+def print_final_table(view: "View", headed: bool = False) -> None:
+    """Print the table, and the best and worst cell of each challenger; `headed`: without those of the first.
 
     Prints nothing for a run in which nothing is compared.
     """
@@ -75,28 +77,28 @@ def print_final_table(view: "View", best: bool = False) -> None:
         click.echo("\n".join(wrap(text, width)))
     if left := len(every) - len(shown):
         click.echo(f"{left} more line{'s' * (left > 1)} in the grids of the report")
-    for text in _extremes(view, best):
+    for text in _extremes(view, headed):
         click.echo("\n".join(wrap(text, width)))
 
 
 def lines_of(view: "View") -> list[ProviderRow]:
     """Return a line per slice and provider that has a ratio, in the order of the report."""
+    from ...analysis.run.headline import verified_crossover
     from ...reports.cells import mean_cell, median_text
 
     if view.uncompared or view.baseline not in view.providers:
         return []
-    medians = {
-        (median.challenger, median.pass_, median.dtype, median.scheme, median.cache): median_text(median)
-        for median in view.medians
-    }
     lines = []
     for part in view.slices:
         for provider in view.others:
             rows = view.rows(view.analysis.means, part, provider=provider)
             means = {int(row["M"]): mean_cell(row) for row in rows if not math.isnan(row["ratio"])}
-            key = (provider, *part.setting)
+            median = verified_crossover(view.analysis, provider, part.setting)
             if means:
-                lines.append(ProviderRow(_title(view, part), provider, means, medians.get(key, "")))
+                shapes = {int(row["M"]): int(row["gemms"]) for row in rows}
+                lines.append(
+                    ProviderRow(_title(view, part), provider, means, shapes, median_text(median) if median else "")
+                )
     return lines
 
 
@@ -121,11 +123,12 @@ def _headings(lines: Sequence[ProviderRow]) -> int:
 
 
 def _laid_out(view: "View", lines: Sequence[ProviderRow], width: int, fancy: bool) -> Iterator[str]:
-    shapes = len(view.shapes)
+    counts = sorted({line.shapes[m] for line in lines for m in line.means})
     headed = _headings(lines) > 0
     by_part = not headed and any(line.part for line in lines)
     who = visible(lines[0].provider) if by_part else "provider"
-    over = f"; geometric mean over {shapes} shapes" if shapes > 1 else ""
+    fewer = f"; * over {', '.join(map(str, counts[:-1]))}" if counts[:-1] else ""
+    over = f"; geometric mean over {counts[-1]} shapes{fewer}" if counts[-1] > 1 else ""
     yield from wrap(f"{visible(view.baseline)} ÷ {who} (time), > 1: {who} is faster{over}", width)
     indent = "  " if headed else ""
     labels = [indent + _short(visible(line.part if by_part else line.provider)) for line in lines]
@@ -147,12 +150,13 @@ class _Grid:
     def __init__(self, lines: Sequence[ProviderRow], name: int, width: int, fancy: bool) -> None:
         self._name, self._fancy = name, fancy
         self.sizes = sorted({m for line in lines for m in line.means})
-        self._widths = {m: 1 + max(len(str(m)), *(len(_text(line.means.get(m))) for line in lines)) for m in self.sizes}
+        self._most = max(line.shapes[m] for line in lines for m in line.means)
+        self._widths = {m: 1 + max(len(str(m)), *(len(self._text(line, m)) for line in lines)) for m in self.sizes}
         crossing = max(len(line.crossover) for line in lines)
         self._tail = 2 + max(len(CROSSOVER), crossing) if crossing else 0
         self.shown_sizes = self.sizes
         while len(self.shown_sizes) > 2 and self._taken() > width:
-            self.shown_sizes = _thinned(self.sizes, len(self.shown_sizes) - 1)
+            self.shown_sizes = thinned(self.sizes, len(self.shown_sizes) - 1)
         self._blocks = fancy and len(self.sizes) > 2 and self._taken() + 2 + len(self.sizes) <= width
 
     def _taken(self) -> int:
@@ -166,26 +170,22 @@ class _Grid:
     def row(self, line: ProviderRow, label: str) -> str:
         """Write one line: its label, its course over every M, its numbers and its crossover."""
         course = f"  {_course(line, self.sizes)}" if self._blocks else ""
-        cells = "".join(_coloured(line.means.get(m), self._widths[m], self._fancy) for m in self.shown_sizes)
+        cells = "".join(
+            _coloured(line.means.get(m), f"{self._text(line, m):>{self._widths[m]}}", self._fancy)
+            for m in self.shown_sizes
+        )
         text = f"{label}{' ' * (self._name - cell_len(label))}{course}{cells}"
         return f"{text}  {line.crossover}" if line.crossover else text.rstrip()
 
-
-def _thinned(sizes: Sequence[int], most: int) -> list[int]:
-    """Return at most `most` of the sizes, the ends among them, evenly spread."""
-    if len(sizes) <= most:
-        return list(sizes)
-    places = {round(index * (len(sizes) - 1) / (most - 1)) for index in range(most)}
-    return [sizes[place] for place in sorted(places)]
+    def _text(self, line: ProviderRow, m: int) -> str:
+        """Write a mean, with * where it is over fewer shapes than others."""
+        cell = line.means.get(m)
+        return "" if cell is None else cell.text.removesuffix("×") + "*" * (line.shapes[m] < self._most)
 
 
 def _short(name: str) -> str:
     """Cut a name that would take the room of the numbers."""
     return name if cell_len(name) <= LONGEST_NAME else f"{set_cell_size(name, LONGEST_NAME - 1).rstrip()}…"
-
-
-def _text(cell: "TableCell | None") -> str:
-    return cell.text.removesuffix("×") if cell is not None else ""
 
 
 def _course(line: ProviderRow, sizes: Sequence[int]) -> str:
@@ -201,11 +201,10 @@ def _course(line: ProviderRow, sizes: Sequence[int]) -> str:
     return "".join(drawn)
 
 
-def _coloured(cell: "TableCell | None", width: int, fancy: bool) -> str:
-    """Write a number on the step of the scale of the page's grids, on a terminal that has 256 colours."""
+def _coloured(cell: "TableCell | None", text: str, fancy: bool) -> str:
+    """Write the text of a number on the step of the scale of the page's grids, on a terminal that has 256 colours."""
     from ...reports.figures import colours
 
-    text = f"{_text(cell):>{width}}"
     if cell is None or cell.level is None or not fancy or not _has_colours():
         return text
     code = code_of(cell.level)
@@ -232,17 +231,16 @@ def _has_colours() -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") not in ("dumb", "linux", "vt100")
 
 
-def _extremes(view: "View", best: bool) -> Iterator[str]:
-    """Say where each challenger loses most; the headline of a report says where they win most."""
+def _extremes(view: "View", headed: bool) -> Iterator[str]:
+    """Say where challengers win and lose most; the headline of a report has said so of the first."""
     from ...reports.cells import ratio_cell
     from ...reports.view import shape_of
 
-    for provider in view.challengers[:MOST_NAMED]:
+    for provider in view.challengers[headed:MOST_NAMED]:
         rows = [row for row in view.rows(view.ratios, provider=provider) if not math.isnan(row["ratio"])]
         ordered = sorted(rows, key=lambda row: float(row["ratio"]))
         for word, row in (("best", ordered[-1]), ("worst", ordered[0])) if len(ordered) > 1 else ():
-            if word == "worst" or best:
-                shape = shape_of(row)
-                part = view.slice_of([row[name] for name in SETTING])
-                where = f"{shape.label} ({shape.size}), M={int(row['M'])}, {part.title}"
-                yield visible(f"{provider} {word}: {ratio_cell(row).text} at {where}")
+            shape = shape_of(row)
+            part = view.slice_of([row[name] for name in SETTING])
+            where = f"{shape.label} ({shape.size}), M={int(row['M'])}, {part.title}"
+            yield visible(f"{provider} {word}: {ratio_cell(row).text} at {where}")

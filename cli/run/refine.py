@@ -15,7 +15,6 @@ from ..shared import values
 
 if TYPE_CHECKING:
     from ...analysis.crossover.refine import Further
-    from ...analysis.frames.load import RunData
     from ...harness.plan.plan import Cell
 
 CROSSOVER = "crossover"
@@ -63,7 +62,7 @@ class Refinement:
     @property
     def words(self) -> str:
         """The pair for a reader."""
-        return f"{self.challenger or 'the first challenger'} against {self.incumbent}"
+        return f"{self.challenger or 'the leading challenger'} against {self.incumbent}"
 
 
 class Refiner:
@@ -99,19 +98,24 @@ class Refiner:
         from ...analysis.crossover.per_shape import crossovers
         from ...analysis.crossover.refine import PLACE, Further, further
         from ...analysis.frames.load import load_run
+        from ...analysis.frames.speedup import speedups
+        from ...analysis.run.question import ranked
         from ...analysis.run.summarize import round_medians, summarize
 
         try:
             run = load_run(self._folder)
         except RooflensError:  # nothing passed: what ends the run says so
             return []
-        challenger = self._what.challenger or _first_challenger(run, self._what.incumbent)
+        cells, rounds = summarize(run), round_medians(run)
+        passed = set(run.cells.loc[run.cells["verdict"] == "passed", "provider"]) - {self._what.incumbent}
+        order = ranked(run, speedups(cells, rounds, self._what.incumbent))
+        leading = next((name for name in order if name in passed), "")
+        challenger = self._what.challenger or self._state.challenger or leading
         if not {challenger, self._what.incumbent} <= set(run.cells["provider"]):
             return []
         self._state.challenger = challenger
         pair = [challenger, self._what.incumbent]
-        cells = summarize(run)
-        found = crossovers(cells, round_medians(run), challenger, self._what.incumbent)
+        found = crossovers(cells, rounds, challenger, self._what.incumbent)
         added = [
             Further(tuple(row[name] for name in PLACE), row["M"])
             for row in self._state.added
@@ -140,8 +144,3 @@ def stored_cells(folder: Path, cells: "Sequence[Cell]") -> "tuple[Cell, ...]":
 
     refinement = glance(folder).refine
     return Surroundings(cells).cells(refinement.added) if refinement else ()
-
-
-def _first_challenger(run: "RunData", incumbent: str) -> str:
-    passed = set(run.cells.loc[run.cells["verdict"] == "passed", "provider"])
-    return next((name for name in run.challengers if name in passed and name != incumbent), "")

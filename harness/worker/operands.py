@@ -176,7 +176,8 @@ class Operands:
         self._known = [tensor.clone() for tensor in self.inputs.activations]
         known = {tensor.data_ptr(): one for tensor, one in zip(self.inputs.activations, self._known, strict=True)}
         self.inputs.negate()
-        self._bases = tuple(zip(*((known[one.data_ptr()], one.clone()) for one in self.inputs.signed), strict=True))
+        signed = self.inputs.signed
+        self._bases = ([known[one.data_ptr()] for one in signed], [one.clone() for one in signed])
         self.inputs.negate()
         bits = (*self._weights, *signatures(self.inputs.activations))
         self.checksum = hashlib.sha256(repr(bits).encode()).hexdigest()[:16]

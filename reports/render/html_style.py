@@ -54,7 +54,6 @@ def stylesheet() -> str:
     rules += [f".v{index}{{--v:{index / BAR_STEPS:g}}}" for index in range(BAR_STEPS + 1)]
     rules += [f".s{index}{{--c:var(--s{index})}}" for index in range(len(colours.LIGHT.series))]
     rules += [f"path.l.s{index}{{marker:url(#m{index})}}" for index in range(len(colours.LIGHT.series))]
-    rules += [f".k-{name}{{background:var(--k-{name})}}" for name in colours.LIGHT.classes]
     return "\n".join(rules) + "\n" + template("report.css").strip() + "\n" + template("figure.css").strip()
 
 

@@ -6,6 +6,7 @@ says what it is. Keys stand in the same order every time.
 
 import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ def tree(report: Report) -> dict[str, Any]:
         "form": FORM,
         "title": report.title,
         "facts": dict(report.facts),
+        "coverage": asdict(report.coverage) if report.coverage else None,
         "generator": report.generator,
         "source": report.source,
         "notes": {str(note.number): note.text for note in report.notes.values()},
@@ -93,13 +95,11 @@ def _block(report: Report, block: Block) -> dict[str, Any]:
 
 
 def _key_number(report: Report, item: KeyNumber) -> dict[str, Any]:
-    shares = [{"label": share.label, "text": share.text, "fraction": _number(share.fraction)} for share in item.shares]
     return {
         "label": item.label,
         "text": item.text,
         "value": _number(item.value),
         "detail": item.detail,
-        **({"shares": shares} if shares else {}),
         **_noted(report, item.note),
     }
 

@@ -89,10 +89,8 @@ def footnotes(notes: Iterable[Note]) -> Iterator[str]:
 
 def _key_numbers(block: KeyNumbers, number: Number) -> Iterator[str]:
     for item in block.items:
-        shares = ", ".join(f"{share.label} {share.text}" for share in item.shares)
-        detail = ". ".join(filter(None, (shares, item.detail)))
         shown = f"**{escape(item.text)}**{_marker(item.note, number)}"
-        yield f"- {escape(item.label)}: {shown}{f' ({escape(detail)})' * bool(detail)}"
+        yield f"- {escape(item.label)}: {shown}{f' ({escape(item.detail)})' * bool(item.detail)}"
 
 
 def _figure(figure: Figure) -> str:

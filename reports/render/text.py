@@ -156,8 +156,7 @@ def _block(block: Block, width: int, paint: Paint, mark: Callable[[str], str]) -
                 else:
                     yield from _hanging("", f"{label}:", width)
                     yield from (paint(line, "best") for line in _hanging("  ", f"{number}{own}", width))
-                parts = ", ".join(f"{share.text} {share.label}" for share in item.shares)
-                yield from _hanging("    ", f"{parts}. {item.detail}" if parts else item.detail, width)
+                yield from _hanging("    ", item.detail, width)
         case Figure():
             yield from _hanging("Figure: ", f"{block.title}. {block.alt}", width)
         case Table():

@@ -31,14 +31,14 @@ def plant(folder, **options):
     return write_run(folder / "run", **usual | options)
 
 
-def printed(capsys, folder, best=False, **options):
+def printed(capsys, folder, headed=False, **options):
     run = load_run(plant(folder, **options))
-    print_final_table(View(analyze(run)), best)
+    print_final_table(View(analyze(run)), headed)
     return capsys.readouterr().out.splitlines()
 
 
 def test_means_are_the_planted_ones(tmp_path, capsys):
-    lines = printed(capsys, tmp_path, best=True)
+    lines = printed(capsys, tmp_path)
     assert lines[0] == "dequant_blas ÷ provider (time), > 1: provider is faster; geometric mean over 2 shapes"
     assert lines[1].split() == ["M", *map(str, EVERY_M), "crossover"]
     name, *means, crossover = lines[2].split()
@@ -82,14 +82,27 @@ def test_many_slices_show_the_first_challenger_of_each_and_count_the_rest(tmp_pa
         f"{dtype} · {cache}" for cache in ("cold", "warm") for dtype in ("bf16", "fp16", "fp32")
     ]
     assert lines[8] == "12 more lines in the grids of the report"
-    assert [line.split(":")[0] for line in lines[9:]] == ["fused worst", "other worst"]
+    assert [line.split(":")[0] for line in lines[9:]] == ["fused best", "fused worst", "other best", "other worst"]
 
 
 def test_forty_shapes_and_twelve_m_take_a_few_lines(tmp_path, capsys):
     shapes = tuple((f"model-{n}", "up", 512 + 64 * n, 512) for n in range(40))
     lines = printed(capsys, tmp_path, shapes=shapes, providers=("fused", "dequant_blas"), rounds=1)
     assert "geometric mean over 40 shapes" in lines[0]
-    assert len(lines) == 4
+    assert len(lines) == 5
+
+
+def test_a_mean_over_fewer_shapes_than_others_is_marked(tmp_path, capsys):
+    lines = printed(
+        capsys,
+        tmp_path,
+        headed=True,
+        Ms=(1, 8, 64),
+        failures=lambda cell: ("oom", "") if (cell.provider, cell.layer, cell.M) == ("fused", "up", 64) else None,
+    )
+    assert lines[0].endswith("geometric mean over 2 shapes; * over 1")
+    assert [text.endswith("*") for text in lines[2].split()[1:4]] == [False, False, True]
+    assert len(lines) == 4  # the headline has the best and the worst cell
 
 
 def test_a_run_without_a_ratio_has_no_table(tmp_path, capsys):

@@ -71,6 +71,13 @@ def test_swapping_the_pair_reverses_the_winner(crossed, invoke):
     assert (median["side"], image["side"]) == ("below", "above")
 
 
+@pytest.mark.parametrize("order", [("mma_4bit", "simt_4bit"), ("simt_4bit", "mma_4bit")])
+def test_the_leading_challenger_is_the_default_wherever_it_is_listed(plant, invoke, order):
+    times = {"mma_4bit": 2e-3, "simt_4bit": 1e-3, "dequant_blas": 4e-3}
+    plant(Ms=(1, 64), providers=(*order, "dequant_blas"), challengers=order, latency=lambda cell: times[cell.provider])
+    assert json.loads(invoke("crossover", "planted", "--json").out)["challenger"] == "simt_4bit"
+
+
 def test_the_pair_of_a_refined_run_is_the_default(plant, invoke):
     refine = {"challenger": "mma_4bit", "incumbent": "simt_4bit", "complete": True, "added": []}
     providers = ("simt_4bit", "mma_4bit", "dequant_blas")

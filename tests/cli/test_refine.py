@@ -169,7 +169,7 @@ def test_a_dry_run_says_what_is_not_known_yet(place):
     done = rooflens(place, *GROWING, "--refine-most", "4", "--dry-run")
     assert done.returncode == 0, done.stderr
     (told,) = [line for line in done.stdout.splitlines() if line.startswith("refined afterwards")]
-    assert told.startswith("refined afterwards, the first challenger against constant: up to 4 further M")
+    assert told.startswith("refined afterwards, the leading challenger against constant: up to 4 further M")
     assert "up to 40 units beyond the count below" in told  # one shape x 4 M x 2 providers x 5 rounds
     assert planned(done).startswith("8 cells x 5 rounds = 40 units")
     assert not (place / "out").exists()

@@ -45,7 +45,7 @@ def test_all_forms_of_one_report_say_the_same(planted, tmp_path, invoke):
     assert set(out.split()) >= {f"a.{form}" for form in forms}
     tree = json.loads((tmp_path / "a.json").read_text("utf-8"))
     best = tree["sections"][0]["blocks"][0]["items"][0]["text"]
-    assert re.fullmatch(r"[\d.]+×", best)
+    assert re.fullmatch(r"[\d.]+× at M=1 to [\d.]+× at M=16", best)
     for form in forms:
         assert best in (tmp_path / f"a.{form}").read_text("utf-8")
 
@@ -65,7 +65,7 @@ def test_the_digest_is_plain_and_narrow(planted, invoke):
     out = invoke("report", "planted", "--digest").out
     assert out.isascii()
     assert max(map(len, out.splitlines())) <= 72
-    assert re.search(r"^Best speedup over dequant_blas: [\d.]+x$", out, re.MULTILINE)
+    assert re.search(r"^simt_4bit over dequant_blas, bf16 - cold: [\d.]+x at M=", out, re.MULTILINE)
 
 
 def test_another_challenger(planted, invoke):
@@ -89,7 +89,7 @@ def test_two_runs_are_two_versions(plant, planted, invoke):
     slow = plant("slow", providers=PROVIDERS, seed=1, drift=lambda round_: 1.5, **QUIET)
     out = invoke("report", "slow", "planted", "--digest").out
     assert "planted -> slow" in out
-    assert re.search(r"simt_4bit, fwd *: .*\(-3\d\.\d+%\)", out)
+    assert re.search(r"simt_4bit, fwd *: .*\(\+50\.\d+%\)", out)
     assert main(["report", "slow", "planted"]) == 0
     assert named(slow) == {"report-branch.html", "report-branch.md"}
     assert named(planted) == set()

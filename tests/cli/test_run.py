@@ -220,7 +220,7 @@ def test_resume_without_the_suite_remembers_no_calibrate(place):
     cells.write_text("".join(cells.read_text().splitlines(keepends=True)[:-1]))
     done = rooflens(place, "run", "-o", "out", "--resume", "--no-report")
     assert done.returncode == 0, done.stderr
-    assert "cells: 2 of 2 have a time\n" in done.stdout
+    assert "cells: 2 / 2 timed\n" in done.stdout
     assert read(place, "ceilings.csv") == []
     assert not (place / "out" / "tuning.csv").exists()
     assert json.loads((place / "out" / "run.json").read_text())["request"]["calibrate"] is False

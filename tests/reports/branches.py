@@ -91,6 +91,11 @@ def gain(share):
     return -math.log1p(share)
 
 
+def less(share):
+    """The change of time that a throughput gain is, as a report writes it."""
+    return f"{100 * (1 / (1 + share) - 1):+.2f}%".replace("-", "−")
+
+
 def codes(report):
     return [block for part in report.walk() for block in part.blocks if isinstance(block, CodeBlock)]
 

@@ -15,7 +15,6 @@ from rooflens.reports.model import (
     Report,
     Scale,
     Section,
-    Share,
     Table,
     TableCell,
     Text,
@@ -81,13 +80,7 @@ def report() -> Report:
     headline = KeyNumbers(
         (
             KeyNumber("best speedup", "44.80×", "llama2-7b gate/up, M=1", 44.8, note=TIE),
-            KeyNumber(
-                "what binds",
-                "75% dram",
-                "of 4 cells",
-                0.75,
-                shares=(Share("dram", "75%", 0.75, "dram"), Share("launch", "25%", 0.25, "launch")),
-            ),
+            KeyNumber("what binds", "75% dram", "of 4 cells", 0.75),
         )
     )
     return Report(

@@ -1,9 +1,11 @@
 """What stands in the three cards: whole slices, no number that is not settled, and why there is none."""
 
 import pytest
+from rooflens.analysis.frames.load import load_run
+from rooflens.reports.build import build_report
 from rooflens.reports.model import Bullets, KeyNumbers, Remarks
 
-from .planted import exact, report_of, tables, texts
+from .planted import exact, report_of, synthetic
 
 ONE = (("toy", "up", 512, 2048),)
 PAIR = ("simt_4bit", "dequant_blas")
@@ -22,60 +24,61 @@ def by_m(simt, dequant):
     return {"Ms": sizes, "shapes": ONE, **exact(**{name: lambda cell: at[cell.provider][cell.M] for name in PAIR})}
 
 
-def test_a_wide_interval_stands_in_place_of_a_number(tmp_path):
-    def latency(cell):
-        return 80e-3 if cell.provider == "dequant_blas" else 1e-3
-
-    options = {"shapes": ONE, "Ms": (1,), "providers": PAIR, "latency": latency}
-    rounds = iter([0.8, 1.2])
-    uneven = options | {"latency": lambda cell: latency(cell) * (next(rounds) if cell.provider == "simt_4bit" else 1)}
-    best, _, _ = cards(report_of(tmp_path / "wide", **uneven, rounds=2, **EXACT))
-    assert best.text.startswith("[")
-    assert best.text.endswith("×]")
-    assert best.value is None
-    assert best.detail.startswith("not settled: this 95% interval spans more than 2×; simt_4bit, toy up")
-    assert "measure more rounds" in best.note
-    settled, _, _ = cards(report_of(tmp_path / "calm", **options, rounds=3, round_noise=1e-3))
-    assert settled.value == pytest.approx(80, rel=0.02)
-
-
-def test_slower_everywhere_is_said_and_how_much_of_it_is_verified(tmp_path):
-    slow = by_m([2e-3, 4e-3], [1e-3, 1e-3])
-    best, _, _ = cards(report_of(tmp_path / "slow", **slow))
-    assert best.text == "slower everywhere"
-    assert best.detail.startswith("largest ratio 0.50×: simt_4bit, toy up (512×2048), M=1, fwd, bf16, nf4-g64, cold")
-    alone, _, _ = cards(report_of(tmp_path / "alone", **slow, rounds=1))
-    assert alone.text == "slower everywhere, not verified at 2 / 2 cells"
-
-
-def test_a_tie_is_not_verified_and_not_slower(tmp_path):
-    best, _, _ = cards(report_of(tmp_path / "run", **by_m([1e-3, 2e-3], [1e-3, 1e-3])))
-    assert best.text == "none verified (largest ~1.00×)"
-
-
-def test_the_card_says_that_a_larger_ratio_stands_in_a_grid(tmp_path):
-    noise = iter([0.4, 1.0, 2.2])  # by round: 9 / (0.7 (0.4 2.2)^(1/3)) = 13.42 on the whole
-
-    def latency(cell):
-        if cell.provider == "dequant_blas":
-            return 9e-3
-        return 1e-3 if cell.M == 2 else 0.7e-3 * next(noise)
-
-    options = {"shapes": ONE, "Ms": (1, 2), "providers": PAIR, "latency": latency, **EXACT}
-    report = report_of(tmp_path / "run", **options, rounds=3)
-    best, _, _ = cards(report)
-    assert best.text == "9.00×"
-    assert best.detail.endswith(
-        "; ranked by the lower end of the interval, and the grids hold larger, less certain ratios"
+def test_the_lead_is_told_from_end_to_end_with_what_it_is_over(tmp_path):
+    first, crossing, share = cards(report_of(tmp_path, **by_m([1e-3, 2e-3, 8e-3], [4e-3, 4e-3, 4e-3])))
+    assert first.label == "simt_4bit over dequant_blas, bf16 · cold"
+    assert (first.text, first.value) == ("4.00× at M=1 to 0.50× at M=4", pytest.approx(4))
+    assert first.detail == (
+        "2.00× at M=2; geometric mean over 1 shape (95% interval [4.00×, 4.00×] at M=1, [0.50×, "
+        "0.50×] at M=4); best 4.00× (toy up (512×2048), M=1), worst 0.50× (toy up "
+        "(512×2048), M=4); verified faster at 2 / 3 cells, slower at 1"
     )
-    assert "13" not in best.detail.partition("95%")[0]  # its interval is [1.61×, 112×]: it is no headline
-    assert texts(tables(report)["speedup-bf16-nf4-g64-cold-simt-4bit"])[1][2] == "13×"
+    assert (crossing.text, crossing.value) == ("M~2.8", pytest.approx(2.83, rel=0.01))
+    assert 0 < share.value < 1
+
+
+def test_a_mean_that_is_not_told_from_1_has_its_mark_and_what_helps(tmp_path):
+    alone, _, share = cards(report_of(tmp_path / "alone", **by_m([1e-3, 2e-3], [2e-3, 2e-3]), rounds=1))
+    assert alone.text == "~2.00× at M=1 to ~1.00× at M=2"
+    assert "more rounds" in alone.note
+    assert share.text == "none"
+    part = by_m([1e-3, 2e-3], [2e-3, 2e-3]) | {"skip": lambda cell, round_: round_ > 0}
+    resumed, *_ = cards(report_of(tmp_path / "part", **part))
+    assert "--resume" in resumed.note
+    assert "more rounds" not in resumed.note
+
+
+def test_a_tie_is_no_matter_of_rounds(tmp_path):
+    first, _, _ = cards(report_of(tmp_path / "run", **by_m([1e-3, 2e-3], [1e-3, 1e-3])))
+    assert first.text == "~1.0× at M=1 to 0.50× at M=2"
+    assert "round" not in first.note
+
+
+def test_others_follow_and_are_not_counted_in(tmp_path):
+    names = ("simt_4bit", "gemv_4bit", "dequant_blas", "blas")
+    times = dict(zip(names, (2e-3, 1e-3, 4e-3, 1e-6), strict=True))
+    options = exact(**{name: lambda cell: times[cell.provider] for name in names})
+    report = report_of(tmp_path, Ms=(1,), shapes=ONE, challengers=("simt_4bit", "gemv_4bit"), **options)
+    assert cards(report)[0].label.startswith("gemv_4bit over dequant_blas")
+    (others,) = [block for block in report.sections[0].blocks if isinstance(block, Remarks)][:1]
+    (told,) = [item for item in others.items if "at M=1" in item]
+    assert told.startswith("simt_4bit, bf16 · cold: 2.00× at M=1")
+
+
+@pytest.mark.parametrize("order", [("fast", "slow"), ("slow", "fast")])
+def test_the_new_kernel_of_three_sides_is_the_one_that_wins_wherever_it_is_listed(tmp_path, order):
+    times = {"fast": 1e-3, "slow": 2e-3, "blas": 4e-3}
+    options = exact(**{name: lambda cell: times[cell.provider] for name in (*order, "blas")})
+    folder = synthetic.write_run(tmp_path, Ms=(1, 8), shapes=ONE, baseline="blas", challengers=order, **options)
+    replaced, reference = cards(build_report(load_run(folder), "three-way"))
+    assert (replaced.label, replaced.text) == ("slow ÷ fast (time)", "2.00×")
+    assert (reference.label, reference.text) == ("blas (reference) ÷ fast (time)", "4.00×")
 
 
 def test_without_a_challenger_both_cards_say_why(tmp_path):
     failures = {"failures": lambda cell: ("unsupported", "needs a GPU") if cell.provider == "simt_4bit" else None}
     report = report_of(tmp_path / "run", shapes=ONE, Ms=(1, 8), providers=PAIR, **failures)
-    best, crossover, _ = cards(report)
+    best, crossover = cards(report)
     assert (best.text, crossover.text) == ("none", "none")
     assert best.detail == "No challenger can run on this device (simt_4bit: needs a GPU)."
     assert crossover.detail == "No challenger can run on this device."
@@ -84,7 +87,11 @@ def test_without_a_challenger_both_cards_say_why(tmp_path):
 def test_one_m_is_no_crossover(tmp_path):
     _, crossover, _ = cards(report_of(tmp_path / "run", **by_m([1e-3], [2e-3])))
     assert (crossover.text, crossover.value) == ("needs two M", None)
-    assert crossover.detail.startswith("The shape was measured at one M, and a crossover needs two")
+    assert crossover.detail.startswith("Only one M has a ratio, and a crossover takes two; sweep M")
+    missing = by_m([1e-3, 1e-3], [2e-3, 2e-3]) | {"skip": lambda cell, _: cell.M == 2}
+    _, crossover, _ = cards(report_of(tmp_path / "part", **missing))
+    assert "--resume" in crossover.detail
+    assert "sweep" not in crossover.detail
 
 
 def test_a_probe_that_falls_short_is_told_among_the_bullets_and_makes_no_cell_impossible(tmp_path):

@@ -59,7 +59,9 @@ def test_a_row_is_a_line_and_keys_stand_in_one_order():
     written = json_form.render(report())
     assert sum(line.lstrip().startswith('[{"text": ') for line in written.splitlines()) == 6
     assert json_form.render(report()) == written
-    assert list(json.loads(written)) == ["form", "title", "facts", "generator", "source", "notes", "sections"]
+    assert list(json.loads(written)) == [
+        *("form", "title", "facts", "coverage", "generator", "source", "notes", "sections")
+    ]
 
 
 def test_ascii_is_ascii_and_says_the_same():

@@ -9,6 +9,7 @@ from ....analysis.run.architectures import ABSENT, side
 from ....shapes.gpu_architectures import architecture
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
+from ...cells import coverage_text
 from ...model import Bullets, Column, Section, Table, TableCell, Text, text_columns, texts
 from ...view import View, shape_of
 from ..conditions.timing import how_timed, sample_counts
@@ -49,8 +50,7 @@ def _conditions(view: View) -> Iterator[tuple[str, str]]:
     yield "memory", fmt.bytes_size(device.memory_bytes or None)
     yield from ((name, str(value)) for name, value in stored.items())
     yield "started", view.manifest.created_at
-    finished = view.run.planned_units - view.run.missing_units
-    yield "planned rounds of cells", fmt.count(finished, view.run.planned_units)
+    yield "cells", coverage_text(view.coverage)
     yield "rounds", str(view.rounds)
     yield from how_timed(view)
     yield "samples per cell", sample_counts(view)
@@ -77,7 +77,6 @@ def _state(view: View) -> Iterator[tuple[str, str]]:
         most, kind = max(moved)
         yield "largest drift of the canary", f"{fmt.signed_percent(most)}% ({kind})"
     timed = view.cells[view.cells["verdict"] == Verdict.PASSED]
-    yield "cells with a time", view.cells_with_a_time
     yield "disturbed cells", fmt.count(int((timed["disturbed"] != "").sum()), len(timed))
 
 

@@ -33,14 +33,14 @@ def _runs(subject: Architectures) -> Table:
                 name,
                 view.device_name,
                 view.run_id,
-                fmt.count(view.run.planned_units - view.run.missing_units, view.run.planned_units),
+                fmt.count(view.coverage.timed, view.coverage.runnable),
             ),
             *((_linked(subject.links.get(name, "")),) if with_links else ()),
         )
         for name, view in subject.views.items()
     )
     own = text_columns("its own report") if with_links else ()
-    columns = (*text_columns("architecture", "device", "run"), *number_columns("planned rounds"), *own)
+    columns = (*text_columns("architecture", "device", "run"), *number_columns("cells timed"), *own)
     return Table("runs", "Runs of this sweep", columns, lines)
 
 

@@ -16,15 +16,16 @@ from ... import formatting as fmt
 from ...model import Section, Table, TableCell, Text, Tone, number_columns, text_columns, texts
 from .words import (
     COMBINED,
+    SIGN,
     TIMES,
     UNKNOWN,
     Places,
     Row,
-    case_gain,
+    case_change,
+    change_cell,
     change_cells,
+    change_column,
     change_columns,
-    gain_cell,
-    gain_column,
     has_few,
     interval_cell,
 )
@@ -126,9 +127,9 @@ def choices(result: Result) -> Section | None:
     rows = []
     for row in found.to_dict("records"):
         said = "; ".join(_chosen(row))
-        rows.append((*places.cells(row), TableCell(str(row["pass"])), case_gain(row), *texts(row["word"], said)))
+        rows.append((*places.cells(row), TableCell(str(row["pass"])), case_change(row), *texts(row["word"], said)))
     columns = (
-        *(*places.columns, *text_columns("pass"), gain_column()),
+        *(*places.columns, *text_columns("pass"), change_column()),
         *text_columns("verdict", "chosen otherwise"),
     )
     table = Table(
@@ -136,7 +137,7 @@ def choices(result: Result) -> Section | None:
         "Other choices",
         columns,
         tuple(rows),
-        reading="Base → head. Above 0 head is faster.",
+        reading=f"Base → head. {SIGN}",
         stub=2,
         detail=True,
     )
@@ -173,11 +174,11 @@ def _causes(places: Places, causes: pd.DataFrame) -> Table:
     )
     columns = (
         *(*places.columns, *text_columns("pass")),
-        *(gain_column(name) for name in ("total", "by the code", "by the choice")),
+        *(change_column(name) for name in ("total", "by the code", "by the choice")),
         *text_columns("cause"),
     )
     reading = (
-        "Throughput gains: above 0 head is faster. Both versions ran both configurations in turn. By the code: the "
+        f"{SIGN} Both versions ran both configurations in turn. By the code: the "
         "mean change of a configuration that both run; by the choice: the mean change between the configurations in "
         "one version. Their factors multiply to the total."
     )
@@ -187,7 +188,7 @@ def _causes(places: Places, causes: pd.DataFrame) -> Table:
 def _part(row: Row, name: str) -> TableCell:
     if math.isnan(row[name]):
         return UNKNOWN
-    cell = gain_cell(row[name], row[f"{name}_low"], row[f"{name}_high"])
+    cell = change_cell(row[name], row[f"{name}_low"], row[f"{name}_high"])
     bounds = interval_cell(row[f"{name}_low"], row[f"{name}_high"])
     return TableCell(f"{cell.text} {bounds.text}", cell.value, cell.level)
 
@@ -210,5 +211,5 @@ def table_of_cases(result: Result) -> Table | None:
         (*places.cells(row), *texts(*(row[name] for name in passes)), *change_cells(row))
         for row in found.to_dict("records")
     )
-    reading = f"Above 0 head is faster. {TIMES} interval: of the throughput gain."
+    reading = f"{SIGN} {TIMES}"
     return Table("compared-cases", "All cases", columns, rows, reading, stub=2, detail=not has_few(result))

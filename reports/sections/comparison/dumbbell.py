@@ -16,7 +16,8 @@ from .words import has_few, told
 
 HOW = (
     "Rings are base, discs head: {of}, {what}; to the right is faster. "
-    "{interval}The number is the change of throughput. Each chart has its own range, which does not begin at 0."
+    "{interval}The number is the change of time, above 0 slower. Each chart has its own range, which does not begin "
+    "at 0."
 )
 INTERVAL = "The pale bar is the 95% interval of head over the rounds. "
 RATES = "of useful FLOP/s"
@@ -71,7 +72,7 @@ def dumbbell(result: Result) -> Section | None:
         legend=(LegendEntry("base", BASE, Draw.RINGS), LegendEntry("head", HEAD, Draw.MARKS)),
         data=_data(rows, "case" if of_cases else "model"),
         bars=tuple(
-            Bar(", ".join((row.name, part.pass_)[: len(rows)]), _gain(row.change), abs(math.log(row.change.ratio)))
+            Bar(", ".join((row.name, part.pass_)[: len(rows)]), _changed(row.change), abs(math.log(row.change.ratio)))
             for part, found in rows.items()
             for row in found
         ),
@@ -121,7 +122,7 @@ def _chart(result: Result, part: Part, rows: Sequence[_Row], has_rates: bool) ->
     )
     x = _axis(rows, has_rates)
     remarks = tuple(
-        Remark(_right_of(x, max(row.base, row.head, *((box.x1,) if box else ()))), y, _gain(row.change))
+        Remark(_right_of(x, max(row.base, row.head, *((box.x1,) if box else ()))), y, _changed(row.change))
         for row, y, box in zip(rows, middle, _box_of(boxes, middle), strict=True)
     )
     total = rows[-1].change
@@ -133,7 +134,7 @@ def _chart(result: Result, part: Part, rows: Sequence[_Row], has_rates: bool) ->
             [shortened(row.name, 28) + f" ({row.change.cases})" * (row.change.cases > 1) for row in rows], down=True
         ),
         series=(*reversed(ends), *lines),
-        corner=f"{fmt.plural(total.cases, 'case')}: {_gain(total)}",
+        corner=f"{fmt.plural(total.cases, 'case')}: {_changed(total)}",
         boxes=boxes,
         remarks=remarks,
         alt=_alt(title, rows),
@@ -165,17 +166,17 @@ def _written(value: float, has_rates: bool) -> str:
     return fmt.flops(value) if has_rates else fmt.ratio(value)
 
 
-def _gain(change: SuiteChange) -> str:
-    """Change of throughput with the digits that its interval leaves."""
-    return fmt.gain(math.log(change.ratio), *change.log_rounds)
+def _changed(change: SuiteChange) -> str:
+    """Change of time with the digits that its interval leaves."""
+    return fmt.effect(math.log(change.ratio), *change.log_rounds)
 
 
 def _alt(title: str, rows: Sequence[_Row]) -> str:
     """State the finding: the change of all, and the models that gained most and least."""
     best, worst = (pick(rows[:-1], key=lambda row: row.change.ratio) for pick in (min, max))
     return (
-        f"{title}: {_gain(rows[-1].change)} over all of them, from {_gain(worst.change)} ({worst.name}) "
-        f"to {_gain(best.change)} ({best.name})"
+        f"{title}: {_changed(rows[-1].change)} over all of them, from {_changed(worst.change)} ({worst.name}) "
+        f"to {_changed(best.change)} ({best.name})"
     )
 
 

@@ -1,10 +1,9 @@
-"""A comparison by model: geometric means of the rates, and means of the percentages, which are other numbers."""
+"""A comparison by model: geometric means, and means of the percentages, which are other numbers."""
 
 import math
 
 import pandas as pd
 
-from ....analysis.comparison.breakdown import Quantity
 from ....analysis.comparison.decide import Word
 from ....analysis.comparison.effects import Status
 from ....analysis.comparison.numbering import SHAPE_SIZES
@@ -15,16 +14,17 @@ from ... import formatting as fmt
 from ...model import Column, Section, Table, TableCell, text_columns
 from .suite import again_cell, mean_rates
 from .words import (
+    SIGN,
     UNKNOWN,
     UNPROVEN,
     Places,
-    gain_column,
+    change_column,
     group_cells,
     group_columns,
+    mean_change,
     pass_cell,
     rate_columns,
     share_text,
-    suite_gain,
 )
 
 
@@ -38,7 +38,7 @@ def models(result: Result) -> Section | None:
 
 
 def _means(result: Result, names: list[str]) -> Table:
-    """Per model and leading part: rates of base and head, and the gain."""
+    """Per model and leading part: rates of base and head, and the change of time."""
     rows = [
         (name, mine, change)
         for part in leading(result)
@@ -53,7 +53,7 @@ def _means(result: Result, names: list[str]) -> Table:
     columns = (
         *(*text_columns("model"), *group_columns(result), *text_columns("pass"), Column("cases")),
         *(rate_columns(unit) if unit else ()),
-        *(gain_column(), Column("if measured again"), *(Column(word.value) for word in words)),
+        *(change_column(), Column("if measured again"), *(Column(word.value) for word in words)),
     )
     lines = tuple(
         (
@@ -64,14 +64,14 @@ def _means(result: Result, names: list[str]) -> Table:
                 _count(excluded, places, name, part, change),
             ),
             *(cells if unit else ()),
-            *(suite_gain(change), again_cell(part, change)),
+            *(mean_change(change), again_cell(part, change)),
             *(TableCell(str(count := part.words()[word]), count) for word in words),
         )
         for (name, part, change), cells in zip(rows, rates, strict=True)
     )
     reading = (
-        "Geometric means over the cases of a model that both versions pass; above 0 head is faster. "
-        f"{f'{UNPROVEN} ' if any(change.unproven for *_, change in rows) else ''}"
+        "Geometric means over the cases of a model that both versions pass. "
+        f"{SIGN} {f'{UNPROVEN} ' if any(change.unproven for *_, change in rows) else ''}"
         f"{'None is verified.' if not words else 'Then how many of them have which verdict.'}"
     )
     return Table("compared-by-model", "Models: geometric means", columns, lines, reading, stub=1)
@@ -88,7 +88,7 @@ def _count(excluded: pd.DataFrame, places: Places, model: str, part: Part, chang
 
 
 def _percentages(result: Result, names: list[str]) -> tuple[Table, ...]:
-    """Per model the arithmetic means of both percentages in every pass; one table per group."""
+    """Per model the arithmetic mean of the percentages in every pass; one table per group."""
     by_group: dict[tuple[str, ...], list[Part]] = {}
     for part in parts(result):
         by_group.setdefault(part.group, []).append(part)
@@ -96,16 +96,10 @@ def _percentages(result: Result, names: list[str]) -> tuple[Table, ...]:
     for number, mine in enumerate(by_group.values()):
         columns = (
             *(*text_columns("model"), Column("cases")),
-            *(
-                gain_column(f"{part.pass_} {quantity}")
-                if quantity is Quantity.GAIN
-                else Column(f"{part.pass_} {quantity}")
-                for quantity in (Quantity.REDUCTION, Quantity.GAIN)
-                for part in mine
-            ),
+            *(change_column(f"change, {part.pass_}") for part in mine),
         )
         rows = [_percentage_row(name, mine) for name in names]
-        rows.sort(key=lambda row: -float(row[-1].value) if isinstance(row[-1].value, float) else math.inf)
+        rows.sort(key=lambda row: float(row[-1].value) if isinstance(row[-1].value, float) else math.inf)
         said = ", ".join(cell.text for cell in group_cells(result, mine[0]))
         tables.append(
             Table(
@@ -113,8 +107,8 @@ def _percentages(result: Result, names: list[str]) -> tuple[Table, ...]:
                 "Models: means of the percentages" + (f", {said}" if said else ""),
                 columns,
                 tuple(rows),
-                how_to_read="Arithmetic means over the cases of a model of what each case gains, by the last column; "
-                "above 0 head is faster. Not to be compared with the geometric means of the rates.",
+                how_to_read=f"Arithmetic means over the cases of a model, sorted by the last column. {SIGN} Not to be "
+                "compared with the geometric means.",
                 detail=True,
             )
         )
@@ -123,16 +117,14 @@ def _percentages(result: Result, names: list[str]) -> tuple[Table, ...]:
 
 def _percentage_row(model: str, mine: list[Part]) -> tuple[TableCell, ...]:
     cells, counts = [], []
-    for quantity in (Quantity.REDUCTION, Quantity.GAIN):
-        for part in mine:
-            own = part.of_model(model)
-            changes = own.changes(quantity)
-            counts.append(len(changes))
-            if not len(changes):
-                cells.append(UNKNOWN)
-                continue
-            mean = float(changes.mean())
-            level = math.log2(1 + mean) * 4 if quantity is Quantity.GAIN and mean > -1 else None
-            cells.append(TableCell(share_text(quantity, mean, own.cases), mean, level))
+    for part in mine:
+        own = part.of_model(model)
+        changes = own.changes()
+        counts.append(len(changes))
+        if not len(changes):
+            cells.append(UNKNOWN)
+            continue
+        mean = float(changes.mean())
+        cells.append(TableCell(share_text(mean, own.cases), mean, -math.log2(1 + mean) * 4))
     low, high = min(counts), max(counts)
     return (TableCell(model), TableCell(str(high) if low == high else f"{low} to {high}", high), *cells)

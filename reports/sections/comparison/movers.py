@@ -1,4 +1,4 @@
-"""What moved: largest and smallest gains, time saved, and each pass by itself."""
+"""What moved: largest gains and losses, time saved, and each pass by itself."""
 
 import pandas as pd
 
@@ -11,10 +11,10 @@ from .words import (
     TIMES,
     Places,
     Row,
-    case_gain,
+    case_change,
     change_cells,
+    change_column,
     change_columns,
-    gain_column,
     has_few,
     interval_cell,
     interval_column,
@@ -49,8 +49,10 @@ def movers(result: Result) -> Section | None:
         reading = _reading(ranked, gaining)
         tables.append(_gains(result, places, "compared-movers", "Largest gains", gaining, reading))
     if len(ranked) > TOP:
-        least = rows.sort_values("effect", ascending=False, kind="stable").head(BOTTOM)
-        tables.append(_gains(result, places, "compared-least", "Smallest gains", least, _least(ranked, least)))
+        worst = rows.sort_values("effect", ascending=False, kind="stable").head(BOTTOM)
+        losing = worst[worst["effect"] > 0]
+        title, least = ("Largest losses", losing) if len(losing) else ("Smallest gains", worst)
+        tables.append(_gains(result, places, "compared-least", title, least, _least(ranked, least)))
     tables.append(_saved(result, places, rows))
     return Section("movers", "Movers", (Text(_verified(result, rows)), *tables), _passes(result, places))
 
@@ -78,19 +80,19 @@ def _verified(result: Result, rows: pd.DataFrame) -> str:
 def _reading(ranked: pd.DataFrame, gaining: pd.DataFrame) -> str:
     ranking = ", ".join(dict.fromkeys(ranked["pass"]))
     return (
-        f"The first {len(gaining)} of {fmt.plural(len(ranked), 'case')} by throughput gain in {ranking}; interval and "
+        f"The first {len(gaining)} of {fmt.plural(len(ranked), 'case')} by change of time in {ranking}; interval and "
         f"verdict are of that. {TIMES}"
     )
 
 
 def _least(ranked: pd.DataFrame, least: pd.DataFrame) -> str:
-    negative = int((ranked["effect"] > 0).sum())
-    said = f"{negative} of {len(ranked)} are negative" if negative else "all of them are positive: no case loses"
-    return f"The last {len(least)} of {len(ranked)} cases by throughput gain, the least first; {said}."
+    losing = int((ranked["effect"] > 0).sum())
+    said = f"{losing} of {len(ranked)} lose" if losing else "no case loses"
+    return f"The last {len(least)} of {len(ranked)} cases by change of time, the slowest first; {said}."
 
 
 def _gains(result: Result, places: Places, anchor: str, title: str, found: pd.DataFrame, reading: str) -> Table:
-    """Rates, gain and verdict in the pass that ranks, and the gain in the other passes."""
+    """Rates, change and verdict in the pass that ranks, and the change in the other passes."""
     unit = rate_unit(found)
     problems = by_problem(result)
     ranking = list(dict.fromkeys(found["pass"]))
@@ -98,12 +100,12 @@ def _gains(result: Result, places: Places, anchor: str, title: str, found: pd.Da
     columns = (
         *places.columns,
         *rate_columns(unit),
-        *(gain_column(f"gain, {name}") for name in (", ".join(ranking), *others)),
+        *(change_column(f"change, {name}") for name in (", ".join(ranking), *others)),
         *(interval_column(result), *text_columns("verdict")),
     )
     rows = tuple(
         (
-            *(*places.cells(row), *rate_cells(row, unit), case_gain(row)),
+            *(*places.cells(row), *rate_cells(row, unit), case_change(row)),
             *(_other(problems, row, name) for name in others),
             *(interval_cell(row["low"], row["high"]), verdict_cell(row)),
         )
@@ -114,15 +116,15 @@ def _gains(result: Result, places: Places, anchor: str, title: str, found: pd.Da
 
 def _other(problems: dict[tuple[object, ...], dict[str, dict[str, object]]], row: Row, name: str) -> TableCell:
     other = problems[problem_of(row)].get(name)
-    return TableCell("") if other is None else case_gain(other)
+    return TableCell("") if other is None else case_change(other)
 
 
 def _saved(result: Result, places: Places, rows: pd.DataFrame) -> Table:
     """Cases by the time that they save or lose, whatever their share: what a user of all of them notices."""
-    saved = rows["base_gmean_s"] - rows["head_gmean_s"]
-    total = float(saved.abs().sum())
-    order = saved.abs().sort_values(ascending=False, kind="stable").index
-    lines = [_saving(places, row, total) for row in rows.assign(saved=saved).loc[order].head(TOP).to_dict("records")]
+    added = rows["head_gmean_s"] - rows["base_gmean_s"]
+    total = float(added.abs().sum())
+    order = added.abs().sort_values(ascending=False, kind="stable").index
+    lines = [_added(places, row, total) for row in rows.assign(added=added).loc[order].head(TOP).to_dict("records")]
     sums = rows[["base_gmean_s", "head_gmean_s"]].sum()
     base, head = float(sums["base_gmean_s"]), float(sums["head_gmean_s"])
     blank = (TableCell(""),) * (len(places.columns) - 1)
@@ -135,34 +137,34 @@ def _saved(result: Result, places: Places, rows: pd.DataFrame) -> Table:
                 TableCell(fmt.time(head), head),
             ),
             *(
-                _signed(base - head),
+                _signed(head - base),
                 TableCell(""),
-                TableCell(f"{fmt.change(base / head)}, ratio of sums", base / head - 1),
+                TableCell(f"{fmt.change(head / base)}, ratio of sums", head / base - 1),
             ),
         )
     )
     columns = (
-        *(*places.columns, *number_columns("base", "head", "time saved", "share of all movement")),
+        *(*places.columns, *number_columns("base", "head", "head − base", "share of all movement")),
         *text_columns("verdict"),
     )
     reading = (
-        f"The first {min(TOP, len(rows))} of {len(rows)} cases by time saved or lost (−) in one launch of each, "
+        f"The first {min(TOP, len(rows))} of {len(rows)} cases by time lost (+) or saved (−) in one launch of each, "
         "which long launches decide. share: of the sum of all absolute differences."
     )
     return Table("compared-saved", "Most time saved or lost", columns, tuple(lines), reading, stub=2, footer=1)
 
 
-def _saving(places: Places, row: Row, total: float) -> tuple[TableCell, ...]:
-    saved = float(row["saved"])
-    part = abs(saved) / total if total else 0.0
+def _added(places: Places, row: Row, total: float) -> tuple[TableCell, ...]:
+    added = float(row["added"])
+    part = abs(added) / total if total else 0.0
     return (
-        *(*places.cells(row), *time_cells(row), _signed(saved), TableCell(fmt.share(part), part)),
+        *(*places.cells(row), *time_cells(row), _signed(added), TableCell(fmt.share(part), part)),
         verdict_cell(row),
     )
 
 
 def _signed(seconds: float) -> TableCell:
-    sign = fmt.MINUS if seconds < 0 else ""
+    sign = fmt.MINUS if seconds < 0 else "+" if seconds > 0 else ""
     return TableCell(f"{sign}{fmt.time(abs(seconds))}", seconds)
 
 
@@ -182,10 +184,10 @@ def _pass(result: Result, places: Places, part: Part, number: int) -> Table | No
         return None
     return Table(
         f"compared-pass-{number}",
-        f"Largest time reductions, {told(result, part)}",
+        f"Largest gains, {told(result, part)}",
         (*places.columns, *change_columns(result)),
         tuple((*places.cells(row), *change_cells(row)) for row in rows),
-        reading=f"The first {len(rows)} of {len(part.cases)} cases. {TIMES} interval: of the throughput gain.",
+        reading=f"The first {len(rows)} of {len(part.cases)} cases. {TIMES}",
         stub=2,
         detail=True,
     )

@@ -9,10 +9,12 @@ from ....analysis.comparison.decide import Word
 from ....analysis.comparison.effects import Order, Status
 from ....analysis.comparison.parts import parts
 from ....analysis.comparison.result import SUM, Result
+from ....analysis.run.coverage import remedy
 from ....shapes.run_folder.disturbance import by_others
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
 from ...model import Bullets, Column, Section, Table, TableCell, Text, integer, number_columns, text_columns
+from ...terms import REMEDIES
 from ..summary.known_limitations import Limitation, next_step
 from ..summary.tally import SKIPPED, bar_text, floor_of
 from .words import SIDES, Places, group_cells, group_columns, pass_cell, problems, rate_columns
@@ -113,8 +115,9 @@ def _items(result: Result) -> Iterator[tuple[bool, str]]:
         else:
             yield False, "measure both versions in turn, with rooflens compare --git: one ran after the other"
         undecided = result.count(Word.INCONCLUSIVE)
+        way_out = REMEDIES[remedy(more_rounds=True, device_changed=bool(result.withheld))]
         yield (
-            (False, f"decide {undecided} of {compared} that are inconclusive: more --rounds")
+            (False, f"decide {undecided} of {compared} that are inconclusive: {way_out}")
             if undecided
             else (True, f"all {compared} that both versions pass are decided")
         )

@@ -14,7 +14,7 @@ from ...model import Bullets, CodeBlock, Section, Table, TableCell, Text, number
 from ...render.plain import to_ascii
 from ..conditions.context import shell
 from .suite import mean_rates
-from .words import SIDES, Places, problems, suite_gain, told
+from .words import SIDES, Places, mean_change, problems, told
 
 MOST_FILES = 50
 
@@ -233,8 +233,8 @@ def _doubts(result: Result) -> Iterator[str]:
             yield (
                 f"{told(result, part)}: {fmt.plural(duplicates.gemms, 'GEMM stands', 'GEMMs stand')} under several "
                 f"models ({duplicates.rows} cases). The hardware executes the same work, so where their changes "
-                f"disagree, that is noise: most for {duplicates.where}, with gains from {fmt.gain(duplicates.most)} to "
-                f"{fmt.gain(duplicates.least)}."
+                f"disagree, that is noise: most for {duplicates.where}, with changes from "
+                f"{fmt.effect(duplicates.least)} to {fmt.effect(duplicates.most)}."
             )
     cases = result.effects.cases
     disturbed = cases[(cases["base_disturbed"] != "") | (cases["head_disturbed"] != "")].to_dict("records")
@@ -263,7 +263,7 @@ def digest(result: Result) -> Section | None:
     lines = [_title(result, unit)]
     for name, (_, change), (base, head) in zip(names, found, rates, strict=True):
         pair = f"{base.text:>{numbers}} -> {head.text:>{numbers}} " if unit else ""
-        lines.append(f"  {name:<{width}} : {pair} ({suite_gain(change).text}), {fmt.plural(change.cases, 'case')}")
+        lines.append(f"  {name:<{width}} : {pair} ({mean_change(change).text}), {fmt.plural(change.cases, 'case')}")
     lines.append(f"  {_verdicts(result)}")
     return Section(
         "compared-digest", "For the commit message", (CodeBlock(to_ascii("\n".join(lines)), "text", digest=True),)
@@ -278,8 +278,8 @@ def _title(result: Result, unit: str) -> str:
             (result.identity.head if result.identity else None, result.head),
         )
     ]
-    what = f"geometric mean {unit}" if unit else "geometric mean of throughput"
-    return f"{what}, {sides[0]} -> {sides[1]}:"
+    what = f"geometric mean {unit}" if unit else "geometric mean"
+    return f"{what} and change of time, {sides[0]} -> {sides[1]}:"
 
 
 def _verdicts(result: Result) -> str:

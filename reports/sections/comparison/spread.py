@@ -1,14 +1,12 @@
-"""How the changes are distributed: quantiles of both quantities, and cases beyond lines against what chance gives."""
+"""How the changes are distributed: quantiles, and cases beyond lines against what chance gives."""
 
-from ....analysis.comparison.breakdown import COUNTED, ChangeDistribution, Count, Quantity
+from ....analysis.comparison.breakdown import COUNTED, ChangeDistribution, Count
 from ....analysis.comparison.effects import Order
 from ....analysis.comparison.parts import Part, parts
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
 from ...model import Column, Section, Table, TableCell, integer, text_columns
-from .words import group_cells, group_columns, pass_cell, share_text
-
-TOLD = (Quantity.GAIN, Quantity.REDUCTION)
+from .words import SIGN, group_cells, group_columns, pass_cell, share_text
 
 LEAST = 4
 """Cases of a distribution."""
@@ -25,35 +23,33 @@ def spread(result: Result) -> Section | None:
 def _quantiles(result: Result, found: list[Part]) -> Table:
     columns = (
         *group_columns(result),
-        *(*text_columns("pass", "of"), Column("cases")),
+        *(*text_columns("pass"), Column("cases")),
         *(Column(name) for name in ("median", "mean", "p25", "p75", "min", "max")),
     )
     rows = tuple(
-        (*group_cells(result, part), pass_cell(part), TableCell(quantity.value), *_row(quantity, spread, part))
-        for quantity in TOLD
+        (*group_cells(result, part), pass_cell(part), *_row(spread, part))
         for part in found
-        if (spread := part.distribution(quantity)) is not None
+        if (spread := part.distribution()) is not None
     )
     return Table(
         "compared-distribution",
         "Distribution of the changes",
         columns,
         rows,
-        how_to_read="Over the cases that both versions pass, each one vote; above 0 head is faster. mean: arithmetic "
-        "mean of the percentages, which is neither the geometric mean above nor a ratio of sums. The time "
-        "reduction of a case and its throughput gain are one change: 1 − 1 ÷ (1 + gain).",
+        how_to_read=f"Over the cases that both versions pass, each one vote. {SIGN} mean: arithmetic mean of the "
+        "percentages, which is neither the geometric mean above nor a ratio of sums.",
         stub=len(columns) - 7,
     )
 
 
-def _row(quantity: Quantity, spread: ChangeDistribution, part: Part) -> tuple[TableCell, ...]:
+def _row(spread: ChangeDistribution, part: Part) -> tuple[TableCell, ...]:
     values = (spread.median, spread.mean, spread.p25, spread.p75, spread.least, spread.most)
-    cells = (TableCell(share_text(quantity, one, part.cases), one) for one in values)
+    cells = (TableCell(share_text(one, part.cases), one) for one in values)
     return (integer(spread.cases), *cells)
 
 
 def _lines(result: Result, found: list[Part]) -> Table:
-    order = sorted(COUNTED, key=lambda line: -line[0] * line[1])
+    order = sorted(COUNTED, key=lambda line: line[0] * line[1])
     imported = result.order is Order.IMPORTED
     columns = (
         *group_columns(result),
@@ -62,7 +58,7 @@ def _lines(result: Result, found: list[Part]) -> Table:
     )
     rows = []
     for part in found:
-        counted = part.distribution(Quantity.GAIN)
+        counted = part.distribution()
         if counted is None:
             continue
         by_step = {count.step: count for count in counted.counts}
@@ -71,10 +67,10 @@ def _lines(result: Result, found: list[Part]) -> Table:
             (*group_cells(result, part), pass_cell(part), integer(counted.cases), *cells)
         )  # fmt: skip
     how = (
-        "How many cases have so large a throughput gain, by the printed times."
+        "How many cases have so large a change of time, by the printed times."
         if imported
-        else "How many cases have so large a throughput gain: seen / verified / by chance. seen: by point estimates; "
-        "verified: of those, called faster (slower) as well; by chance: as many would be seen if nothing had changed."
+        else "How many cases have so large a change of time: seen / verified / by chance. seen: by point estimates; "
+        "verified: of those, called slower (faster) as well; by chance: as many would be seen if nothing had changed."
     )
     return Table("compared-lines", "Cases beyond a line", columns, tuple(rows), how_to_read=how, stub=len(columns) - 5)
 

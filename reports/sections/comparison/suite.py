@@ -25,33 +25,27 @@ from ...model import (
 from .cases import table_of_cases
 from .takeaways import takeaways
 from .words import (
+    SIGN,
     TIMES,
     UNKNOWN,
     UNPROVEN,
-    gain_column,
+    change_column,
     group_cells,
     group_columns,
     has_few,
     interval_cell,
+    mean_change,
     pass_cell,
     problems,
     rate_columns,
-    suite_gain,
-    suite_reduction,
     told,
 )
 
 HOW = (
-    "Above 0 head is faster, in every column: throughput gain is head ÷ base − 1 of TFLOPS, time reduction 1 − head ÷ "
-    "base of the time; they are different numbers of one change. Each case is judged by its rounds: slower or faster "
+    f"{SIGN} Each case is judged by its rounds: slower or faster "
     "when the change exceeds the margin (1%; 3% under 10 µs) beyond chance, with at most "
     f"{FALSE_DISCOVERY:.0%} false ones expected among all that are called; same when the 90% interval lies inside the "
     "margin; inconclusive otherwise, with the smallest change that would have been found in 4 of 5 such comparisons."
-)
-
-HOW_TABLES = (
-    "Above 0 head is faster, in every column: throughput gain is head ÷ base − 1 of TFLOPS, time reduction 1 − head ÷ "
-    "base of the time; they are different numbers of one change."
 )
 
 MOST_CARDS = 3
@@ -59,7 +53,7 @@ MOST_CARDS = 3
 
 def headline(result: Result) -> Section:
     """Say what happened to the suite, how many cases moved, and what limits that."""
-    how = HOW if result.unverified is None else HOW_TABLES
+    how = HOW if result.unverified is None else SIGN
     blocks = (
         KeyNumbers(tuple(_cards(result))),
         *((table,) if (table := (table_of_cases if has_few(result) else _means)(result)) else ()),
@@ -71,7 +65,7 @@ def headline(result: Result) -> Section:
 
 
 def suite(result: Result) -> Section | None:
-    """One row per part: the geometric mean with both intervals, as rate and as time, and once per distinct GEMM.
+    """One row per part: the geometric mean with both intervals, and once per distinct GEMM.
 
     The rates of both versions stand under the headline, unless all cases do.
     """
@@ -80,14 +74,14 @@ def suite(result: Result) -> Section | None:
         return None
     columns = (
         *group_columns(result),
-        *(*text_columns("pass"), Column("cases"), gain_column(), Column("time reduction"), _again_column(result)),
-        *(*number_columns("over the cases", "distinct GEMMs"), gain_column("gain over those")),
+        *(*text_columns("pass"), Column("cases"), change_column(), _again_column(result)),
+        *(*number_columns("over the cases", "distinct GEMMs"), change_column("change over those")),
     )
     rows = tuple(
         (
             *group_cells(result, part),
-            *(pass_cell(part), integer(change.cases), suite_gain(change)),
-            *(suite_reduction(change), again_cell(part, change)),
+            *(pass_cell(part), integer(change.cases), mean_change(change)),
+            again_cell(part, change),
             *(_interval(change.spread), *_distinct(part)),
         )
         for part, change in found
@@ -104,7 +98,7 @@ def suite(result: Result) -> Section | None:
         rows,
         how_to_read=f"Of the cases that both versions pass. {again}. {_marks(found)}over the cases: how much they "
         "disagree, which more rounds do not narrow. distinct GEMMs: the same GEMM under several models counts once.",
-        stub=len(columns) - 7,
+        stub=len(columns) - 6,
     )
     means = _means(result) if has_few(result) else None
     return Section("compared-suite", "The suite", (means, table) if means else (table,))
@@ -133,7 +127,7 @@ def _rates(unit: str, base: float, head: float) -> tuple[TableCell, TableCell]:
 
 
 def _means(result: Result) -> Table | None:
-    """One row per part: geometric mean rates of both versions, and the gain; None where nothing is compared."""
+    """One row per part: geometric mean rates of both versions, and the change; None where nothing is compared."""
     found = [(part, change) for part in parts(result) if (change := part.change()) is not None]
     if not found:
         return None
@@ -143,7 +137,7 @@ def _means(result: Result) -> Table | None:
         *(
             *text_columns("pass"),
             *(rate_columns(unit) if unit else ()),
-            gain_column(),
+            change_column(),
             _again_column(result),
             Column("cases"),
         ),
@@ -151,7 +145,7 @@ def _means(result: Result) -> Table | None:
     rows = tuple(
         (
             *group_cells(result, part),
-            *(pass_cell(part), *(cells if unit else ()), suite_gain(change), again_cell(part, change)),
+            *(pass_cell(part), *(cells if unit else ()), mean_change(change), again_cell(part, change)),
             _cases(result, change),
         )
         for (part, change), cells in zip(found, rates, strict=True)
@@ -161,8 +155,8 @@ def _means(result: Result) -> Table | None:
         "Geometric mean over the cases that both versions pass",
         columns,
         rows,
-        how_to_read="Geometric means; throughput gain: head ÷ base of TFLOPS, less 1, above 0 head is faster. "
-        f"{_marks(found)}{TIMES if result.order is not Order.IMPORTED else 'One value per case, from tables.'}",
+        how_to_read=f"Geometric means. {SIGN} {_marks(found)}"
+        f"{TIMES if result.order is not Order.IMPORTED else 'One value per case, from tables.'}",
         stub=len(columns) - (5 if unit else 3),
     )
 
@@ -193,11 +187,17 @@ def _interval(bounds: tuple[float, float] | None) -> TableCell:
 
 def _distinct(part: Part) -> tuple[TableCell, TableCell]:
     found = part.change(unique=True)
-    return (integer(found.cases), suite_gain(found)) if found else (UNKNOWN, UNKNOWN)
+    return (integer(found.cases), mean_change(found)) if found else (UNKNOWN, UNKNOWN)
 
 
 def _cards(result: Result) -> Iterator[KeyNumber]:
-    yield from _gains(result)
+    if result.no_result:
+        seen = (f"{told(result, part)} {mean_change(change).text}" for part, change in _leading(result))
+        means = fmt.some(list(seen), MOST_CARDS)
+        detail = f"geometric means of the times, which prove nothing: {means}" if means else ""
+        yield KeyNumber("No result", result.no_result, detail)
+    else:
+        yield from _changes(result)
     if result.unverified is None:
         slower, faster = result.count(Word.SLOWER), result.count(Word.FASTER)
         yield KeyNumber("Slower, verified", str(slower), _others(result), slower)
@@ -212,27 +212,26 @@ def _cards(result: Result) -> Iterator[KeyNumber]:
         bounds = _interval(found.rounds).text
         yield KeyNumber(
             f"Head's own configurations, {name}",
-            suite_gain(found).text,
-            f"{'unproven, ' * found.unproven}throughput over head with those of base, {bounds}: what choosing again is "
-            "worth",
-            1 / found.ratio - 1,
+            mean_change(found).text,
+            f"{'unproven, ' * found.unproven}time over head with those of base, {bounds}: what choosing again is worth",
+            found.ratio - 1,
         )
 
 
-def _gains(result: Result) -> Iterator[KeyNumber]:
+def _leading(result: Result) -> list[tuple[Part, SuiteChange]]:
+    return [(part, change) for part in leading(result) if (change := part.change()) is not None]
+
+
+def _changes(result: Result) -> Iterator[KeyNumber]:
     """One card per leading part, unless there are many: the table has them all."""
-    found = leading(result)
-    for part in found if len(found) <= MOST_CARDS else ():
-        change = part.change()
-        if change is None:
-            continue
+    found = _leading(result)
+    for part, change in found if len(found) <= MOST_CARDS else ():
         again = again_cell(part, change)
         words = "rounding allows" if result.order is Order.IMPORTED else "95% interval over rounds"
         interval = "no interval" if again is UNKNOWN else f"{words} {again.text}"
-        reduced = suite_reduction(change).text
         proof = "unproven, " if change.unproven else ""
-        detail = f"{proof}geometric mean of {fmt.plural(change.cases, 'case')}, {interval}; time reduction {reduced}"
-        yield KeyNumber(f"Throughput, {told(result, part)}", suite_gain(change).text, detail, 1 / change.ratio - 1)
+        detail = f"{proof}geometric mean of {fmt.plural(change.cases, 'case')}, {interval}"
+        yield KeyNumber(f"Change of time, {told(result, part)}", mean_change(change).text, detail, change.ratio - 1)
 
 
 def _others(result: Result) -> str:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from ....analysis.comparison.breakdown import ChangeDistribution, Quantity
+from ....analysis.comparison.breakdown import ChangeDistribution
 from ....analysis.comparison.effects import Order, Status
 from ....analysis.comparison.parts import Part, leading, parts, problem_of
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
-from .words import Places, case_gain, has_few, share_text, suite_gain, told, varying
+from .words import Places, case_change, has_few, mean_change, share_text, told, varying
 
 LINE = 0.01
 """Changes from here on are counted as gains and losses."""
@@ -40,25 +40,25 @@ def _over_parts(result: Result) -> str:
     means.sort(key=lambda one: one[0].ratio)
     (best, most), (worst, least) = means[0], means[-1]
     return (
-        f"The geometric means of {fmt.plural(len(means), 'group')} run from {suite_gain(worst).text} "
-        f"({told(result, least)}) to {suite_gain(best).text} ({told(result, most)}) of throughput gain."
+        f"The geometric means of {fmt.plural(len(means), 'group')} run from {mean_change(worst).text} "
+        f"({told(result, least)}) to {mean_change(best).text} ({told(result, most)}) of time."
     )
 
 
 def _range(result: Result, places: Places, part: Part) -> str:
-    spread = part.distribution(Quantity.GAIN)
+    spread = part.distribution()
     assert spread is not None
     rows = part.cases.sort_values("effect", kind="stable").to_dict("records")
     most, least = rows[0], rows[-1]
     name, known = told(result, part), varying(result)
     if len(rows) == 1:
-        return f"{name}: throughput gain {case_gain(most).text} in the only case, {places.name(most, known)}."
-    median = share_text(Quantity.GAIN, spread.median, part.cases)
-    positive = " Every case gains." if spread.least > 0 else " Every case loses." if spread.most < 0 else ""
+        return f"{name}: time {case_change(most).text} in the only case, {places.name(most, known)}."
+    median = share_text(spread.median, part.cases)
+    every = " Every case loses." if spread.least > 0 else " Every case gains." if spread.most < 0 else ""
     return (
-        f"{name}: throughput gain from {case_gain(least).text} at {places.name(least, known)} to "
-        f"{case_gain(most).text} at {places.name(most, known)}; median {median}; "
-        f"{_beyond(result, spread, LINE)} gain 1% or more, {_beyond(result, spread, -LINE)} lose 1% or more.{positive}"
+        f"{name}: time from {case_change(most).text} at {places.name(most, known)} to "
+        f"{case_change(least).text} at {places.name(least, known)}; median {median}; "
+        f"{_beyond(result, spread, -LINE)} gain 1% or more, {_beyond(result, spread, LINE)} lose 1% or more.{every}"
     )
 
 
@@ -75,7 +75,7 @@ def _bought(result: Result, places: Places, lead: Part, others: list[Part]) -> I
     for part in others:
         if part is lead or part.pass_ == lead.pass_:
             continue
-        losing = part.cases[part.changes(Quantity.GAIN) <= -LINE].sort_values("effect", ascending=False, kind="stable")
+        losing = part.cases[part.changes() >= LINE].sort_values("effect", ascending=False, kind="stable")
         rows = [row for row in losing.to_dict("records") if problem_of(row) in winners]
         if rows:
             still = "all of them gain" if len(rows) == len(losing) else f"{len(rows)} of them gain"
@@ -92,7 +92,7 @@ def _models(result: Result, part: Part) -> Iterator[str]:
     for model in models:
         change = part.of_model(str(model)).change()
         if change is not None:
-            means.append((change.ratio, str(model), suite_gain(change).text))
+            means.append((change.ratio, str(model), mean_change(change).text))
     if len(means) > 1:
         best, worst = min(means), max(means)
         yield (
@@ -114,7 +114,7 @@ def _saved(result: Result, places: Places, part: Part) -> Iterator[str]:
     own = "" if (moved > 0) == (head < base) else " (in the other direction)"
     yield (
         f"{told(result, part)}: one launch of every case takes {fmt.time(base)} in base and {fmt.time(head)} in head, "
-        f"{fmt.time(abs(base - head))} {word} ({fmt.change(base / head)} as a ratio of sums); the case that moves most "
+        f"{fmt.time(abs(base - head))} {word} ({fmt.change(head / base)} as a ratio of sums); the case that moves most "
         f"time is {places.name(top, varying(result))} with {fmt.time(abs(moved))}{own}."
     )
 

@@ -1,6 +1,6 @@
 """What the chapters of a comparison share: how a case is named and placed, how its change and verdict are written.
 
-One sign for the whole report: above 0 the head is faster, be it as throughput gain or as time reduction.
+One sign for the whole report: a change is one of time, head ÷ base − 1, and above 0 head is slower.
 """
 
 import math
@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-from ....analysis.comparison.breakdown import Quantity
 from ....analysis.comparison.decide import Word
 from ....analysis.comparison.effects import Order
 from ....analysis.comparison.numbering import SHAPE_SIZES, Numbering, number_cases
@@ -119,34 +118,33 @@ def told(result: Result, part: Part) -> str:
     return ", ".join([*(cell.text for cell in group_cells(result, part)), part.pass_])
 
 
-def gain_cell(effect: float, low: float | None = None, high: float | None = None, note: str = "") -> TableCell:
-    """A change of throughput; `value` is the share, the colour that of log2 of the ratio, four times as strong.
+def change_cell(effect: float, low: float | None = None, high: float | None = None, note: str = "") -> TableCell:
+    """A change of time; `value` is the share, the colour that of log2 of base over head, four times as strong.
 
     low, high  interval of the effect, which the digits follow. That of a table is what rounding allows, not 95 %.
     """
     if math.isnan(effect):
         return UNKNOWN
-    return TableCell(fmt.gain(effect, low, high), math.expm1(-effect), -effect / math.log(2) * 4, note)
+    return TableCell(fmt.effect(effect, low, high), math.expm1(effect), -effect / math.log(2) * 4, note)
 
 
-def case_gain(row: Row) -> TableCell:
-    """A change of throughput of one case; one of which nothing is decided looks like it."""
-    cell = gain_cell(row["effect"], *_measured_interval(row))
+def case_change(row: Row) -> TableCell:
+    """The change of one case; one of which nothing is decided looks like it."""
+    cell = change_cell(row["effect"], *_measured_interval(row))
     return replace(cell, tone=Tone.UNDECIDED) if row["word"] == Word.INCONCLUSIVE and cell is not UNKNOWN else cell
 
 
-def share_text(quantity: Quantity, share: float, cases: pd.DataFrame) -> str:
-    """Write a statistic of the changes of `cases`, with the digits of the case that is nearest to it.
+def share_text(share: float, cases: pd.DataFrame) -> str:
+    """Write a statistic of the changes of `cases`, such as a quantile, with the digits of the case nearest to it.
 
-    share  of `quantity` (gain or reduction), such as a quantile or a mean. One that is a case reads like the case.
+    One that is a case reads like the case.
     """
-    effect = quantity.effect(share)
+    effect = math.log1p(share)
     near: Row = cases.iloc[int((cases["effect"] - effect).abs().to_numpy().argmin())].to_dict()
     low, high = (
         (None if bound is None else effect + bound - float(near["effect"])) for bound in _measured_interval(near)
     )
-    write = fmt.gain if quantity is Quantity.GAIN else fmt.reduction
-    return write(effect, low, high)
+    return fmt.effect(effect, low, high)
 
 
 def _measured_interval(row: Row) -> tuple[float | None, float | None]:
@@ -154,35 +152,20 @@ def _measured_interval(row: Row) -> tuple[float | None, float | None]:
     return (None, None) if row["word"] == Word.UNVERIFIED else (float(row["low"]), float(row["high"]))
 
 
-def suite_gain(change: SuiteChange) -> TableCell:
-    """Gain of a geometric mean; its digits follow the interval over the rounds, and ~ says that nothing is proven."""
-    return _marked(gain_cell(math.log(change.ratio), *change.log_rounds), change)
-
-
-def suite_reduction(change: SuiteChange) -> TableCell:
-    """The same as a reduction of time."""
-    return _marked(reduction_cell(math.log(change.ratio), *change.log_rounds), change)
-
-
-def _marked(cell: TableCell, change: SuiteChange) -> TableCell:
+def mean_change(change: SuiteChange) -> TableCell:
+    """Change of a geometric mean; its digits follow the interval over the rounds, and ~ says that nothing is proven."""
+    cell = change_cell(math.log(change.ratio), *change.log_rounds)
     return replace(cell, text=fmt.unproven(cell.text), tone=Tone.UNDECIDED) if change.unproven else cell
 
 
 UNPROVEN = "~: the interval of the mean includes no change, or no verdict is given: nothing is proven."
 
 
-def reduction_cell(effect: float, low: float | None = None, high: float | None = None) -> TableCell:
-    """A change of time as a reduction."""
-    return UNKNOWN if math.isnan(effect) else TableCell(fmt.reduction(effect, low, high), -math.expm1(effect))
+SIGN = "Change of time: head ÷ base − 1, above 0 head is slower."
 
 
-def case_reduction(row: Row) -> TableCell:
-    """A reduction of the time of one case."""
-    return reduction_cell(row["effect"], *_measured_interval(row))
-
-
-def gain_column(header: str = "throughput gain") -> Column:
-    """Column of `gain_cell`."""
+def change_column(header: str = "change of time") -> Column:
+    """Column of `change_cell`."""
     return Column(header, scale=Scale.DIVERGING)
 
 
@@ -192,10 +175,10 @@ def interval_column(result: Result) -> Column:
 
 
 def interval_cell(low: float, high: float) -> TableCell:
-    """An interval of effects, as of throughput."""
+    """An interval of effects, as changes of time."""
     if low == high:  # times of a table that were not rounded
         return TableCell("none", tone=Tone.MISSING)
-    text = fmt.gain_interval(low, high)
+    text = fmt.effect_interval(low, high)
     return TableCell(text) if text else TableCell("none", tone=Tone.MISSING)
 
 
@@ -248,13 +231,13 @@ def time_cells(row: Row) -> tuple[TableCell, ...]:
 
 def change_columns(result: Result) -> tuple[Column, ...]:
     """Columns of `change_cells`."""
-    measured = (*number_columns("base", "head", "time reduction"), gain_column(), interval_column(result))
+    measured = (*number_columns("base", "head"), change_column(), interval_column(result))
     return (*measured, *text_columns("verdict"))
 
 
 def change_cells(row: Row) -> tuple[TableCell, ...]:
     """Times, changes, interval and verdict of one case."""
-    changes = (case_reduction(row), case_gain(row), interval_cell(row["low"], row["high"]))
+    changes = (case_change(row), interval_cell(row["low"], row["high"]))
     return (*time_cells(row), *changes, verdict_cell(row))
 
 

@@ -8,6 +8,7 @@ from ....shapes.gpu_architectures import architecture
 from ....shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, TUNING
 from ....shapes.run_folder.manifest import MANIFEST, StoredProtocol
 from ... import formatting as fmt
+from ...cells import coverage_text
 from ...model import Bullets, CodeBlock, Column, Section, Table, TableCell, Text, integer, text_columns, texts
 from ...view import View
 from .conditions import conditions, has_telemetry
@@ -230,7 +231,7 @@ def provenance(view: View) -> Section:
     stored = manifest.environment
     versions = [f"{name} {stored[name]}" for name in ("rooflens", "commit", "torch", "triton") if stored.get(name)]
     merged = f", merged from {len(manifest.devices)} devices" if run.several_devices else ""
-    planned = f"{fmt.count(run.planned_units - run.missing_units, run.planned_units)} planned rounds of cells"
+    planned = f"cells: {coverage_text(view.coverage)}"
     said = f"; {', '.join(versions)}" if versions else ""
     lead = (
         f"Run {view.run_id} of {manifest.created_at or 'an unknown time'}{merged}, {planned}"

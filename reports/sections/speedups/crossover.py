@@ -55,7 +55,7 @@ def _nothing(view: View) -> str:
         return "No challenger is named in this run, so there is no crossover to look for."
     if view.uncompared:
         return f"No crossover: {view.uncompared}."
-    return "No crossover: every shape was measured at one M, and a crossover needs two: sweep M with the option -a."
+    return f"No crossover: every shape was measured at one M, and a crossover needs two: {view.way_out(one_M=True)}."
 
 
 def _slice(view: View, part: Slice) -> Iterator[Block]:

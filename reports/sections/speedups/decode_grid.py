@@ -34,7 +34,7 @@ FEW = 8
 
 NO_CLAIM = "not claimed as a speedup"
 
-_ONE_ROUND = f"one round, so no band and no interval: {NO_CLAIM}; measure with --rounds 3 or more"
+_ONE_ROUND = f"one round, so no band and no interval: {NO_CLAIM}"
 
 Band = tuple[float, float, int]
 """Least and largest ratio of a round, and the number of rounds."""

@@ -9,6 +9,7 @@ import pandas as pd
 from ....shapes.scheme import SNR_FLOOR_DB, DType
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
+from ...cells import coverage_text
 from ...model import Column, Section, Table, TableCell, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import View, shape_of
 
@@ -76,15 +77,8 @@ def failures(view: View) -> Section:
     """List every cell without a time, grouped by its reason, and what was planned but never measured."""
     summary = view.cells
     failed = summary[summary["verdict"] != Verdict.PASSED]
-    passed, total = len(summary) - len(failed), len(summary)
-    blocks: list[Text | Table] = [Text(f"{fmt.count(passed, total)} cells passed and have a time.")]
-    if missing := view.run.missing_units:
-        blocks.append(
-            Text(
-                f"The run is not complete: {missing} of {view.run.planned_units} planned rounds of cells are missing. "
-                f"Finish it with rooflens run --resume -o {view.run_path}; nothing that is stored is measured again."
-            )
-        )
+    way_out = f" Not complete; {text}." if (text := view.way_out()) else ""
+    blocks: list[Text | Table] = [Text(f"Cells: {coverage_text(view.coverage)}.{way_out}")]
     if len(failed):
         keys = ["provider", "verdict", "reason", "dtype", "cache"]
         rows = [

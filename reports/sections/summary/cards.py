@@ -11,7 +11,6 @@ from ...model import KeyNumber
 from ...terms import CEILING_KINDS
 from ...view import Row, Slice, View, shape_of
 from ..speedups.crossover import use_of
-from ..speedups.decode_grid import compared
 from ..speedups.sides import sides
 from ..speedups.three_way import trios_of
 
@@ -58,21 +57,6 @@ def _where(row: Row, part: Slice) -> str:
     return f"{shape.label} {shape.size}, M={int(row['M'])}, {part.title}"
 
 
-def means_by_m(view: View) -> Iterator[KeyNumber]:
-    """Geometric means over the shapes, M by M: of the first challenger, in the first slice that has any."""
-    for name in compared(view)[:1]:
-        for part in view.slices:
-            rows = [row for row in view.rows(view.analysis.means, part, provider=name) if fmt.known(row["ratio"])]
-            if rows:
-                rows.sort(key=lambda row: int(row["M"]))
-                at = [f"{mean_cell(row).text} at M={int(row['M'])}" for row in rows]
-                detail = f"geometric means over {fmt.plural(int(rows[0]['gemms']), 'GEMM')}, {part.title}"
-                more = f"{', '.join(at[1:])}; " if at[1:] else ""
-                label = f"{name} over {view.baseline}"
-                yield KeyNumber(label, at[0], f"{more}{detail}", float(rows[0]["ratio"]))
-                return
-
-
 def means_over_sides(view: View) -> Iterator[KeyNumber]:
     """Geometric means of a kernel over the one that it replaces and over the reference, each in its first slice."""
     named = sides(view)
@@ -97,10 +81,9 @@ def _mean_of(rows: Sequence[Row], label: str, part: Slice, several: bool) -> Key
 
 
 def best_constant(view: View) -> Iterator[KeyNumber]:
-    """The one threshold for all shapes that loses least, of the first challenger that has one."""
-    for median in view.medians:
-        if median.is_informative and (rule := median.threshold) is not None:
-            loss = f"mean loss {fmt.signed_percent(math.expm1(rule.mean_regret))}%"
-            detail = f"use {median.challenger} there, {median.incumbent} elsewhere; {loss} over the measured cells"
-            yield KeyNumber("Best constant threshold", use_of(rule), detail, rule.M)
-            return
+    """The one threshold for all shapes that loses least, of the leading challenger."""
+    lead = view.headline.lead
+    if lead is not None and lead.crossover is not None and (rule := lead.crossover.threshold) is not None:
+        loss = f"mean loss {fmt.signed_percent(math.expm1(rule.mean_regret))}%"
+        detail = f"use {lead.challenger} there, {view.baseline} elsewhere; {loss} over the measured cells"
+        yield KeyNumber("Best constant threshold", use_of(rule), detail, rule.M)

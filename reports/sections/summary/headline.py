@@ -1,31 +1,39 @@
-"""The headline: the three numbers that a reader takes away, and what concerns the run as a whole."""
+"""The headline: how the leading challenger stands against the baseline, and what concerns the run as a whole."""
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ....analysis.roofline.bounds import Bound
-from ....analysis.run.headline import BestSpeedup, Headline
-from ....analysis.run.headline import headline as find
-from ....shapes.problem import Op
+from ....analysis.run.headline import Ratio, Standing
 from ... import formatting as fmt
-from ...cells import interval_text, median_text
-from ...model import Block, KeyNumber, KeyNumbers, Remarks, Section, Share, Text
-from ...terms import BOUNDS
+from ...cells import interval_text, median_text, ratio_text
+from ...model import Block, KeyNumber, KeyNumbers, Remarks, Section, Text
+from ...terms import LIMITS
 from ...view import View
 
-Cards = Callable[[View], Iterator[KeyNumber]]
+Card = Callable[[View], Iterator[KeyNumber]]
+
+MOST_MEANS = 9
+"""Values of M that a card names; the grids have them all."""
+
+MOST_OTHERS = 6
+"""Lines about other challengers and settings."""
 
 
-def headline(view: View, *cards: Cards) -> Section:
+def headline(view: View, *cards: Card) -> Section:
     """Build the headline block of `cards`, of the usual three if there are none, and the warnings under it."""
-    found = find(view.analysis)
-    chosen = cards or (best, crossover, bounds)
-    items = [item for card in chosen for item in card(view)] or [_best(view, found)]
-    if found.impossible:
-        left = f"excluded, faster than the device allows: {fmt.count(found.impossible, found.passed)} cells"
+    found = view.headline
+    items = [item for card in cards or (means, crossover, limit) for item in card(view)] or [*means(view)]
+    if impossible := int(view.cells["impossible"].sum()):
+        left = f"excluded, faster than the device allows: {fmt.count(impossible, view.coverage.timed)} cells"
         items[0] = replace(items[0], detail=f"{items[0].detail.removesuffix('.')}; {left}")
     blocks: list[Block] = [KeyNumbers(tuple(items))]
+    if others := [_other(view, one) for one in found.standings[1:]]:
+        more = fmt.plural(len(others) - MOST_OTHERS, "more is", "more are")
+        blocks.append(Text("Other challengers and settings:"))
+        blocks.append(
+            Remarks((*others[:MOST_OTHERS], *([f"{more} in the grids"] if len(others) > MOST_OTHERS else [])))
+        )
     if view.analysis.warnings:
         blocks.append(Text("What concerns the run as a whole:"))
         blocks.append(Remarks(tuple(sorted(view.analysis.warnings, key=_rank))))
@@ -44,88 +52,93 @@ def _rank(warning: str) -> int:
     )
 
 
-def best(view: View) -> Iterator[KeyNumber]:
-    """The best ratio of any challenger, or why there is none."""
-    yield _best(view, find(view.analysis))
+def means(view: View) -> Iterator[KeyNumber]:
+    """The geometric mean at each M of the leading challenger with its best and worst cell, or why there is none."""
+    found = view.headline
+    if found.lead is None:
+        yield KeyNumber(f"Speedup over {view.baseline}", "none", _sentence(found.uncompared))
+        return
+    lead = found.lead
+    shown = fmt.thinned(lead.means, MOST_MEANS)
+    between = ", ".join(_at(one) for one in shown[1:-1])
+    cells = f"best {_cell(lead.best)}, worst {_cell(lead.worst)}; " if lead.cells > 1 else ""
+    ends = list(dict.fromkeys((shown[0], shown[-1])))
+    bounds = [(fmt.ratio_interval(one.low, one.high), one.M) for one in ends if one.low is not None]
+    known = ", ".join(f"{text} at M={size}" for text, size in bounds if text != "unknown")
+    interval = f" (95% interval {known})" if known else ""
+    yield KeyNumber(
+        f"{lead.challenger} over {view.baseline}, {view.slice_of(lead.setting).title}",
+        " to ".join(map(_at, ends)),
+        f"{f'{between}; ' if between else ''}{_over(lead)}{interval}; {cells}{_verified(lead)}",
+        lead.means[0].ratio,
+        note=_doubt(view, lead),
+    )
 
 
-def crossover(view: View) -> Iterator[KeyNumber]:
-    """The median crossover of the first challenger, or why there is none."""
-    yield _crossover(find(view.analysis))
+def _at(one: Ratio) -> str:
+    return f"{ratio_text(one.ratio, one.low, one.high)} at M={one.M}"
 
 
-def bounds(view: View) -> Iterator[KeyNumber]:
-    """Yield the shares of the limits that bound the cells of all providers."""
-    yield _bounds(find(view.analysis))
+def _cell(one: Ratio) -> str:
+    return f"{ratio_text(one.ratio, one.low, one.high)} ({fmt.shape(one.shape)}, M={one.M})"
 
 
-def _best(view: View, found: Headline) -> KeyNumber:
-    label, best = f"Best speedup over {view.baseline}", found.best
-    if best is None:
-        return KeyNumber(label, "none", _sentence(found.uncompared))
-    interval = f"95% interval {fmt.ratio_interval(best.low, best.high)}" if best.low is not None else "no interval"
-    pass_ = "" if best.op == Op.QUANTIZE else f"{best.pass_}, "
-    slice_ = f"{pass_}{best.dtype}, {best.scheme}, {best.cache}"
-    where = f"{best.provider}, {fmt.shape(best.shape)}, M={best.M}, {slice_}"
-    if best.verified and best.settled:
-        return KeyNumber(
-            label,
-            fmt.ratio(best.ratio, best.low, best.high),
-            f"{where}, {interval}{_choice(best)}",
-            best.ratio,
-            note=best.note,
-        )
-    if best.verified:
-        text = fmt.ratio_interval(best.low, best.high)
-        return KeyNumber(label, text, f"not settled: this 95% interval spans more than 2×; {where}", note=_more(best))
-    if best.slower_everywhere:
-        open_ = best.cells - best.slower
-        doubt = f", not verified at {fmt.count(open_, best.cells)} cells" if open_ else ""
-        largest = (
-            f"largest ratio {fmt.ratio(best.ratio, best.low, best.high)}: "
-            if best.settled or best.low is None
-            else "nearest: "
-        )
-        return KeyNumber(label, f"slower everywhere{doubt}", f"{largest}{where}, {interval}", note=best.note)
-    if best.low is None or best.settled:
-        text = f"none verified (largest {fmt.undecided(best.ratio, best.low, best.high)})"
-        return KeyNumber(label, text, f"{where}, {interval}", note=_more(best))
-    return KeyNumber(label, "none verified", f"not settled: {where}, {interval}", note=_more(best))
+def _over(standing: Standing) -> str:
+    """Say over how many shapes the means are, of how many: 6 shapes, 5 of 6 shapes; M by M where they differ."""
+    counts: dict[str, list[int]] = {}
+    for one in standing.means:
+        of = "" if one.shapes == one.asked else f"{one.shapes} of "
+        counts.setdefault(f"{of}{fmt.plural(one.asked, 'shape')}", []).append(one.M)
+    if len(counts) == 1:
+        return f"geometric mean over {next(iter(counts))}"
+    return f"geometric mean over {', '.join(f'{over} at M={fmt.sizes(at)}' for over, at in counts.items())}"
 
 
-def _choice(best: BestSpeedup) -> str:
-    """Say that a larger ratio is in a grid, where one does; which one is not worth a headline."""
-    if fmt.ratio(best.largest) == fmt.ratio(best.ratio):
+def _verified(standing: Standing) -> str:
+    return f"verified faster at {fmt.count(standing.faster, standing.cells)} cells, slower at {standing.slower}"
+
+
+def _doubt(view: View, standing: Standing) -> str:
+    """Say what would settle the means that are not told from 1; "" where all are."""
+    if all(one.verified for one in standing.means):
         return ""
-    return "; ranked by the lower end of the interval, and the grids hold larger, less certain ratios"
+    why = "no interval" if any(one.low is None for one in standing.means) else "~: the interval includes 1"
+    return "; ".join(filter(None, (why, view.way_out(undecided=view.undecided(standing.challenger, standing.setting)))))
 
 
-def _more(best: BestSpeedup) -> str:
-    includes = best.low is not None and best.high is not None and best.low <= 1 <= best.high
-    doubt = "no interval" if best.low is None else "the interval includes 1" if includes else "the interval is wide"
-    return "; ".join(filter(None, (f"{doubt}: measure more rounds", best.note)))
+def _other(view: View, standing: Standing) -> str:
+    ends = " to ".join(_at(one) for one in dict.fromkeys((standing.means[0], standing.means[-1])))
+    part = view.slice_of(standing.setting).title
+    return f"{standing.challenger}, {part}: {ends}; {_over(standing)}; {_verified(standing)}"
 
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
-def _crossover(found: Headline) -> KeyNumber:
-    median = found.crossover
-    if median is None:
+def crossover(view: View) -> Iterator[KeyNumber]:
+    """The median crossover of the leading challenger, or why there is none."""
+    found = view.headline
+    if found.lead is None:
         why = found.uncompared.partition(" (")[0]  # the card beside it tells of each challenger
-        return KeyNumber("Median crossover M", "none", _sentence(why or "the run has no crossover"))
-    label = f"Median crossover, {median.challenger} against {median.incumbent}"
-    if not median.is_informative:
-        return KeyNumber(label, median_text(median), _sentence("; ".join(median.warnings)))
-    setting = ", ".join(median.setting_words)
+        yield KeyNumber("Crossover M", "none", _sentence(why))
+        return
+    label, median = f"Crossover M of {found.lead.challenger}", found.lead.crossover
+    if median is None:
+        if len(found.lead.means) < 2:
+            why = "Only one M has a ratio, and a crossover takes two"
+            yield KeyNumber(label, "needs two M", f"{why}; {view.way_out(one_M=True)}.")
+        else:
+            way_out = view.way_out(undecided=view.undecided(found.lead.challenger, found.lead.setting))
+            yield KeyNumber(label, "none", _sentence("; ".join(filter(None, ("neither side is verified", way_out)))))
+        return
     if median.between is None:
         counts = ", ".join(f"{count} {status}" for status, count in median.statuses.items())
-        return KeyNumber(label, median_text(median), f"{setting}; {counts}")
-    interval = f", 95% interval {interval_text(median)}" if interval_text(median) else ""
-    within = f"within {fmt.m_interval(*median.between)}{interval}"
-    shapes = fmt.plural(len(median.places), "shape")
-    where = f"{setting}; {shapes}, {within}; {median.challenger} is faster {median.side} it"
+        yield KeyNumber(label, median_text(median), f"{sum(median.statuses.values())} shapes: {counts}")
+        return
+    interval = f"95% interval {interval_text(median)}" if interval_text(median) else "no interval"
+    within = f"within {fmt.m_interval(*median.between)}, {interval}"
+    where = f"median over {fmt.plural(len(median.places), 'shape')}, {within}; faster {median.side} it"
     beyond, before = median.places.count(math.inf), median.places.count(0.0)
     parts = [
         where,
@@ -133,22 +146,23 @@ def _crossover(found: Headline) -> KeyNumber:
         *([f"{before} before the first"] if before else []),
     ]
     value = None if median.median_M is None or math.isinf(median.median_M) else median.median_M
-    return KeyNumber(label, median_text(median), ", ".join(parts), value, note="; ".join(median.warnings))
+    yield KeyNumber(label, median_text(median), ", ".join(parts), value, note="; ".join(median.warnings))
 
 
-def _bounds(found: Headline) -> KeyNumber:
-    label = "What bounds the cells"
-    if not found.shares:
-        why = (
-            "No ceiling was measured for these cells: see rooflens calibrate."
-            if found.passed
-            else "No cell has a time."
-        )
-        return KeyNumber(label, "unknown", why)
-    most = max(found.shares, key=lambda part: part.share)
-    shares = tuple(
-        Share(part.bound_class, fmt.share(part.share), part.share, part.bound_class) for part in found.shares
+def limit(view: View) -> Iterator[KeyNumber]:
+    """What share of the limit the leading challenger reaches where it wins."""
+    lead = view.headline.lead
+    if lead is None:
+        return
+    label = f"Share of the limit where {lead.challenger} wins"
+    if lead.limit is None:
+        text, why = "none", "It is verified faster nowhere."
+        if lead.faster:
+            text, why = "unknown", "No limit is known for these cells: see rooflens calibrate."
+        yield KeyNumber(label, text, why)
+        return
+    detail = (
+        f"median over the {fmt.plural(lead.limit.cells, 'cell')} at which it is verified faster; most are limited by "
+        f"{LIMITS[lead.limit.limit]}"
     )
-    meaning = BOUNDS[Bound(most.bound_class)]
-    detail = f"{most.bound_class}: {meaning}. {fmt.count(found.passed, found.cells)} cells have a time."
-    return KeyNumber(label, f"{fmt.share(most.share)} {most.bound_class}", detail, most.share, shares=shares)
+    yield KeyNumber(label, fmt.share(lead.limit.fraction), detail, lead.limit.fraction)

@@ -9,6 +9,7 @@ from ....analysis.roofline.bounds import Bound
 from ....shapes.run_folder.disturbance import by_others
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
+from ...cells import coverage_text
 from ...model import Bullets, Section
 from ...view import View
 from ..speedups.decode_grid import compared
@@ -29,15 +30,12 @@ def open_items(view: View) -> Section:
 
 
 def _planned(view: View) -> Iterator[Item]:
-    missing, planned = view.run.missing_units, view.run.planned_units
-    if missing:
-        yield (
-            False,
-            f"measure {missing} of {planned} planned rounds of cells: rooflens run --resume -o {view.run_path}",
-        )
+    covered = view.coverage
+    if way_out := view.way_out():
+        yield False, f"measure what is left of the plan, {coverage_text(covered)}: {way_out}"
     else:
-        yield True, f"all {planned} planned rounds of cells are measured"
-    if view.rounds == 1:
+        yield True, f"all that was planned is measured: {coverage_text(covered)}"
+    if view.rounds == 1 and not covered.rounds_to_do:
         yield False, "measure 3 rounds or more: a single one gives no interval of a time or of a ratio"
 
 
@@ -69,15 +67,11 @@ def _ratios(view: View) -> Iterator[Item]:
         return
     for name in names:
         mine = view.ratios[(view.ratios["provider"] == name) & view.ratios["ratio"].notna()]
-        undecided = int((mine["verdict"] == "undecided").sum())
-        which = f"{name} against {view.baseline}"
-        if undecided:
-            yield (
-                False,
-                f"decide {undecided} of {fmt.plural(len(mine), 'cell')} of {which}: more rounds narrow the interval",
-            )
+        undecided, which = view.undecided(name), f"{fmt.plural(len(mine), 'cell')} of {name} against {view.baseline}"
+        if len(undecided) and (way_out := view.way_out(undecided=undecided)):
+            yield False, f"decide {len(undecided)} of {which}: {way_out}"
         else:
-            yield True, f"all {fmt.plural(len(mine), 'cell')} of {which} are decided"
+            yield True, f"all {which} are decided" + f", {len(undecided)} of them as ties" * bool(len(undecided))
 
 
 def _crossovers(view: View) -> Iterator[Item]:
@@ -100,9 +94,11 @@ def _crossovers(view: View) -> Iterator[Item]:
             )
         undecided = sum(row["status"] == CrossoverStatus.UNDECIDED for row in told)
         if undecided:
+            way_out = view.way_out(undecided=view.undecided(median.challenger, median.setting))
             yield (
                 False,
-                f"verify the crossover of {fmt.plural(undecided, 'shape')} of {len(told)} ({where}): more rounds",
+                f"verify the crossover of {fmt.plural(undecided, 'shape')} of {len(told)} ({where})"
+                f"{f': {way_out}' * bool(way_out)}",
             )
         elif told:
             told_of = fmt.plural(len(told), "shape")

@@ -10,6 +10,7 @@ from ....shapes.scheme import DType
 from ....shapes.schemes import parse_scheme
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
+from ...cells import coverage_text
 from ...model import Column, Section, Table, TableCell, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import View
 
@@ -20,14 +21,8 @@ SKIPPED = (Verdict.UNSUPPORTED,)
 def tally(view: View) -> Section:
     """Count outcomes, say the pass bar of every scheme and the reasons of what was skipped or failed."""
     cells = view.cells
-    counts = cells["verdict"].value_counts()
-    words = [
-        f"{int(counts[verdict])} {'skipped' if verdict in SKIPPED else verdict.value.replace('_', ' ')}"
-        for verdict in Verdict
-        if verdict in counts
-    ]
     lead = (
-        f"{', '.join(words)}, of {fmt.plural(len(cells), 'cell')}. Every output is checked against the fp64 product of "
+        f"Cells: {coverage_text(view.coverage)}. Every output is checked against the fp64 product of "
         "the same quantized bits before it is timed and after; one that is wrong gets no time."
     )
     blocks: list[Text | Table] = [Text(lead), _bars(view)]

@@ -162,7 +162,7 @@ def test_an_M_at_which_one_of_the_two_was_tuned_is_told(tmp_path):
 def test_one_shape_and_one_M(tmp_path):
     found = find(tmp_path, {"only": 4.0}, Ms=(1,))
     assert found["status"].tolist() == ["unmeasured"]
-    needed = "measured at one M, and a crossover needs two: sweep M with the option -a"
+    needed = "measured at one M, and a crossover needs two"
     assert needed in found["warnings"].iloc[0]
     median = median_crossover(found)
     assert (median.text, median.median_M, median.interval_text) == ("needs two M", None, "")

@@ -1,28 +1,148 @@
-"""The whole pipeline on whole runs: the headline, coverage, and runs of which little is left."""
+"""The whole pipeline on whole runs: how challengers stand, and runs of which little is left."""
 
 import math
-import random
 import subprocess
 import sys
+from itertools import permutations
 
+import numpy as np
 import pytest
+from rooflens.analysis.frames.coordinates import SETTING
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.headline import headline
 from rooflens.analysis.run.pipeline import analyze
 
 from ..synthetic import H200, PlantedCell, write_run
 
+EXACT = {"round_noise": 0, "sample_noise": 0}
+TIMES = {"slow": 2.0, "fast": 0.5, "dequant_blas": 1.0}
+"""Seconds x 1e3 by provider."""
+
 
 def analyzed(tmp_path, **options):
     return analyze(load_run(write_run(tmp_path / "run", **options)))
 
 
-def test_a_best_speedup_says_what_qualifies_it(tmp_path):
-    def tuned(cell: PlantedCell, round_: int) -> dict[str, object]:
-        return {"tuning": "cold"} if cell.provider == "simt_4bit" else {}
+def planted(tmp_path, times, **options):
+    """A run whose times in ms are `times` of a cell, or by provider."""
+    latency = times if callable(times) else lambda cell: times[cell.provider]
+    names = [name for name in TIMES if name != "dequant_blas"]
+    usual = {"providers": tuple(TIMES), "challengers": names, "Ms": (1, 8), **EXACT}
+    return analyzed(tmp_path, latency=lambda cell: 1e-3 * latency(cell), **usual | options)
 
-    assert headline(analyzed(tmp_path / "tuned", Ms=(1, 2), columns=tuned)).best.note.startswith("tuning differs: cold")
-    assert headline(analyzed(tmp_path / "alike", Ms=(1, 2))).best.note == ""
+
+def test_means_extremes_and_crossover_of_a_planted_run(tmp_path):
+    """8 / M at every shape but one, where it is 16 / M; the reference is faster still, but no challenger."""
+
+    def latency(cell: PlantedCell) -> float:
+        return {"dequant_blas": 8.0, "blas": 0.5}.get(cell.provider, cell.M * (0.5 if cell.N == 256 else 1))
+
+    providers = {"providers": ("fast", "dequant_blas", "blas"), "challengers": ("fast",), "Ms": (1, 2, 4, 32)}
+    lead = headline(planted(tmp_path, latency, **providers)).lead
+    assert (lead.challenger, lead.setting) == ("fast", ("fwd", "bf16", "nf4-g64", "cold"))
+    mean = 2 ** (1 / 6)
+    assert [one.M for one in lead.means] == [1, 2, 4, 32]
+    assert [one.ratio for one in lead.means] == pytest.approx([8 * mean, 4 * mean, 2 * mean, mean / 4])
+    assert [(one.shapes, one.asked) for one in lead.means] == [(6, 6)] * 4
+    assert (lead.best.ratio, lead.best.shape, lead.best.M) == (pytest.approx(16), "qwen2.5-1.5b k/v (256x1536)", 1)
+    assert (lead.worst.ratio, lead.worst.M) == (pytest.approx(0.25), 32)
+    assert (lead.faster, lead.slower, lead.cells) == (18, 6, 24)
+    assert lead.crossover.median_M == pytest.approx(8, rel=1e-3)
+    assert (lead.crossover.shapes, lead.crossover.statuses) == (6, {"single": 6})
+
+
+@pytest.mark.parametrize("order", permutations(["slow", "fast", "even"]))
+def test_the_order_of_a_suite_decides_nothing(tmp_path, order):
+    times = TIMES | {"even": 1.0}
+    analysis = planted(tmp_path, times, challengers=order, providers=(*order, "dequant_blas"))
+    assert analysis.challengers == ("fast", "even", "slow")
+    found = headline(analysis)
+    assert [one.challenger for one in found.standings] == ["fast", "even", "slow"]
+    assert [one.means[0].ratio for one in found.standings] == pytest.approx([2, 1, 0.5])
+
+
+def test_the_one_that_wins_most_problems_leads_and_among_equals_the_larger_mean(tmp_path):
+    def once_huge(cell: PlantedCell) -> float:
+        """`slow` wins at one shape by far, `fast` at the other five by little."""
+        if cell.N == 256:
+            return {"slow": 0.001, "fast": 0.9}.get(cell.provider, 1.0)
+        return {"slow": 0.95, "fast": 0.9}.get(cell.provider, 1.0)
+
+    assert planted(tmp_path / "most", once_huge).challengers == ("fast", "slow")
+    losing = {"slow": 3.0, "fast": 1.5, "dequant_blas": 1.0}
+    assert planted(tmp_path / "none", losing).challengers == ("fast", "slow")  # nobody wins
+    declined = {"failures": lambda cell: ("unsupported", "needs a GPU") if cell.provider == "fast" else None}
+    assert planted(tmp_path / "declined", TIMES, **declined).challengers == ("slow", "fast")
+
+
+def test_the_users_own_kernels_come_before_those_of_a_suite(tmp_path):
+    files = {"slow": "/home/me/kernels.py", "fast": "rooflens/kernels/fourbit/simt.py"}
+    providers = {name: {"role": "candidate", "file": files.get(name, "")} for name in TIMES}
+    assert planted(tmp_path, TIMES, manifest={"providers": providers}).challengers == ("slow", "fast")
+
+
+def test_every_number_is_of_one_challenger_in_one_setting(tmp_path):
+    def latency(cell: PlantedCell) -> float:
+        """Each setting has a factor of its own, so that a number of another one would be seen."""
+        factor = (2 if cell.dtype == "fp16" else 1) * (5 if cell.cache == "warm" else 1)
+        return {"dequant_blas": 1.0}.get(cell.provider, TIMES[cell.provider] * cell.M / 16 / factor)
+
+    options = {"caches": ("warm", "cold"), "dtypes": ("fp16", "bf16"), "Ms": (1, 16, 256), "rounds": 3}
+    found = headline(planted(tmp_path, latency, **options | {"round_noise": 1e-3}))
+    analysis = planted(tmp_path / "again", latency, **options | {"round_noise": 1e-3})
+    assert {one.setting[3] for one in found.standings} == {"cold"}
+    assert [(one.challenger, one.setting[1]) for one in found.standings] == [
+        ("fast", "fp16"), ("slow", "fp16"), ("fast", "bf16"), ("slow", "bf16"),
+    ]  # fmt: skip
+    for one in found.standings:
+        rows = analysis.speedups
+        rows = rows[(rows["provider"] == one.challenger) & (rows[[*SETTING]] == [*one.setting]).all(axis=1)]
+        by_m = rows.groupby("M")["log_ratio"].mean()
+        assert [mean.ratio for mean in one.means] == pytest.approx(np.exp(by_m).tolist())
+        assert (one.best.ratio, one.worst.ratio) == (rows["ratio"].max(), rows["ratio"].min())
+        assert (one.faster, one.slower) == tuple((rows["verdict"] == word).sum() for word in ("faster", "slower"))
+        assert (one.crossover.challenger, one.crossover.setting) == (one.challenger, one.setting)
+        wins = analysis.cells[analysis.cells["cell_id"].isin(rows.loc[rows["verdict"] == "faster", "cell_id"])]
+        assert one.limit.cells == one.faster == len(wins)
+        assert one.limit.fraction == wins["fraction_of_bound"].median()
+
+
+def test_warm_heads_only_where_nothing_else_was_measured(tmp_path):
+    assert headline(planted(tmp_path, TIMES, caches=("warm",))).lead.setting[3] == "warm"
+
+
+def test_a_mean_knows_over_how_many_shapes_it_is(tmp_path):
+    """At M=8 a shape failed, and another was not reached: a mean over four is no mean over six."""
+    shapes = (("a", "up", 64, 96), ("b", "up", 64, 96), *((name, "up", 64 * n, 96) for n, name in enumerate("cdef", 2)))
+    gone = {
+        "failures": lambda cell: ("oom", "") if (cell.model, cell.M, cell.provider) == ("c", 8, "fast") else None,
+        "skip": lambda cell, _: (cell.model, cell.M) == ("d", 8),
+        "shapes": shapes,
+    }
+    lead = headline(planted(tmp_path, TIMES, **gone)).lead
+    assert [(one.shapes, one.asked) for one in lead.means] == [(5, 5), (3, 5)]  # a and b are one GEMM, and one vote
+
+
+def test_no_crossover_heads_where_no_side_is_verified(tmp_path):
+    even = headline(planted(tmp_path / "even", TIMES | {"fast": 1.0, "slow": 1.0}, round_noise=0.01)).lead
+    assert even.crossover is None
+    alone = headline(planted(tmp_path / "alone", TIMES, rounds=1)).lead
+    assert alone.crossover is None
+    assert (alone.means[0].low, alone.means[0].verified) == (None, False)
+    assert headline(planted(tmp_path / "one", TIMES, Ms=(8,))).lead.crossover is None
+
+
+def test_the_limit_is_named_where_the_lead_wins(tmp_path):
+    """A quarter of the speed of the planted memory at M=1, where only memory limits; slower than the baseline at 8."""
+
+    def latency(cell: PlantedCell) -> float:
+        least = 1e3 * cell.storage.compulsory_bytes(cell.problem) / 55e9
+        return 9 * least if cell.provider == "dequant_blas" else (4 if cell.M == 1 else 40) * least
+
+    lead = headline(planted(tmp_path, latency, challengers=("fast",))).lead
+    assert (lead.faster, lead.limit.cells, lead.limit.limit) == (6, 6, "memory")
+    assert lead.limit.fraction == pytest.approx(0.25, rel=0.02)
+    assert headline(planted(tmp_path / "unknown", latency, ceilings=False)).lead.limit is None
 
 
 def test_cells_that_were_timed_in_different_ways_are_told_of_the_run(tmp_path):
@@ -35,42 +155,17 @@ def test_cells_that_were_timed_in_different_ways_are_told_of_the_run(tmp_path):
     assert not [text for text in analyzed(tmp_path / "alike", Ms=(1,)).warnings if "no ratio across" in text]
 
 
-def test_the_three_numbers_of_a_planted_run(tmp_path):
-    def latency(cell: PlantedCell) -> float:
-        if cell.provider == "dequant_blas":
-            return 8e-3
-        if cell.provider == "blas":
-            return 0.5e-3  # faster still, but no challenger
-        return 1e-3 * cell.M * (0.5 if cell.layer == "k/v" and cell.model == "qwen2.5-1.5b" else 1)
-
-    analysis = analyzed(tmp_path, latency=latency, round_noise=1e-4, sample_noise=1e-4)
-    found = headline(analysis)
-    assert found.best.ratio == pytest.approx(16, rel=1e-3)
-    assert (found.best.provider, found.best.baseline, found.best.verified) == ("simt_4bit", "dequant_blas", True)
-    assert (found.best.shape, found.best.M) == ("qwen2.5-1.5b k/v (256x1536)", 1)
-    assert (found.best.dtype, found.best.cache, found.best.device) == ("bf16", "cold", "Planted CPU @ 2.10GHz")
-    assert found.best.low < 16.01
-    assert found.best.high > 15.99
-    assert found.crossover.median_M == pytest.approx(8, rel=1e-3)
-    assert (len(found.crossover.places), found.crossover.statuses) == (6, {"below": 6})
-    assert (found.crossover.threshold.side, found.crossover.threshold.M) == ("below", 8)
-    assert sum(share.share for share in found.shares) == pytest.approx(1)
-    assert sum(share.cells for share in found.shares) == found.cells == found.passed == 6 * 9 * 4
-
-
 def test_a_reference_never_heads_not_even_when_it_is_named_a_challenger(tmp_path):
     times = {"simt_4bit": 2e-3, "gemv_4bit": 4e-3, "blas": 1e-3, "dequant_blas": 8e-3}
     analysis = analyzed(
         tmp_path, Ms=(1, 2), challengers=("blas", "simt_4bit"), latency=lambda cell: times[cell.provider]
     )
-    assert (analysis.run.challengers, analysis.challenger) == (("simt_4bit",), "simt_4bit")
-    found = headline(analysis)
-    assert found.best.provider == "simt_4bit"
-    assert found.best.ratio == pytest.approx(4, rel=0.05)
-    assert found.crossover.challenger == "simt_4bit"
+    assert analysis.run.challengers == analysis.challengers == ("simt_4bit",)
+    (lead,) = headline(analysis).standings
+    assert lead.challenger == lead.crossover.challenger == "simt_4bit"
+    assert lead.best.ratio == pytest.approx(4, rel=0.05)
     blas = analysis.speedups.loc[analysis.speedups["provider"] == "blas", "ratio"]
     assert blas.tolist() == pytest.approx([8] * 12, rel=0.1)  # it stands in the grids all the same
-    assert found.best.largest < 5
 
 
 def of(provider, verdict, reason=""):
@@ -101,7 +196,7 @@ def of(provider, verdict, reason=""):
 def test_without_a_challenger_nothing_heads_and_the_reason_is_told(tmp_path, options, told):
     found = headline(analyzed(tmp_path, Ms=(1, 8), **options))
     assert found.uncompared == told
-    assert (found.best is None) == (found.crossover is None) == bool(told)
+    assert (found.lead is None) == bool(told)
 
 
 def test_challengers_with_one_reason_are_named_together(tmp_path):
@@ -110,92 +205,8 @@ def test_challengers_with_one_reason_are_named_together(tmp_path):
     assert headline(analysis).uncompared == "no challenger can run on this device (simt_4bit, gemv_4bit: needs a GPU)"
 
 
-def test_an_interval_over_a_factor_of_two_does_not_settle_a_number(tmp_path):
-    def latency(cell: PlantedCell) -> float:
-        return 80e-3 if cell.provider == "dequant_blas" else 1e-3
-
-    rounds = iter([0.8, 0.8, 1.2, 1.2])  # two cells in each of two rounds
-
-    def uneven(cell: PlantedCell) -> float:
-        return latency(cell) * (next(rounds) if cell.provider == "simt_4bit" else 1)
-
-    noisy = headline(
-        analyzed(tmp_path / "noisy", rounds=2, round_noise=0, sample_noise=0, **SAYING, latency=uneven)
-    ).best
-    assert noisy.verified
-    assert noisy.high > 2 * noisy.low > 2
-    assert not noisy.settled
-    calm = headline(analyzed(tmp_path / "calm", rounds=3, round_noise=0.01, **SAYING, latency=latency)).best
-    assert calm.settled
-    alone = headline(analyzed(tmp_path / "alone", rounds=1, **SAYING, latency=latency)).best
-    assert (alone.low, alone.settled) == (None, False)
-
-
-def test_the_best_is_ranked_by_its_lower_bound_and_the_largest_ratio_is_kept(tmp_path):
-    drawn = random.Random(1)
-
-    def latency(cell: PlantedCell) -> float:
-        """Nine times faster for sure at M=2; at M=1 about ten times, give or take a factor that differs by round."""
-        if cell.provider == "dequant_blas":
-            return 9e-3
-        return 1e-3 if cell.M == 2 else 0.9e-3 * math.exp(drawn.gauss(0, 0.3))
-
-    found = headline(analyzed(tmp_path, round_noise=1e-4, sample_noise=1e-4, **SAYING, latency=latency)).best
-    assert (found.M, found.ratio) == (2, pytest.approx(9, rel=1e-2))
-    assert found.largest > 1.05 * found.ratio
-
-
-def test_slower_everywhere_is_told_apart_from_not_verified(tmp_path):
-    slow = {"latency": lambda cell: 1e-3 if cell.provider == "dequant_blas" else 2e-3}
-    found = headline(analyzed(tmp_path / "slow", **SAYING, **slow)).best
-    assert (found.slower_everywhere, found.verified, found.cells, found.slower) == (True, False, 2, 2)
-    alone = headline(analyzed(tmp_path / "alone", **SAYING, **slow, rounds=1)).best
-    assert (alone.slower_everywhere, alone.slower) == (True, 0)
-    even = {"latency": lambda cell: 1e-3 if cell.provider == "dequant_blas" else 1e-3 * cell.M / 1.5}
-    assert not headline(analyzed(tmp_path / "even", **SAYING, **even)).best.slower_everywhere
-
-
-def test_headline_and_tables_are_the_same_objects(tmp_path):
-    analysis = analyzed(tmp_path, caches=("warm", "cold"), dtypes=("fp16", "bf16"), Ms=(1, 16, 256))
-    found = headline(analysis)
-    assert found.crossover in analysis.medians
-    assert (found.crossover.cache, found.crossover.dtype) == ("cold", "fp16")
-    best = analysis.speedups.loc[analysis.speedups["provider"] == "simt_4bit", "ratio"].max()
-    assert found.best.ratio == best
-
-
-def test_the_first_challenger_that_passed_is_taken(tmp_path):
-    def fails(cell: PlantedCell) -> tuple[str, str] | None:
-        return ("unsupported", "needs a GPU") if cell.provider == "mma_4bit" else None
-
-    options = {"Ms": (1, 64), "providers": ("mma_4bit", "simt_4bit", "dequant_blas"), "rounds": 1}
-    challengers = ("absent", "mma_4bit", "simt_4bit")
-    analysis = analyzed(tmp_path, **options, challengers=challengers, failures=fails)
-    assert analysis.challenger == "simt_4bit"
-    assert not any("mma_4bit" in warning for warning in analysis.warnings)  # unsupported is no fault
-    assert analyzed(tmp_path, **options, challengers=challengers).challenger == "mma_4bit"
-
-
-def test_an_unfinished_run_says_so_and_counts_failures_as_finished(tmp_path):
-    def fails(cell: PlantedCell) -> tuple[str, str] | None:
-        return ("oom", "out of memory") if cell.provider == "simt_4bit" and cell.M == 256 else None
-
-    full = analyzed(tmp_path, Ms=(1, 256), failures=fails)
-    assert "simt_4bit: 6 cells ended as oom; their rows say why" in full.warnings
-    assert not any("--resume" in warning for warning in full.warnings)
-    part = analyzed(tmp_path, Ms=(1, 256), skip=lambda cell, number: number == 2 and cell.M == 1)
-    assert part.warnings[0] == "120 of 144 planned rounds are finished: resume with rooflens run --resume"
-
-
 SAYING = {"Ms": (1, 2), "shapes": (("m", "l", 64, 96),)}
 """8 cells."""
-
-
-def test_without_a_verified_speedup_the_largest_is_given_as_such(tmp_path):
-    one_round = headline(analyzed(tmp_path, rounds=1, **SAYING, latency=lambda cell: 1e-3 * cell.M)).best
-    assert (one_round.verified, one_round.low) == (False, None)
-    ratios = analyzed(tmp_path / "again", rounds=1, **SAYING, latency=lambda cell: 1e-3 * cell.M).speedups
-    assert one_round.ratio == ratios.loc[ratios["provider"] == "simt_4bit", "ratio"].max()
 
 
 STOP = ": stop other work and measure again"
@@ -262,11 +273,9 @@ LITTLE = {
 @pytest.mark.parametrize("options", LITTLE.values(), ids=LITTLE)
 def test_little_is_enough_and_what_is_missing_is_said(tmp_path, options):
     analysis = analyzed(tmp_path, **options)
-    found = headline(analysis)
-    assert found.cells == int((analysis.cells["verdict"] != "unsupported").sum()) > 0
-    assert found.best is None or math.isfinite(found.best.ratio)
-    missing = found.best is None or found.crossover is None or not found.shares
-    assert analysis.warnings or not missing
+    lead = headline(analysis).lead
+    assert lead is None or math.isfinite(lead.best.ratio)
+    assert analysis.warnings or lead is not None
 
 
 def test_no_analysis_module_imports_torch_or_triton():
