@@ -129,9 +129,10 @@ class Operands:
         self._places = [_places(inputs)]
         self._seed = 0
         self._known: list[torch.Tensor] = []
-        self._bases: tuple[list[torch.Tensor], list[torch.Tensor]] = ([], [])
+        self._bases: Sequence[Sequence[torch.Tensor]] = ((), ())
         self._earlier: tuple[list[torch.Tensor], tuple[torch.Tensor, ...]] | None = None
         self._signs: list[list[torch.Tensor]] = []
+        self._same: list[torch.Tensor] = []
         self._walk: list[torch.Tensor] = []
         self._walked = 0
         self._flipped = array("Q", [0])  # in a list, one number may be an object more than another: a launch can count
@@ -171,7 +172,7 @@ class Operands:
 
     def _draw(self, seed: int) -> None:
         self._seed = seed
-        self.truth, self._known, self._bases = None, [], ([], [])
+        self.truth, self._known, self._bases = None, [], ((), ())
         self.restore()
         self._known = [tensor.clone() for tensor in self.inputs.activations]
         known = {tensor.data_ptr(): one for tensor, one in zip(self.inputs.activations, self._known, strict=True)}

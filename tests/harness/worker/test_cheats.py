@@ -148,11 +148,11 @@ def test_copies_that_share_a_flush_have_activations_of_their_own(tmp_path):
 
 
 @pytest.mark.exclusive
-@pytest.mark.parametrize("control", ["flush", "rotation"])
-def test_a_weight_that_is_kept_by_shape_is_no_cold_one(tmp_path, control):
+@pytest.mark.parametrize(("control", "size"), [("flush", 128), ("rotation", 512)])
+def test_a_weight_that_is_kept_by_shape_is_no_cold_one(tmp_path, control, size):
     """Copies of the operands would share it. Where there is one copy only, it is right, and as cold as any."""
     name = "keeps_its_weight_by_shape"
-    cells = measured(tmp_path, only(name), 128, *ON_THE_CPU, "--cold-by", control)
+    cells = measured(tmp_path, only(name), size, *ON_THE_CPU, "--cold-by", control)
     assert cells[cells["provider"] == HONEST]["copies"].astype(int).max() > 1
     assert faults_of_the_honest(cells) == []
     mine = cells[cells["provider"] == name].groupby("cache")["verdict"].agg(set)
