@@ -98,7 +98,7 @@ def main(connection: Connection, setup: Setup, parent: int, log: Path) -> None:
             connection.send(Refused(str(error), error.exit_code))
 
 
-KEPT_WEIGHTS = 1 / 16
+KEPT_WEIGHTS = 1 / 64
 """Share of the device's memory for weights that are kept for their next M or round, at 2 bytes an element."""
 
 
