@@ -58,11 +58,6 @@ FILES = {"csv": "dispatch.csv", "json": "dispatch.json", "python": "dispatch.py"
     help="List the decisions that differ from this: a provider, another policy, or a file of --emit json. Default: the "
     "incumbent everywhere.",
 )
-@click.option(
-    "--stand-in",
-    metavar="WORD=A,...",
-    help="Providers that represent the kernels of a provider's own rule, to score its decisions separately.",
-)
 @click.option("--features", metavar="LIST", help="What trees split on; default: M,N,K,B,E,waves.")
 @click.option("--emit", multiple=True, type=click.Choice([*FILES]), help="Write the policy; with -o more than one.")
 @click.option(
@@ -83,7 +78,6 @@ def dispatch(
     holdout: str | None,
     policy: str | None,
     against: str | None,
-    stand_in: str | None,
     features: str | None,
     emit: tuple[str, ...],
     output: Path | None,
@@ -124,7 +118,6 @@ def dispatch(
             holdout=holdout or "",
             margin=values.fraction(margin, "--margin"),
             histogram=parse_histogram(_content(weights, "--weights"), str(weights)) if weights else None,
-            stand_ins=values.mapping(stand_in, "--stand-in") if stand_in else {},
             tree=TreeShape(features=_features(features)),
         ),
     )

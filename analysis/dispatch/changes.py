@@ -9,7 +9,7 @@ from ..statistics.intervals import CONFIDENCE, quantile
 from ..statistics.moderation import moderate
 from .fit import oracle
 from .policy import choices
-from .study import Study, decisions, word_of
+from .study import Study
 from .timings import Timings
 
 COLUMNS = ("label", "op", "pass", "dtype", "scheme", "B", "E", "top_k", "M", "N", "K")
@@ -44,7 +44,7 @@ def chosen_by(study: Study, name: str) -> Ints:
     """Index of the arm that each case [C] gets from `name`.
 
     That is an arm (which then always runs), a fitted policy, the oracle, or a provider with a rule of its own. Raises
-    UsageError for other names, and for a rule whose words do not all stand for an arm.
+    UsageError for other names, and for a rule that dispatched to anything but arms.
     """
     table = study.timings
     if name in table.arms:
@@ -54,13 +54,12 @@ def chosen_by(study: Study, name: str) -> Ints:
     if name == "oracle":
         return oracle(table)
     if name in table.rules:
-        words = table.rules[name][1]
-        found = decisions(words, table.arms, study.stand_ins)
-        if found is not None:
-            return found
-        known = {*table.arms, *study.stand_ins}
-        unknown = [word for word in dict.fromkeys(map(word_of, words)) if word and word not in known]
-        named = ", ".join(unknown) if unknown else "nothing, for some GEMMs"
-        raise UsageError(f"{name} dispatched to {named}: say which arms that is, with --stand-in WORD=PROVIDER")
+        kernels = [word.partition(":")[0].strip() for word in table.rules[name][1]]  # what follows is the reason
+        if unknown := [kernel or "nothing" for kernel in dict.fromkeys(kernels) if kernel not in table.arms]:
+            raise UsageError(
+                f"{name} dispatched to {', '.join(unknown)}, and only {', '.join(table.arms)} were compared: "
+                "name one of these, or a file of --emit json"
+            )
+        return np.array([table.arms.index(kernel) for kernel in kernels], dtype=np.int64)
     names = [*table.arms, *table.rules, *(one.name for one in study.scored if one.policy)]
     raise UsageError(f"no decisions of {quote(name)}: name a file of --emit json, or one of {', '.join(names)}")

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from ...shapes.errors import UsageError, unknown_name
+from ...shapes.errors import UsageError
 from ...shapes.verdict import Verdict
 from ..frames.load import RunData
 from ..run.summarize import round_medians, summarize
-from ..statistics.arrays import Floats, Ints, moments
+from ..statistics.arrays import Floats, moments
 from .evidence import MARGIN
 from .fit import ALWAYS, KINDS, TABLE, Options, fit, kind_of, oracle
 from .policy import LeafStatus, Policy, choices
@@ -33,7 +33,6 @@ class Question:
     cache        cold where there is any
     holdout      decides which policy is recommended: shape, model or round; the first of these that the run allows
     histogram    weight by M; None: every GEMM counts the same
-    stand_ins    word of a provider's own rule -> arm
     """
 
     incumbent: str = ""
@@ -42,7 +41,6 @@ class Question:
     holdout: str = ""
     margin: float = MARGIN
     histogram: Mapping[int, float] | None = None
-    stand_ins: Mapping[str, str] = field(default_factory=dict)
     tree: TreeShape = field(default_factory=TreeShape)
 
 
@@ -66,7 +64,6 @@ class Study:
     flattered    mean over cases of what the best arm's time owes to its luck, in ln time; None without enough rounds
     recommended  name of the simplest policy whose regret in `criterion` is within `AS_GOOD` of the least
     criterion    the hold-out that decides, or "" where nothing could be held out: the sample decides
-    stand_ins    those of the question
     """
 
     arch: str
@@ -77,7 +74,6 @@ class Study:
     flattered: float | None
     recommended: str
     criterion: str
-    stand_ins: Mapping[str, str]
     notes: tuple[str, ...]
 
     def policy(self, name: str) -> Policy:
@@ -102,7 +98,7 @@ def study(run: RunData, question: Question = Question()) -> Study:
     arch = run.device.arch
     held = hold_out(table, arch, options)
     zero = best(table)
-    scored = [*_fitted(table, arch, options, held, zero), *_shipped(table, question.stand_ins, zero, held)]
+    scored = [*_fitted(table, arch, options, held, zero), *_shipped(table, zero, held)]
     scored.append(_line(ORACLE, None, relative_time(table, oracle(table)), table, zero, held))
     unseen = scored[-1].held_out[ROUND]
     criterion = _criterion(question.holdout, held)
@@ -124,7 +120,6 @@ def study(run: RunData, question: Question = Question()) -> Study:
         flattered=unseen.mean if unseen else None,
         recommended=_recommended(scored, criterion),
         criterion=criterion,
-        stand_ins=question.stand_ins,
         notes=tuple(notes),
     )
 
@@ -210,24 +205,11 @@ def _line(
     return Scored(name, policy, in_sample, unseen)
 
 
-def _shipped(table: Timings, stand_ins: Mapping[str, str], zero: Floats, held: dict[str, HeldOut]) -> list[Scored]:
-    """Score the rules of providers: with their own kernels, and their decisions with the arms' kernels.
-
-    They were not fitted here, so that every case is new to them.
-    """
+def _shipped(table: Timings, zero: Floats, held: dict[str, HeldOut]) -> list[Scored]:
+    """Score the rules of providers by their own times. They were not fitted here: every case is new to them."""
     done = [way for way in HOLDOUTS if not held[way].reason]
-    refuse_unused(stand_ins, [word for _, words in table.rules.values() for word in words])
-    found = []
-    for name, (ratios, words) in table.rules.items():
-        own = score(moments(ratios).mean, zero, table.weights)
-        if own:
-            found.append(Scored(f"{name}'s rule", None, own, dict.fromkeys(done, own)))
-        chosen = decisions(words, table.arms, stand_ins)
-        if chosen is not None:
-            decided = score(relative_time(table, chosen), zero, table.weights)
-            assert decided is not None
-            found.append(Scored(f"{name}'s choices", None, decided, dict.fromkeys(done, decided)))
-    return found
+    scores = {name: score(moments(ratios).mean, zero, table.weights) for name, (ratios, _) in table.rules.items()}
+    return [Scored(f"{name}'s rule", None, own, dict.fromkeys(done, own)) for name, own in scores.items() if own]
 
 
 def _criterion(wanted: str, held: dict[str, HeldOut]) -> str:
@@ -256,38 +238,7 @@ def _recommended(scored: Sequence[Scored], criterion: str) -> str:
     return min(one for one in fitted if one[1] <= least + AS_GOOD)[2]
 
 
-def word_of(dispatched: str) -> str:
-    """The choice, without its reason: "gemv_mx" of "gemv_mx: by its row of the table"."""
-    return dispatched.partition(":")[0].strip()
-
-
 def rule_names(summary: pd.DataFrame) -> tuple[str, ...]:
     """Providers of a summary that say what they dispatched to."""
     dispatching = summary["dispatched"].fillna("") != ""
     return tuple(map(str, pd.unique(summary.loc[dispatching, "provider"])))
-
-
-def decisions(words: Sequence[str], arms: Sequence[str], stand_ins: Mapping[str, str]) -> Ints | None:
-    """Index of the arm that stands for each word [C]; None when a word has none, or is missing.
-
-    Raises UsageError when a stand-in is not an arm.
-    """
-    for name in stand_ins.values():
-        if name not in arms:
-            raise unknown_name("arm of --stand-in", name, list(arms))
-    index = {name: place for place, name in enumerate(arms)}
-    index |= {word: index[arm] for word, arm in stand_ins.items()}
-    found = [index.get(word_of(word), -1) for word in words]
-    if not found or min(found) < 0:
-        return None
-    return np.array(found, dtype=np.int64)
-
-
-def refuse_unused(stand_ins: Mapping[str, str], words: Sequence[str]) -> None:
-    """Raise UsageError for a stand-in of a word that no rule of the run says."""
-    known = list(dict.fromkeys(word_of(word) for word in words if word))
-    for word in stand_ins:
-        if word not in known:
-            raise UsageError(
-                f"--stand-in {word}: no provider here dispatched to it; known: {', '.join(known) or 'none'}"
-            )

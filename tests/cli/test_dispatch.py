@@ -150,7 +150,6 @@ def test_a_device_of_another_kind_is_not_compared_with(crossed, invoke):
         ),
         (["--emit", "csv", "--emit", "json"], "one is printed, several need -o DIR"),
         (["--emit", "csv", "--json"], "both print"),
-        (["--stand-in", "mma=simt_4bit"], "--stand-in mma: no provider here dispatched to it"),
         (["--cache", "warm"], "nothing to choose from besides dequant_blas; providers with a warm time: none"),
     ],
 )

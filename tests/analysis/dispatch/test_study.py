@@ -180,15 +180,17 @@ def test_decisions_are_found_by_name(tmp_path):
         chosen_by(found, "moon")
 
 
-def test_a_rule_whose_words_mean_nothing_here_asks_for_stand_ins(tmp_path):
-    def columns(cell, round_):
-        return {"dispatched": "simt" if cell.provider == "gemv_4bit" else ""}
+@pytest.mark.parametrize("said, told", [("simt", "simt"), ("", "nothing")])
+def test_a_rule_that_dispatched_to_arms_has_their_decisions_and_no_other_has_any(tmp_path, said, told):
+    def dispatching(large):
+        def columns(cell, round_):
+            word = "simt_4bit: by its row" if cell.M <= 8 else large
+            return {"dispatched": word if cell.provider == "gemv_4bit" else ""}
 
-    run = run_of(tmp_path, columns=columns)
-    found = study(run)
+        return study(run_of(tmp_path / (large or "none"), columns=columns))
+
+    found = dispatching("dequant_blas")
     assert [one.name for one in found.scored if one.policy is None] == ["gemv_4bit's rule", "oracle"]
-    with pytest.raises(UsageError, match="gemv_4bit dispatched to simt: say which arms that is, with --stand-in"):
-        chosen_by(found, "gemv_4bit")
-    mapped = study(run, Question(stand_ins={"simt": "simt_4bit"}))
-    assert "gemv_4bit's choices" in [one.name for one in mapped.scored]
-    assert set(chosen_by(mapped, "gemv_4bit")) == {1}
+    assert chosen_by(found, "gemv_4bit").tolist() == (found.timings.cases["M"] <= 8).astype(int).tolist()
+    with pytest.raises(UsageError, match=f"gemv_4bit dispatched to {told}, and only dequant_blas, simt_4bit"):
+        chosen_by(dispatching(said), "gemv_4bit")
