@@ -49,8 +49,8 @@ FILES = {"csv": "dispatch.csv", "json": "dispatch.json", "python": "dispatch.py"
 @click.option(
     "--policy",
     metavar="NAME",
-    help="Show or emit this one: threshold, thresholds, tree, table, table-tree or 'always A'. Default: the simplest "
-    "whose regret is within 0.5 % of the least; in a CSV, the table.",
+    help="Show or emit this one: threshold, thresholds, table or 'always A'. Default: the simplest whose regret is "
+    "within 0.5 % of the least; in a CSV, the table.",
 )
 @click.option(
     "--against",
@@ -58,7 +58,6 @@ FILES = {"csv": "dispatch.csv", "json": "dispatch.json", "python": "dispatch.py"
     help="List the decisions that differ from this: a provider, another policy, or a file of --emit json. Default: the "
     "incumbent everywhere.",
 )
-@click.option("--features", metavar="LIST", help="What trees split on; default: M,N,K,B,E,waves.")
 @click.option("--emit", multiple=True, type=click.Choice([*FILES]), help="Write the policy; with -o more than one.")
 @click.option(
     *("-o", "--output"),
@@ -78,7 +77,6 @@ def dispatch(
     holdout: str | None,
     policy: str | None,
     against: str | None,
-    features: str | None,
     emit: tuple[str, ...],
     output: Path | None,
     rows: int,
@@ -95,12 +93,11 @@ def dispatch(
     Examples:
       rooflens dispatch latest
       rooflens dispatch latest -p simt_4bit -p mma_4bit --weights decode.csv
-      rooflens dispatch latest --policy tree --emit python > choose.py
+      rooflens dispatch latest --policy threshold --emit python > choose.py
       rooflens dispatch runs/new -o tuned --against tuned/dispatch.json
     """
     from ..analysis.dispatch.provenance import provenance
     from ..analysis.dispatch.study import Question, study
-    from ..analysis.dispatch.tree import TreeShape
     from ..analysis.dispatch.weights import parse_histogram
     from ..analysis.frames.load import load_run
 
@@ -118,7 +115,6 @@ def dispatch(
             holdout=holdout or "",
             margin=values.fraction(margin, "--margin"),
             histogram=parse_histogram(_content(weights, "--weights"), str(weights)) if weights else None,
-            tree=TreeShape(features=_features(features)),
         ),
     )
     chosen = _policy(found, policy)
@@ -140,17 +136,6 @@ def dispatch(
         show(form.section(*shown, rows))
 
 
-def _features(text: str | None) -> tuple[str, ...]:
-    from ..analysis.dispatch.timings import FEATURES
-    from ..shapes.errors import unknown_name
-
-    names = values.names(text) or list(FEATURES)
-    for name in names:
-        if name not in FEATURES:
-            raise unknown_name("feature", name, list(FEATURES))
-    return tuple(name for name in FEATURES if name in names)
-
-
 def _policy(found: "Study", name: str | None) -> "Policy":
     from ..shapes.errors import unknown_name
 
@@ -170,7 +155,7 @@ def _before(found: "Study", against: str | None) -> "Ints":
         earlier = parse_policy(_content(Path(against), "--against"), against)
         if earlier.arch != found.arch:
             raise UsageError(f"--against {against}: it is for {earlier.arch}, and this run is of {found.arch}")
-        named = dict.fromkeys([*(leaf.arm for leaf in earlier.leaves), earlier.incumbent])
+        named = dict.fromkeys([*(entry.arm for entry in earlier.entries), earlier.incumbent])
         if absent := [name for name in named if name not in found.timings.arms]:
             known = earlier.incumbent if earlier.incumbent not in absent else found.timings.incumbent
             note(f"--against {against}: no arm here is {', '.join(absent)}; counted as {known}")

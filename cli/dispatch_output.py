@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,11 +13,11 @@ import pandas as pd
 from ..analysis.dispatch.changes import changes
 from ..analysis.dispatch.emit_json import emit_json
 from ..analysis.dispatch.fit import oracle
-from ..analysis.dispatch.policy import Policy, Rule, ShapeTable, choices
+from ..analysis.dispatch.policy import Policy, Rows, choices, ranges
 from ..analysis.dispatch.provenance import Provenance
 from ..analysis.dispatch.regret import Score, best, relative_time
 from ..analysis.dispatch.study import Study
-from ..analysis.dispatch.tree import describe
+from ..analysis.dispatch.timings import Shape
 from ..analysis.statistics.arrays import Ints
 from ..reports import formatting as fmt
 from ..reports.listing import listing
@@ -125,7 +125,7 @@ def _plain(study: Study, score: Score | None) -> dict[str, Any] | None:
 
 
 def _why(study: Study, policy: Policy) -> str:
-    counts = Counter(str(leaf.status) for leaf in policy.leaves)
+    counts = Counter(str(entry.status) for entry in policy.entries)
     parts = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()) if status != "given")
     found = f"; its choices: {parts}" if parts else ""
     if policy.name != study.recommended:
@@ -137,24 +137,24 @@ def _why(study: Study, policy: Policy) -> str:
 def _rules(policy: Policy) -> list[str]:
     """Write the rule of each setting, one line per path; settings with the same rule share it."""
     by_text: dict[tuple[str, ...], list[str]] = {}
-    for (op, pass_, dtype, scheme), measured in policy.rules.items():
+    for (op, pass_, dtype, scheme), rule in policy.rules.items():
         name = ", ".join([*([op] if op != "gemm" else []), *([pass_] if pass_ != "fwd" else []), dtype, scheme])
-        texts = _rule(measured.rule)
-        if texts != [policy.incumbent]:
-            texts.append(f"M > {measured.largest_M}: {policy.incumbent}")
+        texts = _rule(rule, policy.incumbent)
         by_text.setdefault(tuple(texts), []).append(name)
     return [
         line for texts, names in by_text.items() for line in (f"{'; '.join(names)}:", *(f"  {one}" for one in texts))
     ]
 
 
-def _rule(rule: Rule) -> list[str]:
-    if not isinstance(rule, ShapeTable):
-        return describe(rule)
-    entries = Counter(leaf.arm for rows in rule.rows.values() for _, leaf in rows)
-    told = ", ".join(f"{arm} {count}" for arm, count in entries.most_common())
-    rest = [f"other shapes, {path}" for path in describe(rule.otherwise)] if rule.otherwise else []
-    return [f"{sum(entries.values())} rows of {len(rule.rows)} shapes: {told}", *rest]
+def _rule(rule: Mapping[Shape | None, Rows], incumbent: str) -> list[str]:
+    if None not in rule:
+        entries = Counter(entry.arm for rows in rule.values() for _, entry in rows)
+        counts = ", ".join(f"{arm} {count}" for arm, count in entries.most_common())
+        return [f"{sum(entries.values())} rows of {len(rule)} shapes: {counts}", f"other shapes, larger M: {incumbent}"]
+    found = ranges(rule[None], incumbent)
+    below = ["", *(f"{size} < " for size, _ in found)]
+    told = [f"{low}M <= {size}: {arm}" for low, (size, arm) in zip(below, found, strict=False)]
+    return [*told, f"M > {found[-1][0]}: {incumbent}"] if found else [incumbent]
 
 
 def _worst(study: Study, policy: Policy) -> pd.DataFrame:

@@ -5,6 +5,7 @@ Each line is a piece of text that stands there word for word.
 
 from collections.abc import Iterator
 
+import dispatch_figures as dispatch
 import fp8_figures as fp8
 import kernel_figures as kernels
 import roofline_figures as roofline
@@ -27,6 +28,7 @@ PARTS = (
     ),
     roofline.of_shared_memory,
     *(kernels.of_gemlite, kernels.of_4bit_peers, kernels.of_blas_best),
+    dispatch.of_dispatch,
 )
 
 

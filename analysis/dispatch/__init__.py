@@ -6,8 +6,7 @@ inside out:
 `timings`     rounds of a run as one array over (GEMM, arm, round), with their weights
 `weights`     how much each GEMM counts, from a histogram of M
 `evidence`    which arms are proven faster than the incumbent by more than a margin
-`policy`      rules as values: leaves, splits, rows of a table; and what a policy chooses
-`tree`        the search for splits
+`policy`      policies as values: rows by M, for all shapes or for each; and what a policy chooses
 `fit`         all policies of a run
 `regret`      what a choice costs, in the sample and on rounds, shapes and models that the fit has not seen
 `study`       all of it for one run, rules that providers bring along included

@@ -7,7 +7,7 @@ B                   batch, where any is above 1
 E, top_k            experts, and experts per token, where any of either is above 1
 dtype               activation type
 use_challenger      1 where another arm than the incumbent runs
-status              engaged, parity, incumbent or given (`policy.Status`)
+status              engaged, parity, incumbent or given (`policy.EntryStatus`)
 incumbent, incumbent_us
 best, speedup, speedup_low
                     the fastest arm besides the incumbent here, t_incumbent / t_best, and the lower end of its interval
@@ -27,9 +27,9 @@ from ...shapes.aiter import HEADER
 from ...shapes.errors import UsageError
 from ...shapes.files.csv_file import csv_text
 from .evidence import Evidence, weigh_evidence
-from .policy import Leaf, Policy
+from .policy import Entry, Policy
 from .provenance import Provenance
-from .timings import FEATURES, SETTING, SHAPE, Timings
+from .timings import Timings, keys
 
 ADDED = ("use_challenger", "status", "incumbent", "incumbent_us", "best", "speedup", "speedup_low")
 
@@ -54,9 +54,9 @@ def emit_csv(policy: Policy, timings: Timings, provenance: Provenance) -> str:
     rows = []
     evidence = weigh_evidence(timings, provenance.margin)
     same = _same(provenance)
-    for index, record in enumerate(timings.cases.to_dict("records")):
+    for index, (record, key) in enumerate(zip(timings.cases.to_dict("records"), keys(timings.cases), strict=True)):
         case = {str(name): value for name, value in record.items()}
-        found = case | _row(policy, timings, evidence, index, case) | same
+        found = case | _row(policy.entry(*key) or Entry(policy.incumbent), timings, evidence, index, case) | same
         rows.append([found.get(name) for name in header])
     return csv_text(header, rows)
 
@@ -73,14 +73,9 @@ def _same(provenance: Provenance) -> dict[str, Any]:
     }
 
 
-def _row(policy: Policy, timings: Timings, evidence: Evidence, index: int, case: dict[str, Any]) -> dict[str, Any]:
+def _row(entry: Entry, timings: Timings, evidence: Evidence, index: int, case: dict[str, Any]) -> dict[str, Any]:
     """One GEMM: what runs there, and how it compares."""
-    setting = tuple(str(case[name]) for name in SETTING)
-    shape = tuple(int(case[name]) for name in SHAPE)
-    assert len(setting) == 4
-    assert len(shape) == 5
-    leaf = policy.leaf(setting, shape, {name: case[name] for name in FEATURES}) or Leaf(policy.incumbent)
-    arm = timings.arms.index(leaf.arm) if leaf.arm in timings.arms else 0
+    arm = timings.arms.index(entry.arm) if entry.arm in timings.arms else 0
     if np.isnan(timings.mean[index, arm]):
         arm = 0  # it does not take this problem
     gains = np.nan_to_num(evidence.gain[index, 1:], nan=-np.inf)
@@ -99,7 +94,7 @@ def _row(policy: Policy, timings: Timings, evidence: Evidence, index: int, case:
         "tflops": f"{cell['flops'] / time_s / 1e12:.6g}",
         "bw": f"{cell['compulsory_bytes'] / time_s / 1e9:.6g}",
         "use_challenger": int(arm > 0),
-        "status": str(leaf.status),
+        "status": str(entry.status),
         "incumbent": timings.incumbent,
         "incumbent_us": f"{timings.time_s[index, 0] * 1e6:.6g}",
         "best": timings.arms[best],

@@ -1,25 +1,26 @@
 """A policy as JSON, and back: what a program reads, and what a later run is compared with.
 
-{"format": "rooflens dispatch", "version": 1, "policy", "arch", "incumbent", "provenance": {...}, "rules": [...]}, where
-each of the rules is {"op", "pass", "dtype", "scheme", "largest_M", "rule": RULE}, and RULE one of
+{"format": "rooflens dispatch", "version": 2, "policy", "arch", "incumbent", "provenance": {...}, "rules": [...]}, where
+each of the rules is
 
-    {"arm", "status", "best", "gain", "low", "cases"}                         run it
-    {"feature", "limit", "low_side": RULE, "high_side": RULE}                 low side where feature <= limit
-    {"rows": [{"B", "E", "top_k", "N", "K", "by_M": [{"M", ...}]}], "otherwise": RULE or null}
+    {"op", "pass", "dtype", "scheme", "B", "E", "top_k", "N", "K",
+     "by_M": [{"M", "arm", "status", "best", "gain", "low"}]}
+
+Rules for every shape have no sizes. The row of the smallest M at or above the asked one decides, beyond the last the
+incumbent runs.
 """
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from ...shapes.errors import UsageError, quote
 from ...shapes.files.json_file import parse_object
-from .policy import Leaf, LeafStatus, MeasuredRule, Node, Policy, Rule, ShapeTable, Split
+from .policy import Entry, EntryStatus, Policy, Rows
 from .provenance import Provenance
-from .timings import FEATURES, SETTING, SHAPE, Setting, Shape
+from .timings import SETTING, SHAPE, Setting, Shape
 
 FORMAT = "rooflens dispatch"
-VERSION = 1
+VERSION = 2
 
 
 def emit_json(policy: Policy, provenance: Provenance) -> str:
@@ -32,8 +33,9 @@ def emit_json(policy: Policy, provenance: Provenance) -> str:
         "incumbent": policy.incumbent,
         "provenance": provenance.as_json(),
         "rules": [
-            dict(zip(SETTING, setting, strict=True)) | {"largest_M": measured.largest_M, "rule": _plain(measured.rule)}
-            for setting, measured in policy.rules.items()
+            dict(zip((*SETTING, *SHAPE), (*setting, *(shape or ())), strict=False)) | {"by_M": list(map(_plain, rows))}
+            for setting, rule in policy.rules.items()
+            for shape, rows in rule.items()
         ],
     }
     return json.dumps(content, indent=1, allow_nan=False) + "\n"
@@ -47,57 +49,30 @@ def parse_policy(content: bytes, where: str) -> Policy:
     if found.get("version") != VERSION:
         raise UsageError(f"{where}: version {quote(found.get('version'))}, and {VERSION} is known: emit it again")
     try:
-        rules: dict[Setting, MeasuredRule] = {}
+        rules: dict[Setting, dict[Shape | None, Rows]] = {}
         for one in found["rules"]:
             op, pass_, dtype, scheme = (str(one[name]) for name in SETTING)
-            rules[op, pass_, dtype, scheme] = MeasuredRule(int(one["largest_M"]), _rule(one["rule"]))
+            shape: Shape | None = None
+            if "N" in one:
+                b, e, top_k, n, k = (int(one[name]) for name in SHAPE)
+                shape = b, e, top_k, n, k
+            rows = sorted(((int(row["M"]), _entry(row)) for row in one["by_M"]), key=lambda row: row[0])
+            rules.setdefault((op, pass_, dtype, scheme), {})[shape] = tuple(rows)
         return Policy(str(found["policy"]), str(found["arch"]), str(found["incumbent"]), rules)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(f"{where}: a rule is broken ({type(error).__name__}: {error}): emit it again") from None
 
 
-def _plain(rule: Rule) -> dict[str, Any]:
-    if isinstance(rule, Leaf):
-        named: dict[str, Any] = {"arm": rule.arm, "status": str(rule.status), "best": rule.best}
-        return named | {"gain": _rounded(rule.gain), "low": _rounded(rule.low), "cases": rule.cases}
-    if isinstance(rule, Split):
-        sides = {"low_side": _plain(rule.low), "high_side": _plain(rule.high)}
-        return {"feature": rule.feature, "limit": rule.limit} | sides
-    rows = [
-        dict(zip(SHAPE, shape, strict=True)) | {"by_M": [{"M": size} | _plain(leaf) for size, leaf in by_m]}
-        for shape, by_m in rule.rows.items()
-    ]
-    return {"rows": rows, "otherwise": _plain(rule.otherwise) if rule.otherwise else None}
+def _plain(row: tuple[int, Entry]) -> dict[str, Any]:
+    size, entry = row
+    named: dict[str, Any] = {"M": size, "arm": entry.arm, "status": str(entry.status), "best": entry.best}
+    return named | {"gain": _rounded(entry.gain), "low": _rounded(entry.low)}
 
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(float(value), 6)
 
 
-def _rule(plain: Mapping[str, Any]) -> Rule:
-    if "rows" not in plain:
-        return _node(plain)
-    rows: dict[Shape, tuple[tuple[int, Leaf], ...]] = {}
-    for row in plain["rows"]:
-        b, e, top_k, n, k = (int(row[name]) for name in SHAPE)
-        rows[b, e, top_k, n, k] = tuple(sorted(((int(one["M"]), _leaf(one)) for one in row["by_M"]), key=_size))
-    return ShapeTable(rows, _node(plain["otherwise"]) if plain["otherwise"] else None)
-
-
-def _node(plain: Mapping[str, Any]) -> Node:
-    if "feature" not in plain:
-        return _leaf(plain)
-    if plain["feature"] not in FEATURES:
-        raise ValueError(f"feature {quote(plain['feature'])}")
-    return Split(str(plain["feature"]), int(plain["limit"]), _node(plain["low_side"]), _node(plain["high_side"]))
-
-
-def _leaf(plain: Mapping[str, Any]) -> Leaf:
+def _entry(plain: dict[str, Any]) -> Entry:
     numbers = {name: None if plain[name] is None else float(plain[name]) for name in ("gain", "low")}
-    return Leaf(
-        str(plain["arm"]), LeafStatus(plain["status"]), str(plain["best"]), **numbers, cases=int(plain["cases"])
-    )
-
-
-def _size(row: tuple[int, Leaf]) -> int:
-    return row[0]
+    return Entry(str(plain["arm"]), EntryStatus(plain["status"]), str(plain["best"]), **numbers)

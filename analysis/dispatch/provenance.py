@@ -76,7 +76,7 @@ def provenance(run: RunData, study: Study, name: str, weights: str) -> Provenanc
         cache=str(table.cases["cache"].iloc[0]),
         gemms=len(table.cases),
         rounds=table.rounds,
-        margin=study.options.margin,
+        margin=study.margin,
         weights=weights,
         sources={arm: run.manifest.providers.get(arm, StoredProvider()).source for arm in table.arms},
         environment={key: str(stored[key]) for key in _ENVIRONMENT if stored.get(key)},

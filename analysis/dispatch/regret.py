@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..statistics.arrays import Flags, Floats, Ints
-from .fit import Options, fit, oracle
+from .evidence import MARGIN
+from .fit import fit, oracle
 from .policy import choices
 from .timings import Timings
 
@@ -103,16 +104,16 @@ class HeldOut:
     reason: str = ""
 
 
-def hold_out(timings: Timings, arch: str, options: Options) -> dict[str, HeldOut]:
+def hold_out(timings: Timings, arch: str, margin: float) -> dict[str, HeldOut]:
     """Hold out in every way that the run allows."""
     return {
-        SHAPES: by_shape(timings, arch, options),
-        MODEL: by_model(timings, arch, options),
-        ROUND: by_round(timings, arch, options),
+        SHAPES: by_shape(timings, arch, margin),
+        MODEL: by_model(timings, arch, margin),
+        ROUND: by_round(timings, arch, margin),
     }
 
 
-def by_round(timings: Timings, arch: str, options: Options) -> HeldOut:
+def by_round(timings: Timings, arch: str, margin: float = MARGIN) -> HeldOut:
     """Leave rounds out; the oracle too chooses on the others."""
     if timings.rounds < FEWEST_ROUNDS:
         have = "1 round" if timings.rounds == 1 else f"{timings.rounds} rounds"
@@ -125,20 +126,20 @@ def by_round(timings: Timings, arch: str, options: Options) -> HeldOut:
         cases = np.isfinite(now.mean[:, 0]) & np.isfinite(others.mean[:, 0])
         return _Fold(others, others.of_cases(cases), now.of_cases(cases), cases)
 
-    return _held_out(timings, map(split, range(folds)), arch, options, with_rows=True)
+    return _held_out(timings, map(split, range(folds)), arch, margin)
 
 
-def by_shape(timings: Timings, arch: str, options: Options) -> HeldOut:
+def by_shape(timings: Timings, arch: str, margin: float = MARGIN) -> HeldOut:
     """Hold shapes out, each of them separately when there are few."""
     codes = timings.cases["shape"].to_numpy(dtype=np.int64)
     distinct = int(codes.max()) + 1
     if distinct < 2:
         return HeldOut({}, 0, "one shape: nothing is left to fit on")
     folds = min(distinct, MOST_FOLDS)
-    return _by_cases(timings, arch, options, ((codes % folds == fold, codes % folds != fold) for fold in range(folds)))
+    return _by_cases(timings, arch, margin, ((codes % folds == fold, codes % folds != fold) for fold in range(folds)))
 
 
-def by_model(timings: Timings, arch: str, options: Options) -> HeldOut:
+def by_model(timings: Timings, arch: str, margin: float = MARGIN) -> HeldOut:
     """Leave models out, with every shape that they have."""
     models = list(dict.fromkeys(name for names in timings.cases["models"] for name in names))
     if len(models) < 2:
@@ -152,17 +153,17 @@ def by_model(timings: Timings, arch: str, options: Options) -> HeldOut:
     left = [(test, train) for test, train in pairs if train.any()]
     if not left:
         return HeldOut({}, 0, "every model has all shapes: nothing is left to fit on")
-    return _by_cases(timings, arch, options, left)
+    return _by_cases(timings, arch, margin, left)
 
 
-def _by_cases(timings: Timings, arch: str, options: Options, masks: Iterable[tuple[Flags, Flags]]) -> HeldOut:
+def _by_cases(timings: Timings, arch: str, margin: float, masks: Iterable[tuple[Flags, Flags]]) -> HeldOut:
     """Fit on the second mask of each pair and choose for the first, which has no shape of the second."""
 
     def split(masks: tuple[Flags, Flags]) -> _Fold:
         held = timings.of_cases(masks[0])
         return _Fold(timings.of_cases(masks[1]), held, held, masks[0])
 
-    return _held_out(timings, map(split, masks), arch, options, with_rows=False)
+    return _held_out(timings, map(split, masks), arch, margin)
 
 
 class _Fold(NamedTuple):
@@ -174,13 +175,13 @@ class _Fold(NamedTuple):
     cases: Flags
 
 
-def _held_out(timings: Timings, folds: Iterable[_Fold], arch: str, options: Options, with_rows: bool) -> HeldOut:
+def _held_out(timings: Timings, folds: Iterable[_Fold], arch: str, margin: float) -> HeldOut:
     sums: dict[str, Floats] = {}
     counts: dict[str, Floats] = {}
     done = 0
     for fold in folds:
         done += 1
-        policies = fit(fold.learned, arch, options, with_rows=with_rows)
+        policies = fit(fold.learned, arch, margin)
         chosen = {policy.name: choices(policy, fold.seen) for policy in policies} | {ORACLE: oracle(fold.seen)}
         for name, arms in chosen.items():
             sums.setdefault(name, np.zeros(len(timings.cases)))[fold.cases] += relative_time(fold.timed, arms)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -13,11 +13,10 @@ from ..frames.load import RunData
 from ..run.summarize import round_medians, summarize
 from ..statistics.arrays import Floats, moments
 from .evidence import MARGIN
-from .fit import ALWAYS, KINDS, TABLE, Options, fit, kind_of, oracle
-from .policy import LeafStatus, Policy, choices
+from .fit import ALWAYS, TABLE, fit, oracle
+from .policy import EntryStatus, Policy, choices
 from .regret import HOLDOUTS, ORACLE, ROUND, HeldOut, Score, best, hold_out, relative_time, score
 from .timings import Timings, timings
-from .tree import TreeShape
 from .weights import weigh
 
 AS_GOOD = 0.005
@@ -41,7 +40,6 @@ class Question:
     holdout: str = ""
     margin: float = MARGIN
     histogram: Mapping[int, float] | None = None
-    tree: TreeShape = field(default_factory=TreeShape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ class Study:
 
     arch: str
     timings: Timings
-    options: Options
+    margin: float
     scored: tuple[Scored, ...]
     held_out: dict[str, HeldOut]
     flattered: float | None
@@ -90,15 +88,13 @@ def study(run: RunData, question: Question = Question()) -> Study:
     summary, rounds = summarize(run), round_medians(run)
     cache = question.cache or _cache(summary)
     arms, rules = _names(run, summary, question, cache)
-    units = float(run.device.compute_units or np.nan)
-    table = timings(summary, rounds, arms, cache, units, rules)
+    table = timings(summary, rounds, arms, cache, rules)
     if question.histogram is not None:
         table = weigh(table, question.histogram)
-    options = Options(question.margin, question.tree)
-    arch = run.device.arch
-    held = hold_out(table, arch, options)
+    arch, margin = run.device.arch, question.margin
+    held = hold_out(table, arch, margin)
     zero = best(table)
-    scored = [*_fitted(table, arch, options, held, zero), *_shipped(table, zero, held)]
+    scored = [*_fitted(table, arch, margin, held, zero), *_shipped(table, zero, held)]
     scored.append(_line(ORACLE, None, relative_time(table, oracle(table)), table, zero, held))
     unseen = scored[-1].held_out[ROUND]
     criterion = _criterion(question.holdout, held)
@@ -108,13 +104,13 @@ def study(run: RunData, question: Question = Question()) -> Study:
             f"the incumbent {table.incumbent} is a reference: where it stays, a caller must hold its operands decoded"
         )
     notes += [f"not held out by {name}: {one.reason}" for name, one in held.items() if one.reason]
-    notes += _undecided(scored, options.margin)
+    notes += _undecided(scored, margin)
     if table.rounds < 2:
         notes.append("1 round has no interval, so that nothing is engaged: measure with --rounds 3 or more")
     return Study(
         arch=arch,
         timings=table,
-        options=options,
+        margin=margin,
         scored=tuple(scored),
         held_out=held,
         flattered=unseen.mean if unseen else None,
@@ -126,8 +122,8 @@ def study(run: RunData, question: Question = Question()) -> Study:
 
 def _undecided(scored: Sequence[Scored], margin: float) -> list[str]:
     """Say how many rows of the table would be engaged if their mean gain were proven."""
-    rows = next(one.policy.leaves for one in scored if one.policy and one.name == TABLE)
-    open_ = [leaf for leaf in rows if leaf.status is LeafStatus.PARITY and leaf.gain is not None and leaf.gain > margin]
+    rows = next(one.policy.entries for one in scored if one.policy and one.name == TABLE)
+    open_ = [one for one in rows if one.status is EntryStatus.PARITY and one.gain is not None and one.gain > margin]
     if not open_:
         return []
     return [
@@ -186,10 +182,10 @@ def _rank(run: RunData, name: str) -> tuple[int, int]:
     return (1 if run.role(name) == "candidate" else 2, 0)
 
 
-def _fitted(table: Timings, arch: str, options: Options, held: dict[str, HeldOut], zero: Floats) -> list[Scored]:
+def _fitted(table: Timings, arch: str, margin: float, held: dict[str, HeldOut], zero: Floats) -> list[Scored]:
     return [
         _line(policy.name, policy, relative_time(table, choices(policy, table)), table, zero, held)
-        for policy in fit(table, arch, options)
+        for policy in fit(table, arch, margin)
     ]
 
 
@@ -220,7 +216,7 @@ def _criterion(wanted: str, held: dict[str, HeldOut]) -> str:
 
 
 def _recommended(scored: Sequence[Scored], criterion: str) -> str:
-    """The simplest fitted policy that is as good as the best.
+    """The simplest fitted policy that is as good as the best; the fit names the simplest first.
 
     To run a challenger always is no candidate: where that is proven to be best, the other kinds do it as well.
     """
@@ -230,12 +226,10 @@ def _recommended(scored: Sequence[Scored], criterion: str) -> str:
         return unseen.mean if unseen else math.inf
 
     fitted = [
-        (KINDS.index(kind_of(one.policy)), regret(one), one.name)
-        for one in scored
-        if one.policy and one.name.removeprefix(f"{ALWAYS} ") in (one.name, one.policy.incumbent)
+        one for one in scored if one.policy and one.name.removeprefix(f"{ALWAYS} ") in (one.name, one.policy.incumbent)
     ]
-    least = min(cost for _, cost, _ in fitted)
-    return min(one for one in fitted if one[1] <= least + AS_GOOD)[2]
+    least = min(map(regret, fitted))
+    return next(one.name for one in fitted if regret(one) <= least + AS_GOOD)
 
 
 def rule_names(summary: pd.DataFrame) -> tuple[str, ...]:

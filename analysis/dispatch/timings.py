@@ -5,7 +5,7 @@ factor on all times is nothing. The same GEMM under several models is one case: 
 has one vote, and no copy of it can be learned from while another is predicted.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -28,17 +28,13 @@ SETTING = ("op", "pass", "dtype", "scheme")
 SHAPE = ("B", "E", "top_k", "N", "K")
 """Sizes without M: what a row of a table is found by, and what is held out together."""
 
-FEATURES = ("M", "N", "K", "B", "E", "waves")
-"""What a tree may split on."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timings:
     """Times of A arms on C GEMMs of one cache state in R rounds.
 
     arms         names, the incumbent first: it is what runs where nothing else is shown to be better
-    cases        one row per GEMM [C]: GEMM columns; shape (int, equal for equal SHAPE); label; models (a tuple); waves
-                 of the first challenger (NaN unknown)
+    cases        one row per GEMM [C]: GEMM columns; shape (int, equal for equal SHAPE); label; models (a tuple)
     log_ratio    ln(t_arm / t_incumbent) [C, A, R] in nats; 0 for the incumbent, NaN where not both have the round
     step         half a step of coarse timers as a share of the time, both sides together [C, A]
     time_s       median seconds of one launch [C, A], NaN where unknown
@@ -103,7 +99,6 @@ def timings(
     rounds: pd.DataFrame,
     arms: Sequence[str],
     cache: str,
-    compute_units: float = np.nan,
     rules: Sequence[str] = (),
 ) -> Timings:
     """Arrange `summarize` and `round_medians` of one run; `arms` are named with the incumbent first.
@@ -161,7 +156,7 @@ def timings(
         notes.append(
             f"{int(refined.sum())} of {count} GEMMs were added by a refinement: they share the weight of the M above"
         )
-    cases = _cases(cells, first, gemm, firsts, first_cells[:, 1], compute_units)
+    cases = _cases(cells, first, gemm, firsts)
     words = cells["dispatched"].fillna("").astype(str).to_numpy()
     chosen = {
         name: tuple(words[cell] if cell >= 0 else "" for cell in own[firsts, len(arms) + index])
@@ -188,6 +183,14 @@ def positions(cases: pd.DataFrame) -> dict[Setting, Ints]:
         op, pass_, dtype, scheme = (str(cases[name].iloc[rows[0]]) for name in SETTING)
         found[op, pass_, dtype, scheme] = rows
     return found
+
+
+def keys(cases: pd.DataFrame) -> Iterator[tuple[Setting, Shape, int]]:
+    """What a policy decides each case by."""
+    settings = (cases[name].astype(str) for name in SETTING)
+    sizes = cases[[*SHAPE, "M"]].to_numpy(dtype=np.int64).tolist()
+    for op, pass_, dtype, scheme, (b, e, top_k, n, k, m) in zip(*settings, sizes, strict=True):
+        yield (op, pass_, dtype, scheme), (b, e, top_k, n, k), m
 
 
 def grouped(frame: pd.DataFrame, columns: Sequence[str]) -> list[Ints]:
@@ -273,10 +276,8 @@ def _mean_by(values: Floats, group: Ints, count: int) -> Floats:
     return np.asarray(np.where(counts > 0, sums / np.maximum(counts, 1), np.nan), dtype=np.float64)
 
 
-def _cases(
-    cells: pd.DataFrame, first: Ints, gemm: Ints, firsts: Ints, challenger: Ints, compute_units: float
-) -> pd.DataFrame:
-    """Describe each GEMM; `first` has the cell of the incumbent at each place, `challenger` the one at each GEMM."""
+def _cases(cells: pd.DataFrame, first: Ints, gemm: Ints, firsts: Ints) -> pd.DataFrame:
+    """Describe each GEMM; `first` has the cell of the incumbent at each place."""
     rows = cells.iloc[first[firsts]]
     cases = rows[[*GEMM]].reset_index(drop=True)
     cases["shape"] = _codes(cases, SHAPE)[0]
@@ -286,16 +287,7 @@ def _cases(
         models[case][str(model)] = None
     cases["label"] = labels
     cases["models"] = [tuple(names) for names in models]
-    cases["waves"] = _waves(cells, challenger, compute_units)
     return cases
-
-
-def _waves(cells: pd.DataFrame, challenger: Ints, compute_units: float) -> Floats:
-    """ceil(workgroups / (compute units x resident workgroups)) of the challenger's cells; NaN where unknown."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        waves = np.ceil(floats(cells, "workgroups") / (compute_units * floats(cells, "resident")))
-    waves = np.where(np.isfinite(waves) & (waves > 0), waves, np.nan)
-    return np.asarray(np.where(challenger >= 0, waves[challenger], np.nan), dtype=np.float64)
 
 
 def shared_weights(sizes: Ints, refined: Flags, groups: Iterable[Ints]) -> Floats:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from rooflens.analysis.dispatch.policy import Policy
 from rooflens.analysis.dispatch.timings import Timings, timings
 
 Seconds = Callable[[Mapping[str, Any], str], float]
@@ -63,7 +64,16 @@ def plant(
 
 def plant_timings(seconds: Seconds, *, arms: Sequence[str] = ("old", "new"), **options: Any) -> Timings:
     """The same as `Timings`, the first arm the incumbent."""
-    return timings(*plant(seconds, arms=arms, **options), arms, "cold", 132)
+    return timings(*plant(seconds, arms=arms, **options), arms, "cold")
+
+
+def choose(
+    policy: Policy, arch: str, dtype: str, scheme: str, M: int, N: int, K: int, B: int = 1, E: int = 1, top_k: int = 1,
+    op: str = "gemm", pass_: str = "fwd",
+) -> str:  # fmt: skip
+    """Name the arm that a policy runs, as the function that `emit_python` writes does."""
+    entry = policy.entry((op, pass_, dtype, scheme), (B, E, top_k, N, K), M) if arch == policy.arch else None
+    return entry.arm if entry else policy.incumbent
 
 
 def from_array(log_ratio: Any, Ms: Sequence[int] = ()) -> Timings:

@@ -2,6 +2,7 @@
 
 import ast
 import csv
+import dataclasses
 import io
 import json
 import math
@@ -14,19 +15,19 @@ from rooflens.analysis.dispatch.emit_csv import emit_csv, refusal
 from rooflens.analysis.dispatch.emit_json import emit_json, parse_policy
 from rooflens.analysis.dispatch.emit_python import emit_python
 from rooflens.analysis.dispatch.evidence import weigh_evidence
-from rooflens.analysis.dispatch.fit import Options, fit
-from rooflens.analysis.dispatch.policy import Policy, choices
+from rooflens.analysis.dispatch.fit import fit
+from rooflens.analysis.dispatch.policy import Entry, Policy, choices
 from rooflens.analysis.dispatch.provenance import Provenance
 from rooflens.analysis.imports.read import detect
 from rooflens.analysis.imports.table import parse
 from rooflens.shapes.errors import UsageError
 
-from .planted import plant_timings
+from .planted import choose, plant_timings
 
 ARMS = ("old", 'ne"w\\', "gemv")
 
 FACTS = Provenance(
-    policy="tree", run="h200", created_at="2026-01-02T03:04:05Z", device='NVIDIA "H200"\nSXM', arch="sm90",
+    policy="table", run="h200", created_at="2026-01-02T03:04:05Z", device='NVIDIA "H200"\nSXM', arch="sm90",
     compute_units=132, cache="cold", gemms=112, rounds=5, margin=0.03, weights="every GEMM the same",
     sources={"old": "aaa", 'ne"w\\': "bbb", "gemv": ""}, environment={"torch": "2.11.0"}, regret=0.01,
     held_out={"shape": 0.02, "model": None, "round": 0.011},
@@ -39,8 +40,7 @@ def seconds(case, arm):
 
 
 def columns(case, arm):
-    known = {"workgroups": case["N"] * case["M"] // 16, "resident": 1}
-    return known | {"config": json.dumps({"SPLIT_K": 2, "BLOCK_M": 16}) if arm == "gemv" else "{}"}
+    return {"config": json.dumps({"SPLIT_K": 2, "BLOCK_M": 16}) if arm == "gemv" else "{}"}
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +50,9 @@ def table():
 
 @pytest.fixture(scope="module")
 def policies(table) -> tuple[Policy, ...]:
-    found = list(fit(table, "sm90"))
-    by_waves = Options()
-    by_waves = Options(tree=type(by_waves.tree)(features=("waves", "M")))
-    return (*found, *(one for one in fit(table, "sm90", by_waves) if one.name == "tree"))
+    found = fit(table, "sm90")
+    both = {setting: {**rule, None: ((40, Entry("gemv")),)} for setting, rule in found[-1].rules.items()}
+    return (*found, Policy("rows of shapes, and rows for others", "sm90", "old", both))
 
 
 def function(text):
@@ -66,11 +65,11 @@ def test_the_python_chooses_as_the_policy_on_every_case_and_on_random_ones(table
     rng = random.Random(1)
     cases = table.cases.to_dict("records")
     for policy in policies:
-        choose = function(emit_python(policy, FACTS))
+        written = function(emit_python(policy, FACTS))
         expected = choices(policy, table)
         for row, arm in zip(cases, expected.tolist(), strict=True):
-            sizes = {name: row[name] for name in ("M", "N", "K", "B", "E", "top_k", "waves")}
-            assert choose("sm90", row["dtype"], row["scheme"], **sizes) == table.arms[arm]
+            sizes = {name: row[name] for name in ("M", "N", "K", "B", "E", "top_k")}
+            assert written("sm90", row["dtype"], row["scheme"], **sizes) == table.arms[arm]
         for _ in range(600):
             row = rng.choice(cases)
             sizes = {name: row[name] for name in ("N", "K", "B", "E", "top_k")}
@@ -82,10 +81,9 @@ def test_the_python_chooses_as_the_policy_on_every_case_and_on_random_ones(table
                 "scheme": rng.choice(("nf4-g64", "nf4-g64", "mxfp8-1x32")),
                 "op": rng.choice(("gemm", "gemm", "gemm", "moe_gemm")),
                 "pass_": rng.choice(("fwd", "fwd", "fwd", "dgrad")),
-                "waves": rng.choice((None, math.nan, 1.0, 3.0, 40.0)),
                 "M": rng.randint(1, 90),
             }
-            assert choose(**what, **sizes) == policy.choose(**what, **sizes)
+            assert written(**what, **sizes) == choose(policy, **what, **sizes)
 
 
 def test_the_python_imports_nothing_and_routes_on_its_arch_only(policies):
@@ -94,8 +92,8 @@ def test_the_python_imports_nothing_and_routes_on_its_arch_only(policies):
         tree = ast.parse(text)
         assert [type(node) for node in tree.body] == [ast.FunctionDef]
         assert not [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom, ast.Call))]
-        choose = function(text)
-        assert {choose("gfx950", "bf16", "nf4-g64", size, 512, 1024) for size in (1, 8, 64)} == {"old"}
+        written = function(text)
+        assert {written("gfx950", "bf16", "nf4-g64", size, 512, 1024) for size in (1, 8, 64)} == {"old"}
 
 
 @pytest.mark.parametrize("name", ["a\U0001f600b", 'q"\\', "l\u2028\x85s", "\x00\t\n\r", "{x}%s\\u0041", "\ud83d"])
@@ -104,13 +102,6 @@ def test_names_are_what_they_were_whatever_they_hold(name):
     assert text.isascii()
     assert function(text)("other", "bf16", "nf4-g64", 1, 1, 1) == name
     assert function(text)(name, "bf16", "nf4-g64", 1, 1, 1) == name
-
-
-def test_some_policy_splits_on_waves_and_says_what_they_are(policies):
-    text = emit_python(policies[-1], FACTS)
-    assert "if waves is None or waves != waves:" in text
-    assert "waves: ceil(workgroups of the first challenger" in text
-    assert "ceil(" not in emit_python(policies[0], FACTS)
 
 
 def test_the_provenance_of_a_python_file_is_comments(policies):
@@ -125,13 +116,18 @@ def test_the_provenance_of_a_python_file_is_comments(policies):
         assert words in told
 
 
+def rounded(entry):
+    numbers = {name: None if (value := getattr(entry, name)) is None else round(value, 6) for name in ("gain", "low")}
+    return dataclasses.replace(entry, **numbers)
+
+
 def test_json_is_read_back_whole(policies):
     for policy in policies:
         text = emit_json(policy, FACTS)
         again = parse_policy(text.encode(), "x.json")
         assert emit_json(again, FACTS) == text
         assert (again.name, again.arch, again.incumbent) == (policy.name, "sm90", "old")
-        assert [leaf.arm for leaf in again.leaves] == [leaf.arm for leaf in policy.leaves]
+        assert again.entries == tuple(map(rounded, policy.entries))
         assert json.loads(text)["provenance"]["held_out"] == {"shape": 0.02, "model": None, "round": 0.011}
 
 
@@ -141,8 +137,8 @@ def test_json_is_read_back_whole(policies):
         (b"{", "x.json line 1, column 2: .*; give a file of rooflens dispatch --emit json"),
         (b"[]", "x.json: a JSON object is expected"),
         (b'{"format": "other"}', "not a policy"),
-        (b'{"format": "rooflens dispatch", "version": 9}', "version 9, and 1 is known"),
-        (b'{"format": "rooflens dispatch", "version": 1}', "a rule is broken .KeyError"),
+        (b'{"format": "rooflens dispatch", "version": 1}', "version 1, and 2 is known: emit it again"),
+        (b'{"format": "rooflens dispatch", "version": 2}', "a rule is broken .KeyError"),
     ],
 )
 def test_a_broken_policy_is_a_usage_error(content, words):
@@ -151,12 +147,11 @@ def test_a_broken_policy_is_a_usage_error(content, words):
 
 
 @pytest.mark.parametrize(
-    "path, value", [(("feature",), "moon"), (("limit",), "many"), (("low_side",), {"arm": "a"}), (("low_side",), [])]
+    "key, value", [("N", "many"), ("K", None), ("by_M", [{"arm": "a"}]), ("by_M", [[]]), ("by_M", None)]
 )
-def test_a_broken_rule_is_a_usage_error(policies, path, value):
-    (tree,) = (one for one in policies[:-1] if one.name == "tree")
-    content = json.loads(emit_json(tree, FACTS))
-    content["rules"][0]["rule"][path[0]] = value
+def test_a_broken_rule_is_a_usage_error(policies, key, value):
+    content = json.loads(emit_json(policies[-1], FACTS))
+    content["rules"][0][key] = value
     with pytest.raises(UsageError, match="a rule is broken"):
         parse_policy(json.dumps(content).encode(), "x.json")
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 from rooflens.analysis.dispatch.evidence import region_gain, weigh_evidence
-from rooflens.analysis.dispatch.fit import Options, fit
-from rooflens.analysis.dispatch.policy import LeafStatus
+from rooflens.analysis.dispatch.fit import fit
+from rooflens.analysis.dispatch.policy import EntryStatus
 from scipy import stats
 
 from .planted import from_array
@@ -82,11 +82,11 @@ def test_a_noisy_cell_keeps_its_own_variance_among_quiet_ones():
 @pytest.mark.parametrize("noise, common", [(0.01, 0.0), (0.05, 0.0), (0.3, 0.0), (0.02, 0.03)])
 def test_no_more_than_5_percent_of_suites_without_a_difference_engage_anything(noise, common):
     """Noise is per cell and round; 0.3 is far beyond the margin of 3 %, so that the statistics alone protect."""
-    engaged = dict.fromkeys(("threshold", "tree", "table"), 0)
+    engaged = dict.fromkeys(("threshold", "table"), 0)
     for seed in range(SUITES):
         for policy in fit(noisy(seed, noise=noise, common=common), "x"):
             if policy.name in engaged:
-                engaged[policy.name] += any(leaf.status == LeafStatus.ENGAGED for leaf in policy.leaves)
+                engaged[policy.name] += any(entry.status == EntryStatus.ENGAGED for entry in policy.entries)
     assert max(engaged.values()) <= 0.05 * SUITES, engaged
 
 
@@ -151,8 +151,8 @@ def test_the_margin_is_the_one_that_was_asked_for():
     table = from_array(np.full((4, 2, 3), -0.05))
     assert weigh_evidence(table, 0.04).engaged[:, 1].all()
     assert not weigh_evidence(table, 0.06).engaged.any()
-    statuses = {leaf.status for policy in fit(table, "x", Options(margin=0.06)) for leaf in policy.leaves}
-    assert LeafStatus.ENGAGED not in statuses
+    statuses = {entry.status for policy in fit(table, "x", margin=0.06) for entry in policy.entries}
+    assert EntryStatus.ENGAGED not in statuses
 
 
 def test_the_step_of_a_coarse_timer_widens_the_interval():
@@ -172,9 +172,9 @@ def test_the_step_of_a_coarse_timer_widens_the_interval():
     )
 
 
-@pytest.mark.parametrize("slower, status", [(0.01, LeafStatus.PARITY), (0.10, LeafStatus.INCUMBENT)])
+@pytest.mark.parametrize("slower, status", [(0.01, EntryStatus.PARITY), (0.10, EntryStatus.INCUMBENT)])
 def test_slower_is_proven_beyond_the_margin_only(slower, status):
     ratios = np.zeros((8, 2, 4))
     ratios[:, 1] = slower + 0.0005 * np.random.default_rng(6).standard_normal((8, 4))
-    (table,) = (one for one in fit(from_array(ratios), "x", Options(margin=0.03)) if one.name == "table")
-    assert {leaf.status for leaf in table.leaves} == {status}
+    (table,) = (one for one in fit(from_array(ratios), "x", margin=0.03) if one.name == "table")
+    assert {entry.status for entry in table.entries} == {status}

@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from rooflens.analysis.dispatch.fit import Options, fit
+from rooflens.analysis.dispatch.evidence import MARGIN
+from rooflens.analysis.dispatch.fit import fit
 from rooflens.analysis.dispatch.policy import choices
 from rooflens.analysis.dispatch.regret import (
     MODEL,
@@ -22,7 +23,7 @@ from rooflens.analysis.dispatch.regret import (
 
 from .planted import plant_timings
 
-EAGER = Options(margin=-5.0)
+EAGER = -5.0
 """A margin that every arm clears: policies take whatever looks best."""
 
 
@@ -48,14 +49,14 @@ def test_a_table_that_is_fitted_to_noise_is_found_out_on_other_rounds(seed):
     assert in_sample == pytest.approx(0, abs=1e-12)
     assert mean(unseen.relative["table"], table) > 0.01  # 56 cells of three arms at 5 % noise: about 2 % of luck
     assert mean(unseen.relative["always old"], table) < mean(unseen.relative["table"], table)
-    cautious = by_round(table, "x", Options())
+    cautious = by_round(table, "x", MARGIN)
     assert mean(cautious.relative["table"], table) == mean(unseen.relative["always old"], table)
 
 
 def test_the_luck_of_the_best_is_what_the_oracle_loses_on_other_rounds():
     """Two equal arms with noise sd s in R rounds: E min of two means is s / sqrt(pi R) below the truth."""
     table = plant_timings(lambda case, arm: 1e-5, shapes=[("m", f"l{i}", 64 + i, 64) for i in range(300)], noise=0.05)
-    unseen = by_round(table, "x", Options())
+    unseen = by_round(table, "x", MARGIN)
     expected = 0.05 / math.sqrt(math.pi * table.rounds)
     # the pick of the other rounds is itself timed on the round left out: its expectation is the truth
     assert mean(unseen.relative[ORACLE], table) == pytest.approx(expected, rel=0.1)
@@ -66,11 +67,10 @@ def test_shapes_are_predicted_by_rules_and_not_by_tables():
         return 1e-5 * (1 if arm == "old" else 0.5 if case["M"] <= 8 else 2.0)
 
     table = plant_timings(seconds, noise=0.01)
-    unseen = by_shape(table, "x", Options())
+    unseen = by_shape(table, "x", MARGIN)
     assert unseen.folds == 8
     zero = mean(unseen.relative[ORACLE], table)
-    assert mean(unseen.relative["tree"], table) == pytest.approx(zero, abs=1e-3)
-    assert mean(unseen.relative["table-tree"], table) == mean(unseen.relative["tree"], table)
+    assert mean(unseen.relative["threshold"], table) == pytest.approx(zero, abs=1e-3)
     assert mean(unseen.relative["table"], table) == mean(unseen.relative["always old"], table) > 0.3
 
 
@@ -83,20 +83,20 @@ def test_the_same_gemm_of_another_model_does_not_leak():
         return 1e-5 * (0.5 if (arm == "new") == lucky[case["N"]] else 1.0)
 
     both = [(model, "q", 512 * (1 + index), 1024) for model in "ab" for index in range(8)]
-    assert by_model(plant_timings(seconds, shapes=both), "x", Options()).reason.startswith("every model has all shapes")
+    assert by_model(plant_timings(seconds, shapes=both), "x", MARGIN).reason.startswith("every model has all shapes")
     three = [*both, *(("c", "q", n, 2048) for n in (512, 1024, 2048))]
-    unseen = by_model(plant_timings(seconds, shapes=three), "x", Options())
+    unseen = by_model(plant_timings(seconds, shapes=three), "x", MARGIN)
     assert unseen.folds == 3
     table = plant_timings(seconds, shapes=three)
     of_a = np.array(["a" in names for names in table.cases["models"]])
     # those of a were predicted from c alone, and of c from a and b
-    assert np.isfinite(unseen.relative["tree"]).all()
+    assert np.isfinite(unseen.relative["threshold"]).all()
     assert unseen.relative["table"][of_a].tolist() == [0.0] * int(of_a.sum())
 
 
 def test_what_cannot_be_held_out_says_why():
     few = plant_timings(lambda case, arm: 1e-5, shapes=(("m", "l", 64, 64),), rounds=2)
-    reasons = {name: one.reason for name, one in hold_out(few, "x", Options()).items()}
+    reasons = {name: one.reason for name, one in hold_out(few, "x", MARGIN).items()}
     assert reasons[ROUND] == "2 rounds: it takes 3; measure with --rounds 3 or more"
     assert reasons[SHAPES] == "one shape: nothing is left to fit on"
     assert reasons[MODEL] == "one model (m): nothing is left to fit on"
@@ -105,7 +105,7 @@ def test_what_cannot_be_held_out_says_why():
 def test_a_missing_round_leaves_its_cases_out_of_that_round_only():
     table = overfitted()
     table.log_ratio[:3, :, 1] = np.nan
-    unseen = by_round(table, "x", Options())
+    unseen = by_round(table, "x", MARGIN)
     assert np.isfinite(unseen.relative["always new"]).all()
     expected = np.nanmean(table.log_ratio[:3, 1], axis=1)
     assert unseen.relative["always new"][:3].tolist() == pytest.approx(expected.tolist())
@@ -114,6 +114,6 @@ def test_a_missing_round_leaves_its_cases_out_of_that_round_only():
 def test_many_rounds_and_shapes_are_left_out_a_tenth_at_a_time():
     shapes = [("m", f"l{index}", 64 * (index + 1), 64) for index in range(23)]
     table = plant_timings(near_tie, arms=("old", "new"), shapes=shapes, rounds=25, noise=0.01, Ms=(1, 8))
-    found = hold_out(table, "x", Options())
+    found = hold_out(table, "x", MARGIN)
     assert (found[ROUND].folds, found[SHAPES].folds) == (10, 10)
-    assert all(np.isfinite(one.relative["tree"]).all() for one in (found[ROUND], found[SHAPES]))
+    assert all(np.isfinite(one.relative["threshold"]).all() for one in (found[ROUND], found[SHAPES]))

@@ -130,4 +130,4 @@ def test_a_factor_on_all_times_changes_nothing(factor, seed):
     first, second = (timings(*one, ("old", "new"), "cold") for one in (frames, scaled))
     for here, there in zip(fit(first, "x"), fit(second, "x"), strict=True):
         assert choices(here, first).tolist() == choices(there, second).tolist()
-        assert [leaf.status for leaf in here.leaves] == [leaf.status for leaf in there.leaves]
+        assert [entry.status for entry in here.entries] == [entry.status for entry in there.entries]

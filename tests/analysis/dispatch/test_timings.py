@@ -1,4 +1,4 @@
-"""Rounds of a run as one array: pairing, duplicates, what is left out, waves."""
+"""Rounds of a run as one array: pairing, duplicates, what is left out."""
 
 import math
 
@@ -109,18 +109,3 @@ def test_an_arm_that_does_not_take_a_problem_is_unknown_there():
 def test_what_cannot_be_arranged_is_a_usage_error(arms, cache, words):
     with pytest.raises(UsageError, match=words):
         timings(*plant(half), arms, cache)
-
-
-def test_waves_are_those_of_the_challenger():
-    def columns(case, arm):
-        return {"workgroups": 100 * case["M"] if arm == "new" else 7, "resident": 2}
-
-    table = plant_timings(half, Ms=(1, 4, 64), columns=columns)
-    by_M = dict(zip(table.cases["M"], table.cases["waves"], strict=True))
-    assert by_M == {1: 1, 4: 2, 64: 25}  # ceil(100 M / (132 x 2))
-
-
-def test_waves_are_unknown_where_they_are_not_stored():
-    assert plant_timings(half).cases["waves"].isna().all()
-    partly = plant_timings(half, columns=lambda case, arm: {"workgroups": 10, "resident": np.nan})
-    assert partly.cases["waves"].isna().all()
