@@ -1,6 +1,5 @@
 """What `rooflens dispatch` prints: policies with their regret, the rule of one, its worst cases, what it changes."""
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..analysis.dispatch.changes import changes
-from ..analysis.dispatch.emit_json import emit_json
+from ..analysis.dispatch.emit_json import plain
 from ..analysis.dispatch.fit import oracle
 from ..analysis.dispatch.policy import Policy, Rows, choices, ranges
 from ..analysis.dispatch.provenance import Provenance
@@ -93,7 +92,7 @@ def record(study: Study, policy: Policy, facts: Provenance, before: Ints, agains
         "flattered": study.flattered,
         "recommended": study.recommended,
         "criterion": study.criterion or None,
-        "policy": json.loads(emit_json(policy, facts)),
+        "policy": plain(policy, facts),
         "worst": _worst(study, policy).to_dict("records"),
         "against": against,
         "changes": _changes(study, policy, before).to_dict("records"),

@@ -23,9 +23,9 @@ FORMAT = "rooflens dispatch"
 VERSION = 2
 
 
-def emit_json(policy: Policy, provenance: Provenance) -> str:
-    """Write a policy with where it comes from."""
-    content = {
+def plain(policy: Policy, provenance: Provenance) -> dict[str, Any]:
+    """A policy with where it comes from, as values of JSON."""
+    return {
         "format": FORMAT,
         "version": VERSION,
         "policy": policy.name,
@@ -33,12 +33,17 @@ def emit_json(policy: Policy, provenance: Provenance) -> str:
         "incumbent": policy.incumbent,
         "provenance": provenance.as_json(),
         "rules": [
-            dict(zip((*SETTING, *SHAPE), (*setting, *(shape or ())), strict=False)) | {"by_M": list(map(_plain, rows))}
+            dict(zip((*SETTING, *SHAPE), (*setting, *(shape or ())), strict=False))
+            | {"by_M": [_row(size, entry) for size, entry in rows]}
             for setting, rule in policy.rules.items()
             for shape, rows in rule.items()
         ],
     }
-    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def emit_json(policy: Policy, provenance: Provenance) -> str:
+    """Write `plain`."""
+    return json.dumps(plain(policy, provenance), indent=1, allow_nan=False) + "\n"
 
 
 def parse_policy(content: bytes, where: str) -> Policy:
@@ -63,8 +68,7 @@ def parse_policy(content: bytes, where: str) -> Policy:
         raise UsageError(f"{where}: a rule is broken ({type(error).__name__}: {error}): emit it again") from None
 
 
-def _plain(row: tuple[int, Entry]) -> dict[str, Any]:
-    size, entry = row
+def _row(size: int, entry: Entry) -> dict[str, Any]:
     named: dict[str, Any] = {"M": size, "arm": entry.arm, "status": str(entry.status), "best": entry.best}
     return named | {"gain": _rounded(entry.gain), "low": _rounded(entry.low)}
 
@@ -73,6 +77,6 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(float(value), 6)
 
 
-def _entry(plain: dict[str, Any]) -> Entry:
-    numbers = {name: None if plain[name] is None else float(plain[name]) for name in ("gain", "low")}
-    return Entry(str(plain["arm"]), EntryStatus(plain["status"]), str(plain["best"]), **numbers)
+def _entry(row: dict[str, Any]) -> Entry:
+    numbers = {name: None if row[name] is None else float(row[name]) for name in ("gain", "low")}
+    return Entry(str(row["arm"]), EntryStatus(row["status"]), str(row["best"]), **numbers)

@@ -49,7 +49,7 @@ Rows: TypeAlias = tuple[tuple[int, Entry], ...]
 """The largest M of each entry, rising."""
 
 Rules: TypeAlias = Mapping[Setting, Mapping[Shape | None, Rows]]
-"""Rows by setting and shape; those of None hold for every shape without rows of its own."""
+"""Rows by setting and shape; those of None, which come last, hold for every shape without rows of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Policy:
 
 
 def ranges(rows: Rows, incumbent: str) -> list[tuple[int, str]]:
-    """The largest M of each arm, with neighbors that run the same arm as one; beyond the last runs the incumbent."""
+    """The largest M of each arm; neighbors that run the same arm are one. Beyond the last the incumbent runs."""
     arms = [entry.arm for _, entry in rows] + [incumbent]
     return [(size, arms[place]) for place, (size, _) in enumerate(rows) if arms[place] != arms[place + 1]]
 

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..statistics.arrays import Flags, Floats, Ints
-from .evidence import MARGIN
 from .fit import fit, oracle
 from .policy import choices
 from .timings import Timings
@@ -113,7 +112,7 @@ def hold_out(timings: Timings, arch: str, margin: float) -> dict[str, HeldOut]:
     }
 
 
-def by_round(timings: Timings, arch: str, margin: float = MARGIN) -> HeldOut:
+def by_round(timings: Timings, arch: str, margin: float) -> HeldOut:
     """Leave rounds out; the oracle too chooses on the others."""
     if timings.rounds < FEWEST_ROUNDS:
         have = "1 round" if timings.rounds == 1 else f"{timings.rounds} rounds"
@@ -129,7 +128,7 @@ def by_round(timings: Timings, arch: str, margin: float = MARGIN) -> HeldOut:
     return _held_out(timings, map(split, range(folds)), arch, margin)
 
 
-def by_shape(timings: Timings, arch: str, margin: float = MARGIN) -> HeldOut:
+def by_shape(timings: Timings, arch: str, margin: float) -> HeldOut:
     """Hold shapes out, each of them separately when there are few."""
     codes = timings.cases["shape"].to_numpy(dtype=np.int64)
     distinct = int(codes.max()) + 1
@@ -139,7 +138,7 @@ def by_shape(timings: Timings, arch: str, margin: float = MARGIN) -> HeldOut:
     return _by_cases(timings, arch, margin, ((codes % folds == fold, codes % folds != fold) for fold in range(folds)))
 
 
-def by_model(timings: Timings, arch: str, margin: float = MARGIN) -> HeldOut:
+def by_model(timings: Timings, arch: str, margin: float) -> HeldOut:
     """Leave models out, with every shape that they have."""
     models = list(dict.fromkeys(name for names in timings.cases["models"] for name in names))
     if len(models) < 2:

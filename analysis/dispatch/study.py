@@ -11,7 +11,7 @@ from ...shapes.errors import UsageError
 from ...shapes.verdict import Verdict
 from ..frames.load import RunData
 from ..run.summarize import round_medians, summarize
-from ..statistics.arrays import Floats, moments
+from ..statistics.arrays import Floats, Ints, moments
 from .evidence import MARGIN
 from .fit import ALWAYS, TABLE, fit, oracle
 from .policy import EntryStatus, Policy, choices
@@ -68,7 +68,6 @@ class Study:
     timings: Timings
     margin: float
     scored: tuple[Scored, ...]
-    held_out: dict[str, HeldOut]
     flattered: float | None
     recommended: str
     criterion: str
@@ -94,8 +93,8 @@ def study(run: RunData, question: Question = Question()) -> Study:
     arch, margin = run.device.arch, question.margin
     held = hold_out(table, arch, margin)
     zero = best(table)
-    scored = [*_fitted(table, arch, margin, held, zero), *_shipped(table, zero, held)]
-    scored.append(_line(ORACLE, None, relative_time(table, oracle(table)), table, zero, held))
+    fitted = [_line(one.name, one, choices(one, table), table, zero, held) for one in fit(table, arch, margin)]
+    scored = [*fitted, *_shipped(table, zero, held), _line(ORACLE, None, oracle(table), table, zero, held)]
     unseen = scored[-1].held_out[ROUND]
     criterion = _criterion(question.holdout, held)
     notes = [*table.notes, *_absent(table)]
@@ -112,7 +111,6 @@ def study(run: RunData, question: Question = Question()) -> Study:
         timings=table,
         margin=margin,
         scored=tuple(scored),
-        held_out=held,
         flattered=unseen.mean if unseen else None,
         recommended=_recommended(scored, criterion),
         criterion=criterion,
@@ -182,17 +180,10 @@ def _rank(run: RunData, name: str) -> tuple[int, int]:
     return (1 if run.role(name) == "candidate" else 2, 0)
 
 
-def _fitted(table: Timings, arch: str, margin: float, held: dict[str, HeldOut], zero: Floats) -> list[Scored]:
-    return [
-        _line(policy.name, policy, relative_time(table, choices(policy, table)), table, zero, held)
-        for policy in fit(table, arch, margin)
-    ]
-
-
 def _line(
-    name: str, policy: Policy | None, relative: Floats, table: Timings, zero: Floats, held: dict[str, HeldOut]
+    name: str, policy: Policy | None, chosen: Ints, table: Timings, zero: Floats, held: dict[str, HeldOut]
 ) -> Scored:
-    in_sample = score(relative, zero, table.weights)
+    in_sample = score(relative_time(table, chosen), zero, table.weights)
     assert in_sample is not None  # every case has a time of the incumbent
     unseen = {
         way: score(one.relative[name], zero, table.weights) if name in one.relative else None
