@@ -74,7 +74,7 @@ class Policy:
 
 
 def ranges(rows: Rows, incumbent: str) -> list[tuple[int, str]]:
-    """The largest M of each arm; neighbors that run the same arm are one. Beyond the last the incumbent runs."""
+    """The largest M of each arm; neighbours that run the same arm are one. Beyond the last the incumbent runs."""
     arms = [entry.arm for _, entry in rows] + [incumbent]
     return [(size, arms[place]) for place, (size, _) in enumerate(rows) if arms[place] != arms[place + 1]]
 
