@@ -15,7 +15,6 @@ from rooflens.analysis.audit.reading.assumptions import Assumptions, find_device
 from rooflens.analysis.audit.reading.document import read_document
 from rooflens.shapes.errors import RooflensError
 
-TWO_ROWS = "| a | speedup |\n|---|---|\n| x | 2.0x |\n| y | 1.5x |\n\n"
 SIZED = "| M | N | K | ms | TFLOPS |\n|---|---|---|---|---|\n"
 
 
@@ -27,14 +26,6 @@ def repeated(unit: str, before: str = "", after: str = "") -> Callable[[int], st
 def numbered(unit: str, before: str = "") -> Callable[[int], str]:
     """Do so with the number of each copy in place of `{}`."""
     return lambda length: before + "".join(unit.replace("{}", str(at)) for at in range(length // (len(unit) + 2)))
-
-
-def rows_and(sentence: str, row: str = "| x | 2.0x |\n") -> Callable[[int], str]:
-    """Half a table, half sentences that are held against it."""
-    head = "| a | speedup |\n|---|---|\n"
-    return lambda length: (
-        head + row * (length // 2 // len(row)) + "\n" + sentence * (length // 2 // len(sentence)) + "\n"
-    )
 
 
 def counted(length: int) -> str:
@@ -76,10 +67,8 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "thousands": repeated(",000", "1", " TFLOPS"),
     "versions": repeated("1."),
     "blanks": lambda length: ("mean" + " " * 500) * (length // 504),
-    "blanks behind words": repeated(" ", "up to", "5x"),
     "indented lines": repeated(" " * 100 + "1\n"),
     "stars": repeated("*"),
-    "stars behind words": repeated("*", "up to "),
     "open links": repeated("[a]("),
     "open parentheses": repeated("("),
     "one long word": repeated("a"),
@@ -88,8 +77,6 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "claims in a line": repeated("600 TFLOPS is 60% of peak. "),
     "a claim a line": repeated("600 TFLOPS is 60% of peak.\n"),
     "rates and no share": repeated("600 TFLOPS "),
-    "headings": repeated("# h\n\nup to 3.0x here\n\n"),
-    "counts of events": numbered("{} regressions. "),
     "borders": repeated("+---+---+\n"),
     "rules of dashes": repeated("---\n"),
     "rules of markdown": repeated("|---|\n"),
@@ -106,7 +93,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "open tags": repeated("<a "),
     "open comments": repeated("<!--"),
     "merged cells": repeated('<table><tr><td colspan="1000" rowspan="1000">1</td></tr></table>\n'),
-    "tables": repeated(f"## T\n\n{SIZED}| 1 | 2 | 3 | 4 | 5 |\n| 2 | 2 | 3 | 4 | 5 |\n\nup to 2x faster\n\n"),
+    "tables": repeated(f"## T\n\n{SIZED}| 1 | 2 | 3 | 4 | 5 |\n| 2 | 2 | 3 | 4 | 5 |\n\n"),
     "tables of Windows": repeated("| M | ms |\r\n|---|---|\r\n| 1 | 4 |\r\n| 2 | 4 |\r\n\r\n"),
     "flattened tables": repeated("proj M N K TFLOPS\ndown 4096 4096 4096 300\nup 4096 4096 4096 200\n\n"),
     "rows": numbered("| {} | 4096 | 4096 | 1.{} | 3{} |\n", SIZED),
@@ -117,11 +104,6 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "ratios that do not follow": unrelated(6),
     "baselines": repeated("| a | 1.5 | 1.00x |\n| b | 1.5 | 1.20x |\n", "| name | ms | speedup |\n|---|---|---|\n"),
     "rows that sum up": repeated("| mean | 1.5 |\n| a | 2 |\n", "| name | ms |\n|---|---|\n"),
-    "rows and maxima": rows_and("up to 3.0x. "),
-    "rows and means": rows_and("geomean 3.0x. "),
-    "rows and ranges": rows_and("1.7-3.1x. "),
-    "rows and factors": rows_and("1.25x faster. "),
-    "tables and factors": lambda length: TWO_ROWS * (length // 120) + "1.25x faster. " * (length // 28),
     "counts": counted,
 }
 """Name: text of about so many characters."""

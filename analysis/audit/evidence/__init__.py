@@ -6,6 +6,5 @@ pairs     the two sides of a ratio
 baseline  ratios to a row of the table
 changes   columns of percentages
 rates     FLOP counts from rates, times and sizes
-near      what tables allow the sentences beside them to say
 structure how regular the numbers of a table are
 """

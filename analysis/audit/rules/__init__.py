@@ -11,7 +11,6 @@ changes_stated  changes that contradict each other
 parts           a part longer than its whole
 repeats         rows twice
 counts          counts that the rows contradict
-stated          sentences that the rows contradict
 experts         FLOPs counted once per expert
 winner          columns that name the wrong best
 order           quantiles of a row that do not ascend

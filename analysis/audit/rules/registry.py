@@ -15,7 +15,6 @@ from . import (
     roof,
     rounding,
     slow,
-    stated,
     winner,
 )
 
@@ -31,7 +30,6 @@ RULES: tuple[Rule, ...] = (
     winner.RULE,
     order.RULE,
     counts.RULE,
-    stated.RULE,
     slow.RULE,
     repeats.TIMES,
     repeats.ROWS,

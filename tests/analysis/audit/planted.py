@@ -317,32 +317,6 @@ def copied_numbers(rng, fault):
     return Planted(render(rng, sweep.header(), joined(sweep.sized(), base, head)), world.setting(), named)
 
 
-def stated_summary(rng, fault):
-    """A markdown table of speedups under its heading, and a sentence with its largest, its mean or how many win."""
-    world = World(rng)
-    sweep = Sweep(world, int(rng.integers(4, 14)), digits=5)
-    ratios = [base / head for base, head in zip(sweep.base, sweep.head, strict=True)]
-    printed_ratios = [f"{one:.3f}x" for one in ratios]
-    cells = joined(sweep.sized(), sweep.texts(sweep.base), sweep.texts(sweep.head), printed_ratios)
-    header = [*sweep.header(), "Speedup"]
-    wins = sum(one > 1 for one in ratios)
-    wrong = int(rng.choice([one for one in range(len(ratios) + 1) if one not in (wins, len(ratios) - wins)]))
-    mean = float(np.exp(np.mean(np.log(ratios))))
-    events = int(rng.integers(3, 20))
-    least, most = min(ratios), max(ratios) * (rng.uniform(1.1, 2) if fault else 1)
-    sentence = [
-        f"It is up to {max(ratios) * (rng.uniform(1.1, 2) if fault else 1):.2f}x faster.",
-        f"Speedups of {least:.2f}x to {most:.2f}x.",
-        f"The geomean is {mean * (rng.uniform(1.1, 1.5) if fault else 1):.2f}x over all shapes.",
-        f"It is faster in {wrong if fault else wins} of {len(ratios)} shapes.",
-        f"There are {events} regressions. The {events + fault * 3} regressions are explained below.",
-    ][int(rng.integers(5))]
-    lines = [header, ["---"] * len(header), *cells]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    text = f"# Kernel\n\nOn another node it was up to 9.5x faster.\n\n## Results\n\n{sentence}\n\n{table}\n"
-    return Planted(text, world.setting())
-
-
 def proportion(rng, fault):
     """Latency and tokens per second of servers under one load; one of the two is printed wrong."""
     world = World(rng)
@@ -429,7 +403,6 @@ SCENARIOS = {
     "implausibly-slow": implausibly_slow,
     "equal-times": equal_times,
     "repeated-rows": repeated_rows,
-    "stated-summary": stated_summary,
     "copied-numbers": copied_numbers,
     "pattern": pattern,
     "winner": winner,

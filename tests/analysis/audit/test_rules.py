@@ -348,38 +348,6 @@ def test_cases_that_stand_twice():
     assert not audited(sections).findings
 
 
-SPEEDUPS = table("M | Speedup", "1 | 2.00x", "2 | 0.50x", "4 | 4.00x")
-
-
-@pytest.mark.parametrize(
-    "sentence, words",
-    [
-        ("It is up to 5x faster.", "the largest ratio is 4.005"),
-        ("It is up to **4.0x** faster.", ""),
-        ("The geometric mean is 1.59x.", ""),  # 4 ** (1 / 3)
-        ("A geomean speedup of 1.80x.", "the geometric mean is 1.58 to 1.595"),
-        ("That is 1.8x geomean.", "the geometric mean is"),
-        ("It is faster in 2 of 3 shapes.", ""),
-        ("It wins 3/3.", "2 of 3 are above 1"),
-        ("It is faster in 5 of 84 shapes.", ""),  # of others
-        ("It needs up to 8x less memory.", ""),
-        ("The geomean over 84 shapes is 1.9x.", ""),
-    ],
-)
-def test_sentences_that_sum_up_the_table_beside_them(sentence, words):
-    findings = audited(f"## Results\n\n{sentence}\n\n{SPEEDUPS}\n").findings
-    assert [words in finding.message for finding in findings] == [True] * bool(words)
-    assert not audited(f"# A\n\n{sentence}\n\n## B\n\n{SPEEDUPS}\n").findings
-
-
-def test_a_count_that_a_text_states_twice():
-    text = "The sweep has 10 regressions.\n\n{}\n"
-    (finding,) = audited(text.format("All 14 regressions are small.")).findings
-    assert (finding.rule, finding.line) == ("stated-summary", 3)
-    for other in ("All 10 regressions are small.", "The 14 forward regressions are small.", "5 regressions > 5%."):
-        assert not audited(text.format(other)).findings
-
-
 @pytest.mark.parametrize(
     "cell, sizes",
     [

@@ -8,17 +8,17 @@ import pytest
 from .unseen import knowable, score
 
 TODAY = {
-    "first": (35, 35, 28, 29),
+    "first": (29, 29, 22, 29),
     "second": (18, 18, 11, 15),
     "third": (12, 12, 10, 12),
     "fourth": (8, 8, 6, 8),
-    "fifth": (43, 43, 36, 37),
+    "fifth": (40, 40, 33, 37),
     "sixth": (20, 20, 15, 17),
-    "seventh": (26, 26, 12, 14),
-    "eighth": (9, 9, 6, 8),
+    "seventh": (25, 25, 11, 14),
+    "eighth": (8, 8, 5, 8),
     "ninth": (63, 66, 47, 58),
     "tenth": (42, 46, 32, 59),
-    "eleventh": (96, 108, 47, 98),
+    "eleventh": (96, 107, 47, 98),
 }
 """Set: findings that are right, all findings; faults that are found, all faults."""
 

@@ -17,7 +17,6 @@ FIGURE = {
     "pattern",
     "percent-of-peak",
     "ratio-label",
-    "stated-summary",
 }
 """Rules that name one wrong figure."""
 
@@ -26,7 +25,7 @@ SHOWN_BY = {
     "digits": FIGURE,
     "swap": FIGURE,
     "above peak": {"pattern", "above-peak", "above-bandwidth", "percent-of-peak", "does-not-follow"},
-    "ratio": {"does-not-follow", "ratio-label", "stated-summary", "pattern"},
+    "ratio": {"does-not-follow", "ratio-label", "pattern"},
     "inverted": {"does-not-follow", "ratio-label", "pattern"},
     "change": {"pattern", "does-not-follow", "ratio-label", "contradictory-changes"},
     "difference": {"pattern", "does-not-follow"},
@@ -35,7 +34,7 @@ SHOWN_BY = {
     "order": {"order", "pattern"},
     "winner": {"pattern", "winner"},
     "total": {"pattern", "does-not-follow", "counts", "part-above-whole"},
-    "prose": {"stated-summary", "counts", "percent-of-peak", "does-not-follow"},
+    "prose": {"counts", "percent-of-peak", "does-not-follow"},
     "duplicate": {"pattern", "repeated-rows", "copied-numbers", "equal-times", "does-not-follow"},
     "unit": FIGURE,
 }
