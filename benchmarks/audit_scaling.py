@@ -7,7 +7,6 @@ Prints µs of processor time per character. A number that grows from left to rig
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from options import options
 from rooflens.analysis.audit.audit import audit
@@ -29,13 +28,13 @@ def numbered(unit: str, before: str = "") -> Callable[[int], str]:
 
 
 def counted(length: int) -> str:
-    """Counts in a table, in sentences, and the changes that they count."""
+    """Counts in a table, in cells, and the changes that they count."""
     many = length // 120
     gains = "".join(f"| {at} | 1.{at} |\n" for at in range(many))
-    said = "".join(f"{at % 80}/84 shapes >= +{at}% on fwd. " for at in range(many))
+    said = "".join(f"| {at % 80}/84 shapes >= +{at}% on fwd | x |\n" for at in range(many))
     table = "## over 84 shapes\n\n| pass | shapes >= +1% |\n|---|---|\n" + "| fwd | 8 |\n" * many
     statistics = "| Metric | Mean | Max |\n|---|---|---|\n" + "| fwd gain % | 1.3 | 1.2 |\n" * many
-    return f"{table}\n| id | fwd gain % |\n|---|---|\n{gains}\n{said}\n\n{statistics}"
+    return f"{table}\n| id | fwd gain % |\n|---|---|\n{gains}\n| what | where |\n|---|---|\n{said}\n{statistics}"
 
 
 def wide(columns: int) -> str:
@@ -73,9 +72,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "open parentheses": repeated("("),
     "one long word": repeated("a"),
     "one line of words": repeated("word "),
-    "claims in a sentence": repeated("600 TFLOPS is 60% of peak "),
-    "claims in a line": repeated("600 TFLOPS is 60% of peak. "),
-    "a claim a line": repeated("600 TFLOPS is 60% of peak.\n"),
+    "claims in a row": repeated("600 TFLOPS is 60% of peak "),
     "rates and no share": repeated("600 TFLOPS "),
     "borders": repeated("+---+---+\n"),
     "rules of dashes": repeated("---\n"),
@@ -110,11 +107,13 @@ HOSTILE: dict[str, Callable[[int], str]] = {
 
 
 def cpu_seconds(text: str) -> float:
-    """Processor time of one audit of a text; one that is refused counts as well."""
+    """Processor time of one audit of a text, of one without a table as a claim; one that is refused counts as well."""
     setting = Assumptions(find_device("MI300X"))
     start = time.process_time()
-    with suppress(RooflensError):
+    try:
         audit([read_document(text.encode(), "text")], setting)
+    except RooflensError:
+        audit([], setting, claims=[text])
     return time.process_time() - start
 
 

@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 def audit(**options: Any) -> None:
     """Check a published table for numbers that cannot be right.
 
-    TABLE is a CSV, or a text with tables in it: markdown, box drawing, or pasted from a page; - is stdin. All tables
-    of all texts are audited together. What each column is is guessed from its header and printed; --column corrects it
-    (roles: M N K B E top_k time_s time_ms time_us time_ns tflops gflops gbs throughput speedup change reduction gain
-    percent_of_peak cases dtype id label ignore; a side after a colon, as in time_ms:old=NAME).
+    TABLE is a CSV, or a text with tables in it: markdown, HTML or box drawing; - is stdin. What stands around the
+    tables is not checked. All tables of all texts are audited together. What each column is is guessed from its header
+    and printed; --column corrects it (roles: M N K B E top_k time_s time_ms time_us time_ns tflops gflops gbs
+    throughput speedup change reduction gain percent_of_peak cases dtype id label ignore; a side after a colon, as in
+    time_ms:old=NAME).
 
     \b
     Examples:
@@ -59,9 +60,6 @@ def audit(**options: Any) -> None:
         if document.unread:
             note(f"not read: {_unread(document)}, too long or a table too wide")
     result = run(documents, setting, overrides, options["claims"])
-    for document in documents:
-        if not document.tables:
-            note(f"no table was found in {document.name}; only its sentences were read")
     if options["as_json"]:
         print_json(as_record(result, setting) | {"not_read": {one.name: one.unread for one in documents}})
     elif options["markdown"] == "-":

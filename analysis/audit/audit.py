@@ -1,6 +1,6 @@
 """Reads texts, understands their tables, and runs every rule over all of them together.
 
-1. `document.read_document` cuts each text into tables and paragraphs.
+1. `document.read_document` finds the tables of each text.
 2. `roles.understand` says what each column is.
 3. `context.build_case` finds out how each table counts M, and what its changes are.
 4. `registry.RULES` look for what does not hold.
@@ -9,13 +9,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...shapes.errors import UsageError, unknown_name
+from ...shapes.errors import unknown_name
 from .evidence.context import available, build_case
 from .evidence.finding import Finding
 from .reading.annotated_table import Sheet
 from .reading.assumptions import Assumptions
+from .reading.claims import Statement
 from .reading.column import Override
-from .reading.document import Document, Paragraph
+from .reading.document import Document
 from .reading.roles import understand
 from .rules.registry import RULES
 
@@ -43,18 +44,15 @@ def audit(
     overrides: Sequence[Override] = (),
     claims: Sequence[str] = (),
 ) -> Audit:
-    """Audit texts that belong together. Raises UsageError when an override names no column, or there is no table."""
+    """Audit texts that belong together. Raises UsageError when an override names no column."""
     names = [name for document in documents for titled in document.tables for name in titled.table.header]
     for one in overrides:
         if one.name not in names:
             raise unknown_name("column", one.name, list(dict.fromkeys(names)))
     tables = [titled for document in documents for titled in document.tables]
-    if not tables and not claims and not any(document.paragraphs for document in documents):
-        raise UsageError("there is no table and no sentence to audit")
     sheets = [understand(titled, setting, overrides) for titled in tables]
-    said = [Paragraph(f"claim {number}", 1, text) for number, text in enumerate(claims, 1)]
-    paragraphs = [*(paragraph for document in documents for paragraph in document.paragraphs), *said]
-    case = build_case(sheets, paragraphs, setting, overrides)
+    said = [Statement(f"claim {number}", 1, " ".join(text.split())) for number, text in enumerate(claims, 1)]
+    case = build_case(sheets, said, setting, overrides)
     findings = [finding for rule in RULES for finding in rule.check(case)]
     there = available(case)
     skipped = {rule.name: missing for rule in RULES if (missing := rule.lacks(there))}

@@ -9,20 +9,21 @@ import pytest
 from rooflens.cli.main import main
 
 PUBLISHED = Path(__file__).parents[1] / "data" / "published"
-GROUPED = str(PUBLISHED / "pasted" / "torchao3996.txt")
+GROUPED = [str(PUBLISHED / f"torchao3996_{name}.csv") for name in ("forward", "kernel")]
 SWEEP = str(PUBLISHED / "aiter2297_deepseek_tflops.csv")
+WORDS = str(PUBLISHED.parent / "README.md")
 GOOD = str(PUBLISHED / "aiter3783_absolute_us.csv")
 
 
 def test_findings_stand_under_their_rule_with_line_and_numbers(invoke):
-    lines = invoke("audit", GROUPED, "--device", "MI300X").out.splitlines()
+    lines = invoke("audit", *GROUPED, "--device", "MI300X").out.splitlines()
     assert lines[0].startswith("compared with AMD Instinct MI300X: fp8 2614.9 TFLOPS dense")
     assert "M is per expert" in lines[1]
     start = next(at for at, line in enumerate(lines) if line.startswith("above-peak: "))
-    assert lines[start + 1].startswith("  torchao3996.txt:19 [impossible] E=8 M=4096 N=4096 K=4096: BF16 (ms): ")
+    assert lines[start + 1].startswith("  torchao3996_forward.csv:4 [impossible] E=8 M=4096 N=4096 K=4096: bf16_ms: ")
     assert "1328 TFLOPS" in lines[start + 1]
     assert lines[start + 4].startswith("  -> check what M counts")
-    assert lines[-1].startswith("24 rows in 3 tables, 17 findings (3 impossible, ")
+    assert lines[-1].startswith("18 rows in 2 tables, 16 findings (3 impossible, ")
 
 
 def test_a_table_that_holds(invoke):
@@ -33,7 +34,7 @@ def test_a_table_that_holds(invoke):
 @pytest.mark.parametrize("width", [80, 100])
 def test_lines_fit_a_terminal(width, invoke, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
-    lines = invoke("audit", GROUPED, "--device", "MI300X").out.splitlines()
+    lines = invoke("audit", *GROUPED, "--device", "MI300X").out.splitlines()
     assert max(map(len, lines)) <= width
     assert lines[-1].endswith(")")
 
@@ -48,20 +49,20 @@ def test_json(invoke):
 
 
 def test_a_review_comment(tmp_path, invoke, capsys):
-    text = invoke("audit", GROUPED, "--device", "MI300X", "--markdown", "-").out
-    assert text.startswith("## Audit of the printed numbers\n\n24 rows in 3 tables, 17 findings")
-    assert r"- torchao3996.txt:19 \[impossible\] E=8 M=4096 N=4096 K=4096: BF16 (ms)" in text
+    text = invoke("audit", *GROUPED, "--device", "MI300X", "--markdown", "-").out
+    assert text.startswith("## Audit of the printed numbers\n\n18 rows in 2 tables, 16 findings")
+    assert r"- torchao3996_forward.csv:4 \[impossible\] E=8 M=4096 N=4096 K=4096: bf16_ms" in text
     assert "### ratio-label" in text
     path = tmp_path / "review.md"
-    assert main(["audit", GROUPED, "--device", "MI300X", "--markdown", str(path)]) == 0
+    assert main(["audit", *GROUPED, "--device", "MI300X", "--markdown", str(path)]) == 0
     assert path.read_text("utf-8") == text
     assert f"wrote {path}" in capsys.readouterr().err
-    assert "choose another file" in invoke("audit", GROUPED, "--markdown", tmp_path / "no" / "file.md", code=2).err
+    assert "choose another file" in invoke("audit", *GROUPED, "--markdown", tmp_path / "no" / "file.md", code=2).err
 
 
 def test_strict_tells_what_is_wrong_from_what_is_doubtful(invoke):
     assert "1 finding in doubt" in invoke("audit", SWEEP, "--device", "MI350X", "--strict", code=4).err
-    assert "cannot be right" in invoke("audit", GROUPED, "--device", "MI300X", "--strict", code=5).err
+    assert "cannot be right" in invoke("audit", *GROUPED, "--device", "MI300X", "--strict", code=5).err
 
 
 def test_stdin_and_claims(invoke, monkeypatch):
@@ -88,17 +89,11 @@ def test_a_column_that_was_taken_for_something_else(tmp_path, invoke):
 
 
 def test_without_a_device_the_other_rules_run(invoke):
-    text = invoke("audit", GROUPED).out
+    text = invoke("audit", *GROUPED).out
     assert text.startswith("no --device: rules that need its peaks are skipped")
     assert "ratio-label" in text
     assert "\nabove-peak:" not in text
     assert "not checked: above-peak, above-bandwidth, implausibly-slow; needs a device" in text
-
-
-def test_a_text_without_a_table_says_so(tmp_path, invoke):
-    path = tmp_path / "words.txt"
-    path.write_text("Nothing but words.\n", "utf-8")
-    assert "note: no table was found in words.txt" in invoke("audit", path).err
 
 
 @pytest.mark.parametrize(
@@ -116,6 +111,7 @@ def test_a_text_without_a_table_says_so(tmp_path, invoke):
         ([GOOD, "--column", "time_us=nowhere"], "unknown column"),
         ([GOOD, "--column", "time_us"], "write ROLE=NAME"),
         (["-", "-"], "read once"),
+        ([WORDS], "README.md has no table with a header that can be read; write it as CSV: M,N,K,time_us"),
     ],
 )
 def test_errors_are_one_line_with_a_way_out(arguments, words, invoke):

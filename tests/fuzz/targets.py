@@ -18,11 +18,7 @@ from ..harness.sharded import split
 from .property import Target
 
 DATA = Path(__file__).parents[1] / "data"
-PUBLISHED = [
-    source
-    for source in (*(DATA / "published").glob("*.csv"), *(DATA / "published" / "pasted").iterdir())
-    if source.is_file() and source.stat().st_size < 10_000
-]
+PUBLISHED = [source for source in (DATA / "published").glob("*.csv") if source.stat().st_size < 10_000]
 
 TABLES = ("cells.csv", "samples.csv", "ceilings.csv", "telemetry.csv", "canary.csv", "tuning.csv")
 SMALL: dict[str, Any] = {

@@ -43,7 +43,7 @@ PIECES = (
 
 def sources() -> list[str]:
     """Return the documents of the other tests of the audit."""
-    files = [path for pattern in ("*.csv", "pasted/*", "public/*") for path in sorted(PUBLISHED.glob(pattern))]
+    files = [path for pattern in ("*.csv", "public/*") for path in sorted(PUBLISHED.glob(pattern))]
     texts = [path.read_text(encoding="utf-8") for path in files if path.is_file()]
     for path in sorted(PUBLISHED.glob("unseen/*.toml")):
         texts += [table["text"] for table in tomllib.loads(path.read_text(encoding="utf-8"))["table"]]

@@ -1,4 +1,4 @@
-"""Everything that the rules look at: the understood tables and the prose of all texts, and what is found out once."""
+"""Everything that the rules look at: the understood tables and the claims, and what is found out once."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -9,9 +9,8 @@ from ...imports.consistency import ValueRange
 from ...imports.table import ImportedTable
 from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 from ..reading.assumptions import Assumptions, devices_in
+from ..reading.claims import Statement, peak_claims
 from ..reading.column import Override
-from ..reading.document import Paragraph
-from ..reading.prose import peak_claims
 from ..reading.roles import understand
 from .baseline import against_rows
 from .changes import Resolved, resolve
@@ -29,7 +28,7 @@ class Case:
     """The tables of one audit, in order, with what their own numbers say about them."""
 
     sheets: tuple[Sheet, ...]
-    paragraphs: tuple[Paragraph, ...]
+    claims: tuple[Statement, ...]
     setting: Assumptions
     resolved: dict[tuple[int, int], Resolved]
     overrides: tuple[Override, ...] = ()
@@ -117,13 +116,13 @@ class Rule:
         ends: ValueRange | None = None,
         **evidence: float | str,
     ) -> Finding:
-        """Build a finding in a sentence."""
+        """Build a finding without a table."""
         numbers = {"low": ends.low, "high": ends.high} if ends else {}
         return Finding(self.name, severity, where, "", line, label, message, self.advice, {**numbers, **evidence})
 
 
 def build_case(
-    sheets: Sequence[Sheet], paragraphs: Sequence[Paragraph], setting: Assumptions, overrides: Sequence[Override] = ()
+    sheets: Sequence[Sheet], claims: Sequence[Statement], setting: Assumptions, overrides: Sequence[Override] = ()
 ) -> Case:
     """Find out how each table counts M, and what kind each change is."""
     counted = [follow_rates(completed(sheet)) for sheet in sheets]
@@ -136,15 +135,15 @@ def build_case(
         for number, sheet in enumerate(counted)
         for column in sheet.of(ColumnRole.CHANGE)
     }
-    return Case(tuple(counted), tuple(paragraphs), setting, resolved, tuple(overrides))
+    return Case(tuple(counted), tuple(claims), setting, resolved, tuple(overrides))
 
 
 def available(case: Case) -> set[Need]:
-    """Say what the texts have that checks need."""
-    found: set[Need] = {Need.SENTENCES} if case.paragraphs else set()
-    if case.setting.device or any(devices_in(one.text) for one in case.paragraphs):
+    """Say what there is that checks need."""
+    found: set[Need] = {Need.CLAIMS} if case.claims else set()
+    if case.setting.device or any(devices_in(one.text) for one in case.claims):
         found.add(Need.DEVICE)
-    if any(peak_claims(case.paragraphs)):
+    if any(peak_claims(case.claims)):
         found.add(Need.SHARES)
     for number, sheet in enumerate(case.sheets):
         found |= _available(sheet)

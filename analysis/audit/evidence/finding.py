@@ -57,4 +57,4 @@ class Need(StrEnum):
     CHANGES = "a reduction beside a gain, or the change of a step beside those of its passes"
     EXPERTS = "numbers of experts"
     SUMMARIES = "counts, statistics, or rows that sum others up"
-    SENTENCES = "sentences around the tables"
+    CLAIMS = "a --claim"

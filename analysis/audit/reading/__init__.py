@@ -1,6 +1,6 @@
 """From a pasted text to tables whose columns are understood.
 
-document         finds tables and paragraphs
+document         finds the tables of a text
 box_table        markdown, ASCII and CSV tables
 html_table       HTML tables
 flattened        tables that lost their borders
@@ -16,5 +16,5 @@ serving_tables   files of AIConfigurator
 turned           tables that lie on their side
 annotated_table  a table with roles
 assumptions      device, dtype and operation that it is held against
-prose            claims in sentences
+claims           what is said in words, in a cell or with --claim
 """

@@ -1,13 +1,12 @@
-"""A text that somebody pasted, as its tables and paragraphs, each with the line it starts at.
+"""The tables of a text, each with the line it starts at.
 
 Tables may be CSV (comma, semicolon or tab), GitHub's markdown, HTML, drawn with bars or box characters, lines of a
 log, aligned by blanks, or flattened to single blanks by copying from a web page. Everything else is prose.
 """
 
 import re
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from ....shapes.errors import UsageError, shorten
@@ -38,6 +37,9 @@ LONGEST_LINE = 100_000
 LARGEST = 4 << 20
 """Bytes of a text that is read: some forty thousand rows."""
 
+EXAMPLE = "M,N,K,time_us"
+"""A header that is understood."""
+
 
 @dataclass(frozen=True, slots=True)
 class Titled:
@@ -60,40 +62,16 @@ class Titled:
 
 
 @dataclass(frozen=True, slots=True)
-class Paragraph:
-    """Prose with its line breaks, and with single blanks; `line` is that of its first character."""
-
-    where: str
-    line: int
-    text: str
-    _breaks: tuple[int, ...] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        # patterns look for blanks at every blank, which takes quadratic time in a run of them
-        text = "\n".join(_BLANKS.sub(" ", line) for line in self.text.split("\n"))
-        object.__setattr__(self, "text", text)
-        object.__setattr__(self, "_breaks", tuple(at for at, one in enumerate(text) if one == "\n"))
-
-    def line_of(self, offset: int) -> int:
-        """Line of a character of the text."""
-        return self.line + bisect_left(self._breaks, offset)
-
-
-_BLANKS = re.compile(r"\s+")
-
-
-@dataclass(frozen=True, slots=True)
 class Document:
-    """All tables and paragraphs of a text, in order; `unread` are lines that are too long, or a table too wide."""
+    """All tables of a text, in order; `unread` are lines that are too long, or a table too wide."""
 
     name: str
     tables: tuple[Titled, ...]
-    paragraphs: tuple[Paragraph, ...]
     unread: tuple[int, ...] = ()
 
 
 def read_document(content: bytes, name: str) -> Document:
-    """Find the tables of a text, or of a parquet file. Raises UsageError when it is neither, too long, or torn.
+    """Find the tables of a text, or of a parquet file. Raises UsageError if it has none, is too long or torn.
 
     A line of more than LONGEST_LINE characters is left out of a text; a CSV with one is refused, as is one with more
     than WIDEST columns.
@@ -108,7 +86,7 @@ def read_document(content: bytes, name: str) -> Document:
         return _whole(parse_parquet(content, name))
     text = decoded(content, name, "give a CSV or a text")
     if not text.strip():
-        raise UsageError(f"{name} is empty; give a table: CSV, markdown or pasted text")
+        raise UsageError(f"{name} is empty; give a table: CSV or markdown")
     if PurePath(name).suffix.lower() in (".csv", ".tsv") or _is_csv(text):
         if long := _too_long(text.splitlines()):
             raise UsageError(f"{name} line {long[0]} has more than {LONGEST_LINE} characters; give narrower columns")
@@ -127,7 +105,7 @@ def _whole(table: ImportedTable) -> Document:
     size = sum(len(text) + 1 for _, part in titled for row in part.rows for text in row)
     if size > LARGEST:
         raise UsageError(f"{name} has {size / 1e6:.1f} MB of text, and at most {LARGEST / 1e6:.0f} MB are read")
-    return Document(name, tuple(Titled(part, title, 1) for title, part in titled), ())
+    return Document(name, tuple(Titled(part, title, 1) for title, part in titled))
 
 
 def _is_csv(text: str) -> bool:
@@ -160,7 +138,6 @@ def _scan(text: str, name: str) -> Document:
         BareRows(lines),
     )
     tables: list[Titled] = []
-    prose: list[int] = []
     place, last_table = 0, 0
     while place < len(lines):
         if not lines[place].strip():
@@ -168,7 +145,6 @@ def _scan(text: str, name: str) -> Document:
             continue
         found = next((one for reader in readers if (one := reader.at(place)) is not None), None)
         if found is None:
-            prose.append(place)
             place += 1
             continue
         if not found.rows:
@@ -181,17 +157,10 @@ def _scan(text: str, name: str) -> Document:
         lead = " ".join(lines[max(last_table, place - LEAD) : place])
         tables.append(Titled(table, _title(lines, place, last_table), place + 1, lead[-LONGEST_LEAD:]))
         place = last_table = found.end
-    return Document(name, tuple(tables), tuple(_paragraphs(lines, prose, name)), tuple(sorted(unread)))
-
-
-def _paragraphs(lines: Sequence[str], prose: Sequence[int], name: str) -> Iterator[Paragraph]:
-    """Join neighbouring lines of prose."""
-    start = 0
-    for end in range(1, len(prose) + 1):
-        if end == len(prose) or prose[end] != prose[end - 1] + 1:
-            block = prose[start:end]
-            yield Paragraph(name, block[0] + 1, "\n".join(lines[at] for at in block))
-            start = end
+    if not tables:
+        left_out = f" (line {unread[0]} is too long, or its table too wide)" if unread else ""
+        raise UsageError(f"{name} has no table with a header that can be read{left_out}; write it as CSV: {EXAMPLE}")
+    return Document(name, tuple(tables), tuple(sorted(unread)))
 
 
 _HEADING = re.compile(r"#{1,6}\s|\d+(\.\d+)*\.?\s+\S")

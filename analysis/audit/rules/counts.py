@@ -15,9 +15,8 @@ from ..evidence.finding import Finding, Need, Severity
 from ..evidence.pairs import meets, pair_of, ratio
 from ..reading import words as known
 from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet, Summary
+from ..reading.claims import CountClaim, Statement, count_claims, total_in
 from ..reading.printed import Printed
-from ..reading.prose import CountClaim, count_claims, total_in
-from .peak_share import paragraphs_in
 
 MOST_SUMMARIES = 50
 """Rows of a table that sum up those above them: of more, each held against all others, it would take quadratic time."""
@@ -91,14 +90,14 @@ class PrintedCount:
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """Hold counts in sentences and tables against rows and against each other, and summaries against rows."""
+    """Hold counts in claims and tables against rows and against each other, and summaries against rows."""
     series = list(_series(case))
     counted = [one for sheet in case.sheets for one in _counted(sheet)]
     beyond: dict[tuple[str, float], dict[tuple[int | None, int], PrintedCount]] = defaultdict(dict)
     for one in counted:
         beyond[one.pass_, one.threshold].setdefault((one.cases, one.count), one)
-    paragraphs = [*case.paragraphs, *(one for sheet in case.sheets for one in paragraphs_in(sheet))]
-    for claim in count_claims(paragraphs):
+    said = [*case.claims, *(one for sheet in case.sheets for one in _claims_in(sheet))]
+    for claim in count_claims(said):
         yield from _claimed(claim, series, beyond[claim.pass_, claim.threshold].values())
     for one in counted:
         yield from _counted_rows(one, series)
@@ -106,6 +105,15 @@ def check(case: Case) -> Iterator[Finding]:
         yield from _quantiles(sheet)
         yield from _last_rows(sheet)
         yield from _statistics(sheet, series)
+
+
+def _claims_in(sheet: Sheet) -> Iterator[Statement]:
+    """Sentences that stand in cells of a table."""
+    for column in sheet.of(ColumnRole.LABEL):
+        for row in range(len(sheet)):
+            words = sheet.text(row, column).split()
+            if len(words) > 3:
+                yield Statement(sheet.titled.table.where, sheet.line(row), " ".join(words))
 
 
 def _series(case: Case) -> Iterator[PrintedChanges]:
@@ -143,7 +151,7 @@ def _counted(sheet: Sheet) -> Iterator[PrintedCount]:
 
 
 def _claimed(claim: CountClaim, series: Sequence[PrintedChanges], counted: Iterable[PrintedCount]) -> Iterator[Finding]:
-    """Compare a sentence with counts of the same pass and threshold first; else with the rows that are printed."""
+    """Compare a claim with counts of the same pass and threshold first; else with the rows that are printed."""
     for one in counted:
         if one.cases is None or abs(one.cases - claim.cases) > max(2, claim.cases // 20):
             continue
@@ -361,5 +369,5 @@ RULE = Rule(
     "a count, an extreme or a mean that the printed rows, or another count of the same cases, contradict",
     "compute every number of a text from one table of results, and state over which cases",
     check,
-    ((Need.SUMMARIES, Need.SENTENCES),),
+    ((Need.SUMMARIES, Need.CLAIMS),),
 )

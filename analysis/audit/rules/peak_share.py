@@ -1,7 +1,7 @@
 """Percentages of a peak that the device does not have."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ....shapes.device import specs
@@ -12,9 +12,8 @@ from ..evidence.finding import Finding, Need
 from ..evidence.pairs import ratio
 from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 from ..reading.assumptions import Assumptions, devices_in, short_name
-from ..reading.document import Paragraph
+from ..reading.claims import PeakClaim, StatedPeak, peak_claims, stated_peaks
 from ..reading.printed import read_printed
-from ..reading.prose import PeakClaim, StatedPeak, peak_claims, stated_peaks
 
 CLOSE = 0.01
 """Relative: published peaks of one part differ by so much from source to source."""
@@ -32,7 +31,7 @@ _SCALES = {"tflops": 1e12, "gflops": 1e9, "pflops": 1e15}
 
 
 def check(case: Case) -> Iterator[Finding]:
-    """Compare the peak that rate and percentage imply with the published one, in columns, sentences and claim rows."""
+    """Compare the peak that rate and percentage imply with the published one, in columns, claims and rows of claims."""
     for sheet in case.sheets:
         for share in [one for one in sheet.of(ColumnRole.PEAK_SHARE) if one.detail != "bandwidth"]:
             told = list(_column(sheet, share))
@@ -40,10 +39,10 @@ def check(case: Case) -> Iterator[Finding]:
         for share in [one for one in sheet.of(ColumnRole.PEAK_SHARE) if one.detail == "bandwidth"]:
             yield from _disagreeing(sheet, share)
         for claim in _claim_rows(sheet):
-            yield from _sentence(claim, case.setting)
-    for claim in peak_claims(case.paragraphs):
-        yield from _sentence(claim, case.setting)
-    for peak in stated_peaks(case.paragraphs):
+            yield from _claimed(claim, case.setting)
+    for claim in peak_claims(case.claims):
+        yield from _claimed(claim, case.setting)
+    for peak in stated_peaks(case.claims):
         yield from _stated(peak, case.setting)
 
 
@@ -114,7 +113,7 @@ def _disagreeing(sheet: Sheet, share: AnnotatedColumn) -> Iterator[Finding]:
             yield RULE.at(sheet, row, message, share)
 
 
-def _sentence(claim: PeakClaim, setting: Assumptions) -> Iterator[Finding]:
+def _claimed(claim: PeakClaim, setting: Assumptions) -> Iterator[Finding]:
     setting = _setting_of(claim, setting)
     if setting.device is None:
         return
@@ -134,7 +133,7 @@ def _setting_of(said: StatedPeak, setting: Assumptions) -> Assumptions:
 
 
 def _stated(peak: StatedPeak, setting: Assumptions) -> Iterator[Finding]:
-    """Find a peak that a sentence calls dense, or just a peak, and that the device has with sparsity only."""
+    """Find a peak that a claim calls dense, or just a peak, and that the device has with sparsity only."""
     setting = _setting_of(peak, setting)
     if setting.device is None:
         return
@@ -224,17 +223,6 @@ def _claim_rows(sheet: Sheet) -> Iterator[PeakClaim]:
             unit = _SCALES[sheet.text(rates[key], places["unit"]).lower()]
             text = " ".join(filter(None, key))
             yield PeakClaim(sheet.titled.table.where, sheet.line(row), text, rate, unit, "", share)
-
-
-def paragraphs_in(sheet: Sheet) -> Sequence[Paragraph]:
-    """Sentences that stand in cells of a table."""
-    found = []
-    for column in sheet.of(ColumnRole.LABEL):
-        for row in range(len(sheet)):
-            text = sheet.text(row, column)
-            if len(text.split()) > 3:
-                found.append(Paragraph(sheet.titled.table.where, sheet.line(row), text))
-    return found
 
 
 RULE = Rule(

@@ -302,7 +302,8 @@ def test_html_tables_with_merged_cells():
 
 @pytest.mark.parametrize("torn", ["<table>", "<table><tr><td>1</td>", "<table></table>", "<table><tr></table>", "<td>"])
 def test_html_that_is_no_table(torn):
-    assert read_document(f"{torn}\nsome prose\n".encode(), "t.md").tables == ()
+    with pytest.raises(UsageError, match="has no table with a header"):
+        read_document(f"{torn}\nsome prose\n".encode(), "t.md")
 
 
 def test_columns_that_name_rows_and_those_without_use_are_listed():

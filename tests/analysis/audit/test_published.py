@@ -6,7 +6,7 @@ import pytest
 from rooflens.analysis.audit.audit import audit
 from rooflens.analysis.audit.reading.document import read_document
 
-from .helpers import PUBLISHED, audited, found, published, rules, setting
+from .helpers import PUBLISHED, audited, found, published, rules, setting, table
 
 DEVICE = {"aiter2297": "MI350X", "primus339": "MI355X", "aiter3783": "MI355X", "torchao3996": "MI300X"}
 
@@ -65,9 +65,13 @@ def test_faults_of_a_table_alone(name):
     assert rules(published(name, device=device_of(name))) == FAULTS[name]
 
 
-@pytest.mark.parametrize("name", ["torchao3996_forward.csv", "pasted/torchao3996.txt"])
-def test_three_times_are_too_short_for_the_peak(name):
-    peaks = found(published(name, device="MI300X"), "above-peak")
+FORWARD, KERNEL = "torchao3996_forward.csv", "torchao3996_kernel.csv"
+"""Only the second one has rates, which say how both count M."""
+
+
+@pytest.mark.parametrize("names, severity", [((FORWARD,), "question"), ((FORWARD, KERNEL), "impossible")])
+def test_three_times_are_too_short_for_the_peak(names, severity):
+    peaks = found(published(*names, device="MI300X"), "above-peak")
     assert [finding.row for finding in peaks] == [
         "E=8 M=4096 N=4096 K=4096",
         "E=16 M=8192 N=4096 K=4096",
@@ -75,8 +79,7 @@ def test_three_times_are_too_short_for_the_peak(name):
     ]
     assert [round(finding.evidence["flops_per_s"] / 1e12) for finding in peaks] == [1328, 2401, 2548]
     assert {finding.evidence["peak_flops_per_s"] for finding in peaks} == {1307.4e12}
-    alone = name.endswith("csv")  # its TFLOPS, which say how M is counted, stand in another table of the text
-    assert {str(finding.severity) for finding in peaks} == {"question" if alone else "impossible"}
+    assert {str(finding.severity) for finding in peaks} == {severity}
 
 
 def test_total_m_makes_the_times_possible():
@@ -84,9 +87,8 @@ def test_total_m_makes_the_times_possible():
     assert found(published("torchao3996_forward.csv", device="MI300X", m_is="per_expert"), "m-convention")
 
 
-@pytest.mark.parametrize("name", ["aiter2297_deepseek_tflops.csv", "pasted/aiter2297.txt"])
-def test_the_floor_of_a_sweep(name):
-    (floor,) = found(published(name, device="MI350X", dtype="bf16"), "launch-floor")
+def test_the_floor_of_a_sweep():
+    (floor,) = found(published("aiter2297_deepseek_tflops.csv", device="MI350X", dtype="bf16"), "launch-floor")
     assert floor.evidence["rows"] == 18
     assert 28.95e-6 < floor.evidence["shortest_s"] < 29.05e-6
     assert 30.55e-6 < floor.evidence["longest_s"] < 30.65e-6
@@ -94,9 +96,9 @@ def test_the_floor_of_a_sweep(name):
 
 
 def test_the_share_of_a_peak_that_the_device_does_not_have():
-    (pasted,) = found(published("pasted/aiter2297.txt", device="MI350X", dtype="bf16"), "percent-of-peak")
+    (listed,) = published("aiter2297_claims.csv", device="MI350X", dtype="bf16").findings
     (claimed,) = audited("", "MI350X", dtype="bf16", claims=["645 TFLOPS is 60% of peak"]).findings
-    for finding in (pasted, claimed):
+    for finding in (listed, claimed):
         assert finding.evidence["share_of_bf16_peak"] == pytest.approx(645 / 2306.9)
         assert finding.evidence["implied_peak_flops_per_s"] == pytest.approx(1075e12, rel=0.003)
         assert "28 % of its bf16 peak (2306.9)" in finding.message
@@ -107,14 +109,8 @@ REGRESSIONS = {"34", "80", "52", "58"}
 """TestIDs of the forward regressions that are about one step of 0.01 ms."""
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        ("pasted/primus339.txt",),
-        ("primus339_mi300x_top10_forward.csv", "primus339_mi300x_fwd_regressions.csv"),
-    ],
-)
-def test_regressions_of_one_printed_step(names):
+def test_regressions_of_one_printed_step():
+    names = ("primus339_mi300x_top10_forward.csv", "primus339_mi300x_fwd_regressions.csv")
     steps = [
         finding
         for finding in found(published(*names, device="MI300X"), "below-resolution")
@@ -142,9 +138,14 @@ def test_changes_that_cannot_both_hold():
     assert mean.row == "Llama-3.1-8B"
 
 
-def test_counts_of_a_sentence_contradict_a_table():
-    counts = found(published("pasted/primus339.txt", device="MI355X"), "counts")
-    assert [finding.message.split("'")[1] for finding in counts] == [
+def test_counts_of_a_commit_message_contradict_the_table_of_the_pull_request():
+    counts = table(
+        "Metric | shapes ≥ +1% | shapes ≤ −1% | shapes ≥ +5% | shapes ≤ −5%",
+        *("Fwd Δ% | 34 | 14 | 0 | 5", "Bwd Δ% | 83 | 0 | 82 | 0", "Comb Δ% | 83 | 0 | 82 | 0"),
+    )
+    message = "56/84 shapes >= +1% on bwd, 13/84 shapes >= +5% on bwd, 8/84 shapes <= -1% on bwd, 83/84 >= 1% on comb."
+    wrong = audited(f"## Deltas over the same 83 shapes\n\n{counts}", claims=[message]).findings
+    assert [finding.message.split("'")[1] for finding in wrong] == [
         "56/84 shapes >= +1% on bwd",
         "13/84 shapes >= +5% on bwd",
         "8/84 shapes <= -1% on bwd",
@@ -152,9 +153,12 @@ def test_counts_of_a_sentence_contradict_a_table():
 
 
 def test_ratios_the_wrong_way_round_and_parts_above_their_wholes():
-    result = published("pasted/torchao3996.txt", device="MI300X")
+    result = published(FORWARD, KERNEL, device="MI300X")
     labels = found(result, "ratio-label")
-    assert [finding.message.split(":")[0] for finding in labels] == ["New/Old", "New/BF16"]
+    assert [finding.message.split(":")[0] for finding in labels] == [
+        "printed_new_over_old_x",
+        "printed_new_over_bf16_x",
+    ]
     parts = [
         (finding.row, round(1e3 * finding.evidence["part_s"], 3), round(1e3 * finding.evidence["whole_s"], 3))
         for finding in found(result, "part-above-whole")
@@ -172,22 +176,3 @@ def test_reports_of_this_project_hold(report):
     result = audit([read_document(report.read_bytes(), report.name)], setting("H200"))
     assert result.rows > 100
     assert result.findings == ()
-
-
-def test_tables_of_pasted_texts_that_hold():
-    """Beside the tables named here, nothing in the four texts is reported."""
-    wrong = {
-        name: {finding.title for finding in published(f"pasted/{name}.txt", device=DEVICE[name]).findings}
-        for name in DEVICE
-    }
-    assert wrong["aiter3783"] == set()
-    assert wrong["aiter2297"] == {"Here are the values", ""}  # the sentence has no title
-    assert wrong["primus339"] == {
-        "1. Executive Summary",
-        "2. Per-Model Summary (Mean Improvement)",
-        "3. Top 10 Backward Improvements",
-        "4. Top 10 Forward Improvements",
-        "5. Forward Regressions",
-        "",
-    }
-    assert len(wrong["torchao3996"]) == 3

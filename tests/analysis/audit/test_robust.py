@@ -74,13 +74,6 @@ def test_any_text_is_read_or_refused(text):
     assert "\n" not in refusal
 
 
-@settings(max_examples=2 * settings().max_examples)
-@given(st.lists(st.lists(st.sampled_from(CELLS), min_size=3, max_size=7).map(" ".join), min_size=2, max_size=8))
-def test_any_words_are_read(lines):
-    text = "\n".join(["proj M N K TFLOPS", *lines])
-    assert_findings_can_be_read(audit([read_document(text.encode(), "text")], Assumptions(find_device("H200"))), text)
-
-
 @settings(max_examples=settings().max_examples)
 @given(st.floats(1e-3, 1e3), st.floats(0.05, 0.9))
 def test_units_scale_nothing(factor, share):

@@ -194,13 +194,15 @@ def test_counts_and_quantiles_of_one_row():
         assert len(found(result, "counts")) == 2 * wrong
 
 
-def test_counts_of_a_sentence_against_all_rows():
+def test_counts_of_a_claim_against_all_rows():
     rows = [f"{M} | 512 | 512 | {change}" for M, change in ((64, "+5.20%"), (128, "-2.00%"), (256, "+0.50%"))]
     text = table("M | N | K | Δ bwd", *rows)
-    assert not audited(f"{text}\n1/3 shapes <= -1% on bwd, 1/3 shapes >= +5% on bwd.\n").findings
-    assert not audited(f"{text}\n9/84 shapes <= -1% on bwd.\n").findings  # the others are not printed
-    assert rules(audited(f"{text}\n2/3 shapes <= -1% on bwd.\n")) == {"counts"}
-    assert rules(audited(f"{text}\n0/84 shapes >= +5% on bwd.\n")) == {"counts"}
+    for claim in ("1/3 shapes <= -1% on bwd, 1/3 shapes >= +5% on bwd.", "9/84 shapes <= -1% on bwd."):  # or unprinted
+        assert not audited(text, claims=[claim]).findings
+    for claim in ("2/3 shapes <= -1% on bwd.", "0/84 shapes >= +5% on bwd."):
+        assert rules(audited(text, claims=[claim])) == {"counts"}
+        cell = table("what | where", f"{claim} | here", "as above | there")
+        assert rules(audited(f"{text}\n## Claims\n\n{cell}")) == {"counts"}
 
 
 def test_more_experts_on_idle_units_are_free():

@@ -19,7 +19,7 @@ def test_a_table_without_anything_known_is_checked_for_nothing():
 def test_what_is_there_is_not_missing():
     text = "It is fast.\n\nM,N,K,old (us),new (us),speedup\n1,64,64,4.0,2.0,2.0x\n"
     assert set(audited(text, "H200").skipped) == {
-        *("m-convention", "percent-of-peak", "contradictory-changes", "launch-floor", "pattern"),
+        *("m-convention", "percent-of-peak", "contradictory-changes", "launch-floor", "pattern", "counts"),
     }
     without = audited(text).skipped
     assert set(without) - set(audited(text, "H200").skipped) == {"above-peak", "above-bandwidth", "implausibly-slow"}

@@ -8,11 +8,11 @@ import pytest
 from .unseen import knowable, score
 
 TODAY = {
-    "first": (29, 29, 22, 29),
+    "first": (28, 28, 21, 29),
     "second": (18, 18, 11, 15),
     "third": (12, 12, 10, 12),
     "fourth": (8, 8, 6, 8),
-    "fifth": (40, 40, 33, 37),
+    "fifth": (39, 39, 32, 37),
     "sixth": (20, 20, 15, 17),
     "seventh": (25, 25, 11, 14),
     "eighth": (8, 8, 5, 8),

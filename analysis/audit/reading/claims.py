@@ -1,12 +1,11 @@
-"""Claims in sentences: a rate that is so many percent of peak, and counts of changes beyond a threshold."""
+"""Claims in words: a rate that is so many percent of peak, and counts of changes beyond a threshold."""
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ...imports.consistency import ValueRange
-from .document import Paragraph
 from .printed import Printed, read_printed
 from .words import DTYPES, PASSES, dtypes_in
 
@@ -44,12 +43,21 @@ _COUNT = re.compile(
 
 _TOTAL = re.compile(r"(?<!\d)(\d{1,9})\s+(?:shapes|cases|problems|configurations)\b", re.IGNORECASE)
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z•\-*])|\n\s*[•*\-]\s|\n\s*\n")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What somebody says, with single blanks, and where: on the command line, or in a cell."""
+
+    where: str
+    line: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class StatedPeak:
-    """A rate in FLOP/s that a sentence calls the peak of a type."""
+    """A rate in FLOP/s that a claim calls the peak of a type."""
 
     where: str
     line: int
@@ -66,7 +74,7 @@ class StatedPeak:
 
 @dataclass(frozen=True, slots=True)
 class PeakClaim(StatedPeak):
-    """A rate in FLOP/s that a sentence calls a percentage of some peak."""
+    """A rate in FLOP/s that a claim calls a percentage of some peak."""
 
     percent: Printed
 
@@ -84,11 +92,11 @@ class CountClaim:
     pass_: str
 
 
-def peak_claims(paragraphs: Sequence[Paragraph]) -> Iterator[PeakClaim]:
-    """Find sentences with one rate and one percentage of a peak."""
+def peak_claims(claims: Iterable[Statement]) -> Iterator[PeakClaim]:
+    """Find sentences of claims with a rate and a percentage of a peak."""
     scale = {"G": 1e9, "T": 1e12, "P": 1e15}
-    for paragraph in paragraphs:
-        for offset, sentence in _sentences(paragraph.text):
+    for claim in claims:
+        for sentence in _SENTENCE_END.split(claim.text):
             shares = list(_SHARE.finditer(sentence))
             rates = [
                 one
@@ -104,49 +112,46 @@ def peak_claims(paragraphs: Sequence[Paragraph]) -> Iterator[PeakClaim]:
             starts = [one.start() for one in rates]
             words = sentence.lower()
             dtype = next((name for name in DTYPES if re.search(rf"\b{name}\b", words)), "")
-            text = " ".join(sentence.split())
             for share in shares:
                 after = bisect_left(starts, share.start())
                 rate = min(rates[max(0, after - 1) : after + 1], key=lambda one: abs(one.start() - share.start()))
                 number, percent = read_printed(rate["number"]), read_printed(share["number"])
                 if number is None or percent is None or not number.value or not percent.value:
                     continue
-                line = paragraph.line_of(offset + rate.start())
-                yield PeakClaim(paragraph.where, line, text, number, scale[rate["unit"]], dtype, percent)
+                yield PeakClaim(claim.where, claim.line, sentence, number, scale[rate["unit"]], dtype, percent)
 
 
 _STATED_PEAK = re.compile(
-    rf"(?i)\b(?:spec|peak|theoretical|dense)\b[^.;,\n0-9]{{0,24}}(?P<number>{_NUMBER})\s*(?P<unit>[TP])FLOP(?:S|/s)?\b"
+    rf"(?i)\b(?:spec|peak|theoretical|dense)\b[^.;,0-9]{{0,24}}(?P<number>{_NUMBER})\s*(?P<unit>[TP])FLOP(?:S|/s)?\b"
 )
 
 
-def stated_peaks(paragraphs: Sequence[Paragraph]) -> Iterator[StatedPeak]:
+def stated_peaks(claims: Iterable[Statement]) -> Iterator[StatedPeak]:
     """Find what sentences call the peak of one type, where they do not speak of sparsity."""
-    for paragraph in paragraphs:
-        for offset, sentence in _sentences(paragraph.text):
+    for claim in claims:
+        for sentence in _SENTENCE_END.split(claim.text):
             types = dtypes_in(sentence)
             if len(types) != 1 or "spars" in sentence.lower():
                 continue
             for found in _STATED_PEAK.finditer(sentence):
                 number = read_printed(found["number"])
                 if number is not None and number.value:
-                    line = paragraph.line_of(offset + found.start())
                     scale = {"T": 1e12, "P": 1e15}[found["unit"].upper()]
-                    yield StatedPeak(paragraph.where, line, " ".join(sentence.split()), number, scale, types[0])
+                    yield StatedPeak(claim.where, claim.line, sentence, number, scale, types[0])
 
 
-def count_claims(paragraphs: Sequence[Paragraph]) -> Iterator[CountClaim]:
+def count_claims(claims: Iterable[Statement]) -> Iterator[CountClaim]:
     """Find counts such as "8/84 shapes <= -1% on bwd"."""
-    for paragraph in paragraphs:
-        for found in _COUNT.finditer(paragraph.text):
+    for claim in claims:
+        for found in _COUNT.finditer(claim.text):
             size = float(found["size"]) * (-1 if found["sign"] in ("-", "\u2212") else 1)
             above = found["how"] in (">=", "≥")
             if not size or above != (size > 0):
                 continue
             yield CountClaim(
-                paragraph.where,
-                paragraph.line_of(found.start()),
-                " ".join(found[0].split()),
+                claim.where,
+                claim.line,
+                found[0],
                 int(found["count"]),
                 int(found["cases"]),
                 size,
@@ -158,11 +163,3 @@ def total_in(title: str) -> int | None:
     """Return the number of cases that a title states ("over the same 83 shapes"); None with none or several."""
     found = {int(number) for number in _TOTAL.findall(title)}
     return found.pop() if len(found) == 1 else None
-
-
-def _sentences(text: str) -> Iterator[tuple[int, str]]:
-    start = 0
-    for end in _SENTENCE_END.finditer(text):
-        yield start, text[start : end.start()]
-        start = end.end()
-    yield start, text[start:]
