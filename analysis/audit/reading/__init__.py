@@ -5,7 +5,6 @@ box_table        markdown, ASCII and CSV tables
 html_table       HTML tables
 flattened        tables that lost their borders
 headers          headers that lost them
-bare_rows        rows without a header
 words            the vocabulary of headers
 printed          a printed number: digits, unit
 column           what a column is, by its header and cells

@@ -16,7 +16,6 @@ from ...imports import aiconfigurator
 from ...imports.parquet_table import MAGIC, parse_parquet, refuse_pointer
 from ...imports.table import ImportedTable, parse
 from . import serving_tables
-from .bare_rows import BareRows
 from .box_table import WIDEST, BarredTables, DelimitedTables
 from .flattened import FlattenedTables
 from .headers import with_second_row
@@ -135,7 +134,6 @@ def _scan(text: str, name: str) -> Document:
         lines[number - 1] = ""
     readers = (
         *(HtmlTables(lines), LogLines(lines), BarredTables(lines), FlattenedTables(lines), DelimitedTables(lines)),
-        BareRows(lines),
     )
     tables: list[Titled] = []
     place, last_table = 0, 0

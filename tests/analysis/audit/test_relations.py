@@ -235,12 +235,10 @@ def test_two_numbers_of_a_row_in_each_other_s_place():
 
 
 def test_a_ratio_that_says_slower_is_of_the_new_time():
-    rows = [("128", "0.50", "2.0", "4.0"), ("256", "1.50", "6.0", "4.0"), ("512", "{}", "8.0", "4.0")]
-    text = "\n".join(
-        f"seq: {size}  slower: {ratio}x  kernel: {new}ms  baseline: {old}ms" for size, ratio, new, old in rows
-    )
-    assert not audited(text.format("2.00") + "\n").findings
-    assert lines_of(text.format("1.20") + "\n", "does-not-follow") == [3]
+    rows = ["128 | 0.50x | 2.0ms | 4.0ms", "256 | 1.50x | 6.0ms | 4.0ms", "512 | {}x | 8.0ms | 4.0ms"]
+    text = table("seq | slower | kernel | baseline", *rows)
+    assert not audited(text.format("2.00")).findings
+    assert lines_of(text.format("1.20"), "does-not-follow") == [5]
 
 
 LOG = "".join(
