@@ -36,7 +36,7 @@ class Case:
 
     @cached_property
     def stacked(self) -> tuple[Sheet, ...]:
-        """The tables, short ones of one text with the same header as one: a log prints one for each case."""
+        """The tables, short ones of one text with the same header as one."""
         return self.stacked_below(FEW_ROWS)
 
     def stacked_below(self, rows: int) -> tuple[Sheet, ...]:

@@ -9,7 +9,6 @@ words            the vocabulary of headers
 printed          a printed number: digits, unit
 column           what a column is, by its header and cells
 roles            what the table around them says of its columns
-log_lines        lines of a log
 several          cells with several quantities
 serving_tables   files of AIConfigurator
 turned           tables that lie on their side

@@ -20,7 +20,7 @@ from .box_table import WIDEST, BarredTables, DelimitedTables
 from .flattened import FlattenedTables
 from .headers import with_second_row
 from .html_table import HtmlTables
-from .log_lines import LogLines
+from .printed import read_printed
 
 LONGEST_TITLE = 100
 
@@ -108,17 +108,16 @@ def _whole(table: ImportedTable) -> Document:
 
 
 def _is_csv(text: str) -> bool:
-    """True when every line has the same number of fields, three or more, by some delimiter, and no bars."""
+    """True when every line has as many fields, three or more, by some delimiter, with numbers and without bars."""
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) < 2 or any("|" in line or line.lstrip().startswith("<") for line in lines[:2]):
-        return False
-    if LogLines(lines[:2]).at(0):
         return False
     for mark in ("\t", ";", ","):
         if lines[0].count(mark) < 2 and not (mark != "," and mark in lines[0]):
             continue
-        counts = {len(fields) for fields in split(lines, mark)}
-        if len(counts) == 1:
+        rows = list(split(lines, mark))
+        has_numbers = any(read_printed(text) is not None for row in rows[1:] for text in row)
+        if has_numbers and len({len(fields) for fields in rows}) == 1:
             return True
     return False
 
@@ -132,9 +131,7 @@ def _scan(text: str, name: str) -> Document:
     unread = _too_long(lines)
     for number in unread:
         lines[number - 1] = ""
-    readers = (
-        *(HtmlTables(lines), LogLines(lines), BarredTables(lines), FlattenedTables(lines), DelimitedTables(lines)),
-    )
+    readers = (*(HtmlTables(lines), BarredTables(lines), FlattenedTables(lines), DelimitedTables(lines)),)
     tables: list[Titled] = []
     place, last_table = 0, 0
     while place < len(lines):
