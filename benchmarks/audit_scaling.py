@@ -92,7 +92,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "merged cells": repeated('<table><tr><td colspan="1000" rowspan="1000">1</td></tr></table>\n'),
     "tables": repeated(f"## T\n\n{SIZED}| 1 | 2 | 3 | 4 | 5 |\n| 2 | 2 | 3 | 4 | 5 |\n\n"),
     "tables of Windows": repeated("| M | ms |\r\n|---|---|\r\n| 1 | 4 |\r\n| 2 | 4 |\r\n\r\n"),
-    "flattened tables": repeated("proj M N K TFLOPS\ndown 4096 4096 4096 300\nup 4096 4096 4096 200\n\n"),
+    "aligned tables": repeated("proj  M     N     TFLOPS\ndown  4096  4096  300\nup    4096  4096  200\n\n"),
     "rows": numbered("| {} | 4096 | 4096 | 1.{} | 3{} |\n", SIZED),
     "wide tables": repeated(wide(95)),
     "a wide row above thin ones": repeated("|1|\n", "|" * 95 + "\n|---|---|\n"),

@@ -1,10 +1,9 @@
-"""From a pasted text to tables whose columns are understood.
+"""From a text to tables whose columns are understood.
 
 document         finds the tables of a text
 box_table        markdown, ASCII and CSV tables
 html_table       HTML tables
-flattened        tables that lost their borders
-headers          headers that lost them
+aligned          tables whose columns are aligned by blanks
 words            the vocabulary of headers
 printed          a printed number: digits, unit
 column           what a column is, by its header and cells

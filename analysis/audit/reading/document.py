@@ -1,7 +1,7 @@
 """The tables of a text, each with the line it starts at.
 
-Tables may be CSV (comma, semicolon or tab), GitHub's markdown, HTML, drawn with bars or box characters, lines of a
-log, aligned by blanks, or flattened to single blanks by copying from a web page. Everything else is prose.
+Tables have a header, and may be CSV (comma, semicolon or tab), GitHub's markdown, HTML, drawn with bars or box
+characters, or aligned by blanks. Everything else is not read.
 """
 
 import re
@@ -16,9 +16,8 @@ from ...imports import aiconfigurator
 from ...imports.parquet_table import MAGIC, parse_parquet, refuse_pointer
 from ...imports.table import ImportedTable, parse
 from . import serving_tables
+from .aligned import AlignedTables
 from .box_table import WIDEST, BarredTables, DelimitedTables
-from .flattened import FlattenedTables
-from .headers import with_second_row
 from .html_table import HtmlTables
 from .printed import read_printed
 
@@ -131,7 +130,7 @@ def _scan(text: str, name: str) -> Document:
     unread = _too_long(lines)
     for number in unread:
         lines[number - 1] = ""
-    readers = (*(HtmlTables(lines), BarredTables(lines), FlattenedTables(lines), DelimitedTables(lines)),)
+    readers = (HtmlTables(lines), BarredTables(lines), AlignedTables(lines), DelimitedTables(lines))
     tables: list[Titled] = []
     place, last_table = 0, 0
     while place < len(lines):
@@ -146,7 +145,7 @@ def _scan(text: str, name: str) -> Document:
             unread += range(place + 1, found.end + 1)
             place = found.end
             continue
-        header, rows = with_second_row(found.header, found.rows)
+        header, rows = _with_second_row(found.header, found.rows)
         places = tuple(line + 1 for line in found.lines[len(found.rows) - len(rows) :])
         table = ImportedTable(name, tuple(header), tuple(map(tuple, rows)), places)
         lead = " ".join(lines[max(last_table, place - LEAD) : place])
@@ -156,6 +155,26 @@ def _scan(text: str, name: str) -> Document:
         left_out = f" (line {unread[0]} is too long, or its table too wide)" if unread else ""
         raise UsageError(f"{name} has no table with a header that can be read{left_out}; write it as CSV: {EXAMPLE}")
     return Document(name, tuple(tables), tuple(sorted(unread)))
+
+
+def _with_second_row(header: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], Sequence[Sequence[str]]]:
+    """Join a header that has blanks with a first row that has names only: "H100 | |" above "M | ms | TFLOPS".
+
+    A blank stands for the name to its left, as merged cells do.
+    """
+    filled = [cell for cell in rows[0] if cell.strip()] if rows else []
+    blanks = sum(not name.strip() for name in header)
+    if len(rows) < 2 or not blanks or len(filled) < max(2, blanks):
+        return list(header), rows
+    if any(read_printed(cell) is not None for cell in filled) or not any(read_printed(cell) for cell in rows[1]):
+        return list(header), rows
+    above: list[str] = []
+    for name in header:
+        above.append(name if name.strip() or not above else above[-1])
+    return [
+        f"{own if not below.strip() else top} {below}".strip()
+        for own, top, below in zip(header, above, rows[0], strict=True)
+    ], rows[1:]
 
 
 _HEADING = re.compile(r"#{1,6}\s|\d+(\.\d+)*\.?\s+\S")

@@ -120,10 +120,6 @@ IDS = frozenset(("testid", "tid", "id", "idx", "case_id"))
 DEVICES = frozenset(("device", "gpu", "arch", "architecture", "hardware", "hw", "chip", "accelerator", "target"))
 """Words of a header whose cells may name the device of their row."""
 
-LABELS = frozenset(
-    ("model", "case", "metric", "proj", "layer", "name", "shape", "kernel", "provider", "op", "item", "what", "config")
-)
-
 COUNTS = frozenset(("cases", "count", "shapes", "n", "iters", "iterations"))
 
 CHANGES = frozenset(("gain", "delta", "Δ", "δ", "reduction", "change", "improvement", "diff", "difference", "saved"))

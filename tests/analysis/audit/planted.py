@@ -238,10 +238,7 @@ def part_above_whole(rng, fault):
     decimals = places([*whole, *sweep.head], 1e-3, 4)
     tables = [joined(sweep.sized(), [printed(time * 1e3, decimals) for time in times]) for times in (sweep.head, whole)]
     titles = ("GEMM kernel only", "Forward, end to end")
-    parts = [
-        f"## {title}\n\n" + "\n".join(" ".join(row) for row in [header, *cells]) + "\n"
-        for title, cells in zip(titles, tables, strict=True)
-    ]
+    parts = [f"## {title}\n\n{render(rng, header, cells)}" for title, cells in zip(titles, tables, strict=True)]
     return Planted("\n".join(parts), world.setting(), rows)
 
 

@@ -1,8 +1,7 @@
-"""Tables are found in every form in which people paste them, with their titles and lines."""
+"""Tables with a header are found in every form in which people print them, with their titles and lines."""
 
 import pytest
 from rooflens.analysis.audit.reading.document import read_document
-from rooflens.analysis.audit.reading.headers import cut_header
 from rooflens.shapes.errors import UsageError
 
 HEADER = ("M", "N", "K", "Old (ms)", "New (ms)", "Speedup")
@@ -48,7 +47,6 @@ FORMS = {
     "semicolon": lines(";"),
     "tab": lines("\t"),
     "aligned": lines("   "),
-    "flattened": lines(" "),
     "markdown": markdown(),
     "bare markdown": bare_markdown(),
     "box": box(),
@@ -78,7 +76,7 @@ def test_a_table_in_a_longer_text(form):
 
 
 def test_several_tables_with_prose_between_them():
-    text = f"One\n\n{FORMS['markdown']}\nSome words\nof prose.\n\nTwo:\n\n{FORMS['flattened']}"
+    text = f"One\n\n{FORMS['markdown']}\nSome words\nof prose.\n\nTwo:\n\n{FORMS['aligned']}"
     document = read_document(text.encode(), "text")
     assert [found.title for found in document.tables] == ["One", "Two"]
 
@@ -95,53 +93,26 @@ def test_a_frame_as_pandas_prints_it():
     assert found.table.rows[1] == ("1", "16", "47.192", "88.392")
 
 
-def test_prose_is_no_table():
-    text = (
-        "We measured 3 shapes on 2 devices and saw 5 wins.\n"
-        "• all 83 shapes are ≥ +1% faster\n"
-        "  (median 13, p25 10, p75 15), 82 / 83 shapes\n"
-        "\nA list, with commas, and more\nof them, here, too\n"
-    )
-    with pytest.raises(UsageError, match="has no table with a header"):
-        tables(text)
+def test_a_simple_table_of_restructured_text():
+    rule = "====  ======"
+    (found,) = tables("\n".join((rule, "M     ms", rule, "1     2.5", "1024  OOM", rule)) + "\n")
+    assert (found.table.header, found.table.rows) == (("M", "ms"), (("1", "2.5"), ("1024", "OOM")))
 
 
 @pytest.mark.parametrize(
-    "line, columns, names",
+    "text",
     [
-        (
-            "TestID Case M N K main comb this PR comb Δ comb Δ fwd",
-            9,
-            ["TestID", "Case", "M", "N", "K", "main comb", "this PR comb", "Δ comb", "Δ fwd"],
-        ),
-        (
-            "Model n main cmb gmean this PR cmb gmean delta",
-            5,
-            ["Model", "n", "main cmb gmean", "this PR cmb gmean", "delta"],
-        ),
-        (
-            "Model Shape (M, N, K) Bwd Main (ms) Bwd Opt (ms) Speedup TFLOPS Gain",
-            6,
-            ["Model", "Shape (M, N, K)", "Bwd Main (ms)", "Bwd Opt (ms)", "Speedup", "TFLOPS Gain"],
-        ),
-        (
-            "Metric median p25 shapes ≥ +1% shapes ≤ −5%",
-            5,
-            ["Metric", "median", "p25", "shapes ≥ +1%", "shapes ≤ −5%"],
-        ),
-        (
-            "E tokens N K kernel_us total_us kernel TFLOPS",
-            7,
-            ["E", "tokens", "N", "K", "kernel_us", "total_us", "kernel TFLOPS"],
-        ),
+        "We measured 3 shapes on 2 devices and saw 5 wins.\n• all 83 shapes are ≥ +1% faster\n",
+        "A list, with commas, and more\nof them, here, too\n",
+        "M N K TFLOPS\n16 4096 4096 1.5\n32 4096 4096 2.5\n",  # one blank may be inside a name
+        "bs=1: 0.813 s\nbs=8: 0.913 s\nbs=16: 1.013 s\n",
+        "M: 16, time: 62.1 us, TFLOPS: 1.06\nM: 32, time: 62.2 us, TFLOPS: 2.12\n",
+        "Model:  llama\nBatch:  16\nLatency:  1.5 ms\n",
     ],
 )
-def test_a_header_that_lost_its_borders(line, columns, names):
-    assert cut_header(line, columns) == names
-
-
-def test_a_header_with_too_few_words():
-    assert cut_header("M N K", 4) is None
+def test_what_has_no_header_is_no_table(text):
+    with pytest.raises(UsageError, match=r"text has no table with a header that can be read; write it as CSV: M,N,K"):
+        tables(text)
 
 
 def test_what_cannot_be_read():

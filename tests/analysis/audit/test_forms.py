@@ -204,7 +204,8 @@ def test_operands_larger_than_the_last_cache_do_not_fit_into_it():
 
 
 def test_a_line_of_marks_is_no_title():
-    text = "Forward pass\n====================\nM N K TFLOPS\n----------------\n16 4096 4096 1.5\n32 4096 4096 2.5\n"
+    body = table("M | N | K | TFLOPS", "16 | 4096 | 4096 | 1.5", "32 | 4096 | 4096 | 2.5")
+    text = f"Forward pass\n====================\n{body}"
     assert audited(text).sheets[0].titled.title == "Forward pass"
 
 

@@ -1,4 +1,4 @@
-"""Whatever is pasted is audited or refused in one line; nothing else happens."""
+"""Any text is audited or refused in one line; nothing else happens."""
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

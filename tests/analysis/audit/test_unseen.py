@@ -10,14 +10,14 @@ from .unseen import knowable, score
 TODAY = {
     "first": (28, 28, 21, 29),
     "second": (18, 18, 11, 15),
-    "third": (12, 12, 10, 12),
+    "third": (11, 11, 9, 12),
     "fourth": (8, 8, 6, 8),
     "fifth": (34, 34, 28, 37),
-    "sixth": (19, 19, 14, 17),
+    "sixth": (17, 17, 13, 17),
     "seventh": (22, 22, 9, 14),
     "eighth": (6, 6, 4, 8),
-    "ninth": (43, 46, 29, 58),
-    "tenth": (38, 42, 29, 59),
+    "ninth": (38, 41, 25, 58),
+    "tenth": (36, 37, 27, 59),
     "eleventh": (89, 100, 42, 98),
 }
 """Set: findings that are right, all findings; faults that are found, all faults."""
