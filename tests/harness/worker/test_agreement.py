@@ -198,6 +198,31 @@ def test_what_the_baseline_leaves_is_no_output():
     assert compared(baseline, lambda: (x, shared["y"].clone())[1]) == "wrong"
 
 
+class Holder:
+    memo = None, None
+
+
+@pytest.mark.parametrize(
+    "known_by", [lambda x: x[0].item(), lambda x: x.sum().item(), lambda x: tuple(x.tolist()), lambda x: x._version]
+)
+def test_what_is_kept_for_operands_that_are_known_again_is_wrong(known_by):
+    x = drawn(64)
+
+    def keeps(memo):
+        if (key := known_by(x)) not in memo:
+            memo.clear()
+            memo[key] = x * 2
+        return memo[key]
+
+    def keeps_out_of_reach():
+        if Holder.memo[0] != known_by(x):
+            Holder.memo = known_by(x), x * 2
+        return Holder.memo[1]
+
+    assert compared(lambda: x * 2, partial(keeps, {})) == "wrong"
+    assert compared(lambda: x * 2, keeps_out_of_reach) == "wrong"
+
+
 def test_integers_have_to_be_right_to_the_bit():
     x = drawn(256)
     assert compared(lambda: (8 * x).int(), lambda: (8 * x).round().int()) == "wrong"
