@@ -21,7 +21,7 @@ What `rooflens COMMAND --help` prints, for all commands. `python -m rooflens` is
 | 2 | usage: a wrong name, option or file content; nothing was run |
 | 3 | a verified regression |
 | 4 | incomplete: a cell failed or was not measured, under `--strict` |
-| 5 | a wrong output; from commands other than `compare` only under `--strict` |
+| 5 | a wrong output; from commands other than `compare` and `bench` only under `--strict` |
 | 130 | interrupted; what was finished is stored |
 """
 

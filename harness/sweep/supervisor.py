@@ -163,7 +163,7 @@ class SupervisedWorker:
             if before_s is not None and (is_over or used_s - before_s < BUSY * (now - last)):
                 self.kill()
                 if within_s < limit.seconds:
-                    raise LateError(f"no end after {now - began:.0f} s, when the time was over")
+                    raise LateError(f"no end after {now - began:.0f} s, when the time of --within was over")
                 raise WorkerTimeoutError("no answer before the time limit")
             last, look = now, now + within_s / 2
 

@@ -148,9 +148,11 @@ def _recorded(asked, command):
 
 ENDS = """
 import ctypes, os, time
+import torch
 
 def bench_short():
     time.sleep(0.001)
+    return torch.ones(4)
 
 def bench_spins():
     while True:
@@ -164,6 +166,7 @@ def bench_exits():
 
 def bench_long():
     time.sleep(0.01)
+    return torch.ones(4)
 """
 
 
@@ -175,8 +178,8 @@ def test_functions_that_hang_or_end_the_process_are_named_and_the_others_measure
     assert [line.split()[0] for line in done.stdout.splitlines()[1:3]] == ["bench_short", "bench_long"]
     assert "slower" in done.stdout
     line = done.stderr.splitlines()[-1]
-    assert re.search(rf"bench_spins: {file}:[89]: no end within 3 s; --timeout sets the limit", line)
-    assert f"bench_crashes: {file}:12: process killed by SIGSEGV" in line
+    assert re.search(rf"bench_spins: {file}:1[01]: no end within 3 s; --timeout sets the limit", line)
+    assert f"bench_crashes: {file}:14: process killed by SIGSEGV" in line
     assert f"bench_exits: {file}: process ended with exit code 0" in line
 
 

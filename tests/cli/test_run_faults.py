@@ -387,7 +387,7 @@ def test_a_hang_does_not_outlast_a_time_budget(place, name):
     assert time.monotonic() - began < 15 + 5 + 8  # every wait has 5 s; the last is the end of the command
     assert done.returncode in (0, 4)
     assert f"measure {name} " in done.stderr
-    assert "when the time was over" in done.stderr
+    assert "when the time of --within was over" in done.stderr
     assert not [row for row in read(place) if row["provider"] == name]
 
 

@@ -88,7 +88,7 @@ def test_a_launch_whose_compilers_are_at_work_has_the_limit_of_a_build():
 def test_a_time_budget_cuts_a_wait_that_has_a_longer_limit(monkeypatch):
     limits = Protocol(timeout_s=1000)
     began = time.monotonic()
-    with pytest.raises(WorkerSetupError, match="when the time was over"):
+    with pytest.raises(WorkerSetupError, match="when the time of --within was over"):
         in_child(partial(takes, 1000, f"{MEASURE_PHASE} it"), [], limits, lambda what: None, within_s=1.0)
     assert time.monotonic() - began < 15  # every wait has 5 s
 
