@@ -65,7 +65,7 @@ def manifest_of(planted: Suite) -> Manifest:
         suite=planted.name,
         seed=planted.protocol.seed,
         rounds=ROUNDS,
-        shapes=[StoredShape(**asdict(shape)) for shape in planted.shapes],
+        shapes=[StoredShape.of(shape) for shape in planted.shapes],
         description=planted.description,
         baseline=planted.baseline,
         challengers=list(planted.challengers),

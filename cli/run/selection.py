@@ -227,7 +227,7 @@ def manifest(folder: Path, suite: Suite) -> Manifest:
 def describe(content: Manifest, suite: Suite, cells: "tuple[Cell, ...]", options: Options) -> None:
     """Describe the run in run.json. On resume, the plan is that of the latest call; earlier shapes stay."""
     refuse_another(content, suite)
-    shapes = [StoredShape(**asdict(shape)) for shape in dict.fromkeys(cell.shape for cell in cells)]
+    shapes = [StoredShape.of(shape) for shape in dict.fromkeys(cell.shape for cell in cells)]
     found = _repository(options)
     if content.device is None:  # nothing is measured yet
         content.repository = found

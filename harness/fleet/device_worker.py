@@ -4,7 +4,7 @@ import shutil
 import time
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 from ...shapes.errors import Interrupted
 from ...shapes.run_folder.manifest import WORKER_LOG, Manifest, StoredShape
@@ -164,7 +164,7 @@ class SweepWorker(DeviceWorker[SweepWorkerSpec]):
             stated = getattr(self.spec.manifest, one.name)
             if stated and one.name not in ("id", "created_at"):
                 setattr(manifest, one.name, deepcopy(stated))
-        manifest.shapes = [StoredShape(**asdict(shape)) for shape in dict.fromkeys(cell.shape for cell in cells)]
+        manifest.shapes = [StoredShape.of(shape) for shape in dict.fromkeys(cell.shape for cell in cells)]
         manifest.planned_units = len(cells) * self.spec.setup.protocol.rounds
         manifest.station = None
         return manifest

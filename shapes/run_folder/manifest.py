@@ -6,7 +6,7 @@ list or None. docs/columns.md is generated from these classes.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Self
 from ..device import Device, match_spec
 from ..errors import UsageError
 from ..files.json_file import read_object
+from ..shapeset import Shape
 from .record import Check, Keys, Number, Record, Scalar, Size, Whole, about
 
 MANIFEST = "run.json"
@@ -119,6 +120,11 @@ class StoredShape(Record):
     E: Size | None = about("groups or experts", None)
     top_k: Size | None = about("experts per token", None)
     Ms: list[Size] | None = about("values of M of this shape, where it has its own", None)
+
+    @classmethod
+    def of(cls, shape: Shape) -> Self:
+        """Describe a shape; equal to what is read of it later."""
+        return cls(**asdict(shape) | {"Ms": [*shape.Ms]})
 
 
 @dataclass(slots=True, kw_only=True)
