@@ -110,7 +110,7 @@ def calls_of(module: ModuleType, file: Path) -> dict[str, Callable[[], object]]:
     return found
 
 
-class FunctionTimes(NamedTuple):
+class TimedFunctions(NamedTuple):
     """What the functions of a file came to, as it leaves their process; `errors` say why some have no time."""
 
     baseline: str
@@ -135,7 +135,7 @@ class FunctionTimes(NamedTuple):
 
 def _measured(
     file: Path, options: Mapping[str, Any], within_s: float, limits: Protocol, only_providers: bool
-) -> "dict[str, Declared] | FunctionTimes":
+) -> "dict[str, Declared] | TimedFunctions":
     """Measure the functions of a file, or return its providers.
 
     A function that ends the process or hangs is left out, and the others are measured again.
@@ -160,7 +160,7 @@ def _measured(
             if phase != MEASURE_PHASE:
                 raise UsageError(f"{error.where}: {error.why}") from None
             lost[name] = f"{error.where}: {error.why}"
-    if not isinstance(found, FunctionTimes):
+    if not isinstance(found, TimedFunctions):
         return cast("dict[str, Declared]", found)
     rows = [{"outcome": "failed", "name": name, "reason": why} for name, why in lost.items()]
     return found._replace(
@@ -170,7 +170,7 @@ def _measured(
 
 def _compare(
     file: Path, options: Mapping[str, Any], only_providers: bool, lost: Mapping[str, str], begin: "Tell"
-) -> "dict[str, Declared] | FunctionTimes":
+) -> "dict[str, Declared] | TimedFunctions":
     """Measure the functions of a file but `lost` ones, in this process; or say what its providers are."""
     from ..harness.sweep.in_child import declarations
     from ..harness.worker.messages import IMPORT_PHASE, MEASURE_PHASE
@@ -195,7 +195,7 @@ def _compare(
         **options,
     )
     first = next(iter(found.timings.values()), None)
-    return FunctionTimes(
+    return TimedFunctions(
         found.baseline,
         found.values(),
         found.table() if first else None,
