@@ -80,6 +80,8 @@ class Agreement:
         self._truth, returned = self._found(base, self._tensors)
         self._wanted = set() if returned else base.written
         self._doubt = "" if self._truth else f"the baseline {NOTHING}"
+        if self._truth and not any(one.double().nan_to_num(0, 0, 0).any() for one in self._truth.values()):
+            self._doubt = "all that the baseline computes is 0 or not finite, which others may be for any reason"
         hidden = {key: returned[key] for key in returned.keys() - base.reached.keys()}
         if self._difference(base, self._outputs(base, hidden)[0], self._truth):
             self._doubt = "the baseline's own output differs between calls"

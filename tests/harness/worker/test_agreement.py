@@ -69,6 +69,8 @@ def test_memory_is_one_tensor_however_many_views_it_has():
         (lambda: None, "the baseline returns no tensor"),
         (lambda: torch.rand(64), "the baseline's own output differs between calls"),
         (lambda: "text", "the baseline returns no tensor"),
+        (lambda: torch.zeros(64), "all that the baseline computes is 0 or not finite"),
+        (lambda: (torch.full((8, 8), torch.nan), torch.zeros(3, dtype=torch.int64)), "all that the baseline computes"),
     ],
 )
 def test_a_baseline_that_decides_nothing(baseline, words):
