@@ -144,8 +144,8 @@ def check_calls(calls: object) -> None:
     if not calls:
         raise UsageError("nothing to measure: give at least one callable")
     for name, call in calls.items():
-        if not isinstance(name, str) or not callable(call):
-            raise UsageError(f"{name!r}: {call!r}: a name is a text, and what is measured can be called")
+        if not (isinstance(name, str) and name and name.isprintable() and callable(call)):
+            raise UsageError(f"{name!r}: {call!r}: a name is a text of one line, and what is measured can be called")
 
 
 def canary(device: str = "auto") -> dict[str, float]:

@@ -101,7 +101,7 @@ def calls_of(module: ModuleType, file: Path) -> dict[str, Callable[[], object]]:
     if offered is None:
         found = {name: value for name, value in vars(module).items() if name.startswith(PREFIX)}
     elif isinstance(offered, Mapping):
-        found = {str(name): value for name, value in offered.items()}
+        found = dict(offered)
     else:
         raise UsageError(f"{file}: BENCH is of type {type(offered).__name__}: write BENCH = {{name: function}}")
     for name, call in found.items():

@@ -129,6 +129,7 @@ def test_measured_ceilings_of_a_run_make_the_roof(planted, monkeypatch):
         ({"dtype": "bfloat16"}, "did you mean bf16"),
         ({"dtype": torch.bfloat16}, "known: fp32"),
         ({"name": 3}, "a name is a text"),
+        ({"name": "\x1b[31mred"}, "a name is a text"),
         ({"device": "tpu"}, "device"),
         ({"timer": "profiler"}, 'use timer="host"'),
         ({"ceilings": "nowhere.csv"}, "rooflens calibrate"),

@@ -62,6 +62,8 @@ def test_a_dictionary_names_the_calls_and_an_option_the_baseline(tmp_path):
         ("x = 1\n", 2, "offers nothing: define functions bench_*"),
         ("BENCH = [1]\n", 2, "BENCH is of type list"),
         ("BENCH = {'a': 1}\n", 2, "a is of type int, which cannot be called"),
+        ("BENCH = {3: print, '3': print}\n", 2, "a name is a text of one line"),
+        ("BENCH = {'two\\nlines': print}\n", 2, "a name is a text of one line"),
         ("bench_size = 3\n", 2, "bench_size is of type int, which cannot be called"),
         ("import nothing_of_the_kind\n", 2, "mine.py:1: ModuleNotFoundError"),
         ("def bench_bad():\n    raise ValueError('no\\nway')\n", 1, "ValueError: no way (mine.py:2)"),
