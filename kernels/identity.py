@@ -29,7 +29,7 @@ from .provider import AnyProvider, Role
 from .source_hash import DIGITS, Root, contents, offered_in, roots
 
 _ON_GPU, _ON_CPU = {".cu", ".cuh", ".hip"}, {".cpp", ".hpp", ".cc", ".c", ".h"}
-_SOURCE = re.compile(r"^[^\n]{1,200}\.(cuh?|hip|[ch]pp|cc|c|h)$")
+_SOURCE = re.compile(r"^[\w ./+-]{1,200}\.(cuh?|hip|[ch]pp|cc|c|h)$", re.ASCII)
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 _COMMENT = re.compile(r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|//[^\n]*|/\*.*?\*/""", re.DOTALL)
 _HOST_PACKAGES = {__name__.partition(".")[0], "triton"}

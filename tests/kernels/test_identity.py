@@ -237,6 +237,13 @@ def test_comments_of_cuda_leave_it_and_code_moves_it(folder):
     assert identity_of(folder, "cuda.py") not in (before, edited)
 
 
+def test_text_that_no_file_can_be_named_is_no_source(folder):
+    before = identity_of(folder)
+    text = f'name = "mine"\n    texts = "a\\0b.cu", "{"é" * 190}.cpp", "two\\nlines.c"\n'
+    edit(folder / "mine.py", 'name = "mine"\n', text)
+    assert identity_of(folder) == before
+
+
 def test_text_in_quotes_is_no_comment():
     assert identity.without_comments('a("//x"); // y\n\n  b(\'"\'); /* z\n*/ c;') == 'a("//x");\nb(\'"\'); c;'
 
