@@ -104,8 +104,7 @@ class Agreement:
         alone = {key: returned[key] for key in returned.keys() - base.reached.keys() - call.written}
         own = call.reached.keys() - base.reached.keys() - alone.keys()
         kept = {key: alone[key] for key in alone.keys() & call.reached.keys()}
-        hidden = {key: alone[key] for key in alone.keys() - call.reached.keys()}
-        if reason := self._difference(call, self._outputs(call, hidden)[0], truth):  # it may know its operands again
+        if reason := self._difference(call, self._outputs(call, alone)[0], truth):  # it may know its operands again
             raise CorrectnessError(f"{name} is wrong once an earlier output has changed: {reason}")
         changed = shared | kept
         try:  # the baseline second: its last output may lie around

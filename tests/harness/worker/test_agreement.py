@@ -222,6 +222,7 @@ def test_what_is_kept_for_operands_that_are_known_again_is_wrong(known_by):
         return Holder.memo[1]
 
     assert compared(lambda: x * 2, partial(keeps, {})) == "wrong"
+    assert compared(lambda: x * 2, partial(keeps, {known_by(x): x * 2})) == "wrong"
     assert compared(lambda: x * 2, keeps_out_of_reach) == "wrong"
 
 
