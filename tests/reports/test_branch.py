@@ -62,10 +62,10 @@ def report(planted):
 
 
 def test_means_are_of_what_both_versions_pass(report):
-    lines = rows_of(tables(report)["compared-headline"])
+    lines = rows_of(tables(report)["compared-means"])
     assert lines["fwd"][1:4] == ["1400.0", "1386.0", less(-0.01)]
     assert lines["bwd"][1] == "1000.0"
-    combined = tables(report)["compared-headline"].rows[2]
+    combined = tables(report)["compared-means"].rows[2]
     expected = 6 / (FORWARD + BACKWARD)  # TFLOPS
     assert lines["fwd+bwd"][1] == f"{expected:.1f}"
     exact = [COMBINED] * 81 + [
@@ -73,19 +73,19 @@ def test_means_are_of_what_both_versions_pass(report):
     ]
     mean = math.exp(sum(map(math.log1p, exact)) / 83) - 1
     assert combined[3].value == pytest.approx(1 / (1 + mean) - 1, rel=1e-9)
-    assert lines["fwd+bwd"][-1] == "83"
-    assert combined[-1].note == "not in any mean, over all passes: 2 fixed"
+    assert lines["fwd+bwd"][6] == "83"
+    assert combined[6].note == "not in any mean, over all passes: 2 fixed"
     assert "6 M N K / (forward + backward)" in combined[0].note
 
 
 def test_a_change_in_the_table_follows_from_its_two_rates(report):
-    for row in tables(report)["compared-headline"].rows:
+    for row in tables(report)["compared-means"].rows:
         base, head, change = (cell.value for cell in row[1:4])
         assert change == pytest.approx(base / head - 1, rel=1e-9)
 
 
 def test_digest_and_cards_are_the_cells_of_the_headline(report):
-    lines = rows_of(tables(report)["compared-headline"])
+    lines = rows_of(tables(report)["compared-means"])
     text = digest_of(report)
     assert text.isascii()
     for name in ("fwd", "bwd", "fwd+bwd"):
@@ -202,7 +202,7 @@ def everything(report):
         ("one case", lambda: versions(np_row(gain(0.1), 8), **TRAINING), ""),
         ("one round", lambda: training(exactly, rounds=1), "No case is verified to have changed"),
         ("one model, one M", lambda: training(exactly, keep=lambda shape, M: shape.model == "Mistral-7B" and M == 4096),
-         "Ranked by fwd+bwd"),
+         "one launch of every case"),
         ("all failed in head", lambda: training(exactly, head_verdict="oom", head_reason="out of memory"),
          "but not in head"),
         ("all failed in both", lambda: training(exactly, head_verdict="oom", base_verdict="oom"), ""),
@@ -238,7 +238,7 @@ def test_many_groups_are_told_apart_and_not_averaged():
         rounds.append(more.assign(head_s=more["head_s"] * (1 + number / 10)))
     joined = type(planted)(pd.concat(frames, ignore_index=True), pd.concat(rounds, ignore_index=True), planted.order)
     report = report_of(joined)
-    lines = texts(tables(report)["compared-headline"])
+    lines = texts(tables(report)["compared-means"])
     assert lines[0][:2] == ["provider", "pass"]
     assert len(lines) == 1 + 4 * 3
     found = {(line[0], line[1]): line[4] for line in lines[1:]}
@@ -286,16 +286,15 @@ def test_one_case_has_one_number(order):
     noise = np.array([-0.15, 0.02, 0.13, -0.01, 0.01])
     report = report_of(versions(0.588 + noise, order=order))
     every = tables(report)
-    cases = every["compared-cases"]
+    cases = every["compared-slowest"]
     of_it = pytest.approx(math.expm1(0.588))
     shown = [
         cards(report)["Change of time, fwd"].text,
-        every["compared-headline"].rows[0][3].text,
         *(cell.text for cell in every["compared-means"].rows[0] if cell.value == of_it),
         cases.rows[0][texts(cases)[0].index("change of time")].text,
     ]
     assert set(shown) == {"+80%"}
-    assert len(shown) == 5
+    assert len(shown) == 4
     assert "(+80%)" in digest_of(report)
 
 
@@ -331,7 +330,7 @@ def test_a_mean_whose_interval_includes_no_change_is_marked_wherever_it_stands(p
     report = report_of(found)
     every = tables(report)
     suite = every["compared-means"].rows[0]
-    shown = [every["compared-headline"].rows[0][3], suite[2], suite[6]]
+    shown = [suite[3], suite[8]]
     shown += [row[5] for row in every["compared-by-model"].rows]
     assert [cell.text.startswith("~") for cell in shown] == [not proven] * len(shown)
     assert [cell.tone is Tone.UNDECIDED for cell in shown] == [not proven] * len(shown)
@@ -339,27 +338,43 @@ def test_a_mean_whose_interval_includes_no_change_is_marked_wherever_it_stands(p
     assert card.text.startswith("~") != proven
     assert card.detail.startswith("unproven, ") != proven
     assert ("(~" in digest_of(report)) != proven
-    assert ("nothing is proven" in every["compared-headline"].how_to_read) != proven
+    assert ("nothing is proven" in every["compared-means"].how_to_read) != proven
 
 
 def test_sentences_name_a_provider_once():
     found = table_of(
         [
             {"model": "toy", "M": 1, "N": n, "K": 64, "base_s": 2e-3, "head_s": 1e-3 * scale}
-            for n, scale in ((64, 1), (128, 1.5), (192, 1), (256, 1.5))
+            for n, scale in zip(range(64, 768, 64), (1, 1.5) * 6, strict=False)
         ]
         * 2,
-        provider=["mine"] * 4 + ["other"] * 4,
+        provider=["mine"] * 11 + ["other"] * 11,
     )
     (first,) = re.findall("mine, fwd: time from .*?; median", all_text(report_of(found)))
     assert first.count("mine") == 1
+
+
+def test_the_slowest_twenty_lead_and_all_cases_stand_in_their_chapter():
+    report = report_of(training(lambda shape, M, pass_: gain((M % 7 - 3) / 20 - 0.01), noise=0.001))
+    first = next(block for block in report.sections[0].blocks if isinstance(block, Table))
+    whole = tables(report)["compared-cases"]
+    assert (len(first.rows), len(whole.rows)) == (20, 252)  # 84 problems: two passes and their sum
+    assert first.rows == whole.rows[:20]
+    assert not first.detail
+    assert whole.detail
+    changes = [row[texts(whole)[0].index("change of time")].value for row in whole.rows]
+    assert changes == sorted(changes, reverse=True)
+    opened = unfolded(markdown.render(report).text)
+    (rule,) = (number for number, line in enumerate(opened) if line.startswith("|:--"))
+    assert any(line.startswith("- Slower, verified: ") for line in opened[:rule])  # the verdict comes first
+    assert sum(line.startswith("| ") for line in opened) == 1 + 20
 
 
 def test_few_cases_stand_in_one_table_and_in_no_other():
     planted = training(exactly, keep=lambda shape, M: (shape.model, M) == ("Mistral-7B", 4096) and shape.N == 4096)
     report = report_of(planted)
     (first, *others) = report.sections
-    assert [block.id for block in first.blocks if isinstance(block, Table)] == ["compared-cases"]
+    assert [block.id for block in first.blocks if isinstance(block, Table)] == ["compared-slowest"]
     assert {part.id for part in others}.isdisjoint({"movers", "compared-losses", "compared-all", "compared-spread"})
     opened = unfolded(markdown.render(report).text)
     assert len(opened) <= 40

@@ -14,6 +14,7 @@ from rooflens.analysis.comparison.parts import parts
 from rooflens.analysis.imports.consistency import span
 from rooflens.reports.render import markdown
 from rooflens.reports.render.plain import to_ascii
+from rooflens.reports.sections.comparison import words
 
 from .branches import gain, printed, report_of, result_of, table_of, training
 from .pages import markdown_tables
@@ -29,6 +30,12 @@ def corrections():
         return {
             (one["table"], one["row"], one["column"]): (one["printed"], one["ours"]) for one in csv.DictReader(lines)
         }
+
+
+@pytest.fixture
+def lists(monkeypatch):
+    """The lists of a long comparison, although the printed tables are short."""
+    monkeypatch.setattr(words, "FEW", 0)
 
 
 def shown(cell):
@@ -74,7 +81,7 @@ def two_passes(row, combined_tflops=1071.0):
 
 
 @pytest.mark.parametrize("table", ["best_movers", "smallest_gains"])
-def test_gains_of_the_movers_follow_from_their_rates(table, corrections):
+def test_gains_of_the_movers_follow_from_their_rates(table, corrections, lists):
     rows = printed(f"primus339_{table}")
     planted = [
         row | {"model": row["case"], "pass": "step"} | rates(row, "main_comb_tflops", "pr_comb_tflops", 3)
@@ -118,7 +125,7 @@ def test_movers_stand_in_the_printed_order_with_all_their_changes():
     assert "no case loses" in found["compared-least"].reading
 
 
-def test_forward_regressions_are_found_in_the_printed_order():
+def test_forward_regressions_are_found_in_the_printed_order(lists):
     rows = printed("primus339_fwd_regressions")
     report = report_of(table_of([one for row in rows for one in two_passes(row)]))
     table = tables(report)["compared-regressions"]
@@ -142,7 +149,7 @@ def test_headline_and_digest_have_the_printed_means(name, corrections):
         for row in rows
     ]  # fmt: skip
     report = report_of(table_of(planted))
-    lines = {line[0].text: line for line in tables(report)["compared-headline"].rows}
+    lines = {line[0].text: line for line in tables(report)["compared-means"].rows}
     (digest,) = (block.text for part in report.walk() if part.id == "compared-digest" for block in part.blocks)
     for row, one in zip(rows, planted, strict=True):
         _, base, new, change, *_ = lines[one["pass"]]
@@ -174,7 +181,7 @@ def test_models_have_the_printed_means_and_the_excluded_case(corrections):
 
 
 @pytest.mark.parametrize(("name", "pass_"), [("forward", "fwd"), ("backward", "bwd")])
-def test_the_printed_reductions_follow_from_the_times_and_the_gains_do_not(name, pass_, corrections):
+def test_the_printed_reductions_follow_from_the_times_and_the_gains_do_not(name, pass_, corrections, lists):
     """One of the document's two columns is of rounded times and the other is not: they contradict each other."""
     table = f"primus339_mi300x_top10_{name}"
     rows = printed(table)

@@ -194,14 +194,14 @@ def _part(row: Row, name: str) -> TableCell:
 
 
 def cases(result: Result) -> Section | None:
-    """Every compared case and every sum, unless they are so few that they stand under the headline."""
+    """Every compared case and every sum, unless all of them stand under the headline."""
     table = None if has_few(result) else table_of_cases(result)
     return Section("compared-all", "All cases", (table,), folded=True) if table else None
 
 
-def table_of_cases(result: Result) -> Table | None:
-    """One row per compared case and sum; None where nothing is compared."""
-    found = all_cases(result)
+def table_of_cases(result: Result, most: int | None = None) -> Table | None:
+    """One row per compared case and sum, slowest change first, `most` of them; None where nothing is compared."""
+    found = all_cases(result).sort_values("effect", ascending=False, kind="stable")
     if found.empty:
         return None
     places = Places.of(result)
@@ -209,7 +209,9 @@ def table_of_cases(result: Result) -> Table | None:
     columns = (*places.columns, *text_columns(*passes), *change_columns(result))
     rows = tuple(
         (*places.cells(row), *texts(*(row[name] for name in passes)), *change_cells(row))
-        for row in found.to_dict("records")
+        for row in found.iloc[:most].to_dict("records")
     )
+    title = f"{len(rows)} of {len(found)} cases" if len(rows) < len(found) else "All cases"
+    name = "compared-slowest" if most else "compared-cases"
     reading = f"{SIGN} {TIMES}"
-    return Table("compared-cases", "All cases", columns, rows, reading, stub=2, detail=not has_few(result))
+    return Table(name, f"{title}, slowest change first", columns, rows, reading, stub=2, detail=most is None)

@@ -25,6 +25,7 @@ from ...model import (
 from .cases import table_of_cases
 from .takeaways import takeaways
 from .words import (
+    FEW,
     SIGN,
     TIMES,
     UNKNOWN,
@@ -32,7 +33,6 @@ from .words import (
     change_column,
     group_cells,
     group_columns,
-    has_few,
     interval_cell,
     mean_change,
     pass_cell,
@@ -56,7 +56,7 @@ def headline(result: Result) -> Section:
     how = HOW if result.unverified is None else SIGN
     blocks = (
         KeyNumbers(tuple(_cards(result))),
-        *((table,) if (table := (table_of_cases if has_few(result) else _means)(result)) else ()),
+        *((table,) if (table := table_of_cases(result, FEW)) else ()),
         *((Remarks(said),) if (said := tuple(takeaways(result))) else ()),
         *((Remarks(result.notes),) if result.notes else ()),
         HowToRead((how,)),
@@ -65,43 +65,38 @@ def headline(result: Result) -> Section:
 
 
 def suite(result: Result) -> Section | None:
-    """One row per part: the geometric mean with both intervals, and once per distinct GEMM.
-
-    The rates of both versions stand under the headline, unless all cases do.
-    """
+    """One row per part: geometric mean rates of both versions, the change, both intervals, and once per distinct GEMM."""
     found = [(part, change) for part in parts(result) if (change := part.change()) is not None]
     if not found:
         return None
+    unit, rates = mean_rates([change for _, change in found])
     columns = (
-        *group_columns(result),
-        *(*text_columns("pass"), Column("cases"), change_column(), _again_column(result)),
-        *(*number_columns("over the cases", "distinct GEMMs"), change_column("change over those")),
+        *(*group_columns(result), *text_columns("pass"), *(rate_columns(unit) if unit else ())),
+        *(change_column(), _again_column(result), *number_columns("over the cases", "cases", "distinct GEMMs")),
+        change_column("change over those"),
     )
     rows = tuple(
         (
-            *group_cells(result, part),
-            *(pass_cell(part), integer(change.cases), mean_change(change)),
-            again_cell(part, change),
-            *(_interval(change.spread), *_distinct(part)),
+            *(*group_cells(result, part), pass_cell(part), *(cells if unit else ()), mean_change(change)),
+            *(again_cell(part, change), _interval(change.spread), _cases(result, change), *_distinct(part)),
         )
-        for part, change in found
+        for (part, change), cells in zip(found, rates, strict=True)
     )
     again = (
-        "what rounding allows: of the printed times, whatever the noise"
+        "what rounding allows: of the printed times, whatever the noise. One value per case, from tables."
         if result.order is Order.IMPORTED
-        else "if measured again: 95% interval over the rounds, of the suite as it is"
+        else f"if measured again: 95% interval over the rounds, of the suite as it is. {TIMES}"
     )
     table = Table(
         "compared-means",
-        "Geometric means with their intervals",
+        "Geometric means over the cases that both versions pass",
         columns,
         rows,
-        how_to_read=f"Of the cases that both versions pass. {again}. {_marks(found)}over the cases: how much they "
+        how_to_read=f"{SIGN} {again} {_marks(found)}over the cases: how much they "
         "disagree, which more rounds do not narrow. distinct GEMMs: the same GEMM under several models counts once.",
-        stub=len(columns) - 6,
+        stub=len(group_columns(result)) + 1,
     )
-    means = _means(result) if has_few(result) else None
-    return Section("compared-suite", "The suite", (means, table) if means else (table,))
+    return Section("compared-suite", "The suite", (table,))
 
 
 def again_cell(part: Part, change: SuiteChange) -> TableCell:
@@ -124,41 +119,6 @@ def mean_rates(found: list[SuiteChange]) -> tuple[str, list[tuple[TableCell, Tab
 def _rates(unit: str, base: float, head: float) -> tuple[TableCell, TableCell]:
     texts = fmt.rates_in(unit, base, head)
     return TableCell(texts[0], base), TableCell(texts[1], head)
-
-
-def _means(result: Result) -> Table | None:
-    """One row per part: geometric mean rates of both versions, and the change; None where nothing is compared."""
-    found = [(part, change) for part in parts(result) if (change := part.change()) is not None]
-    if not found:
-        return None
-    unit, rates = mean_rates([change for _, change in found])
-    columns = (
-        *group_columns(result),
-        *(
-            *text_columns("pass"),
-            *(rate_columns(unit) if unit else ()),
-            change_column(),
-            _again_column(result),
-            Column("cases"),
-        ),
-    )
-    rows = tuple(
-        (
-            *group_cells(result, part),
-            *(pass_cell(part), *(cells if unit else ()), mean_change(change), again_cell(part, change)),
-            _cases(result, change),
-        )
-        for (part, change), cells in zip(found, rates, strict=True)
-    )
-    return Table(
-        "compared-headline",
-        "Geometric mean over the cases that both versions pass",
-        columns,
-        rows,
-        how_to_read=f"Geometric means. {SIGN} {_marks(found)}"
-        f"{TIMES if result.order is not Order.IMPORTED else 'One value per case, from tables.'}",
-        stub=len(columns) - (5 if unit else 3),
-    )
 
 
 def _marks(found: list[tuple[Part, SuiteChange]]) -> str:
@@ -223,7 +183,7 @@ def _leading(result: Result) -> list[tuple[Part, SuiteChange]]:
 
 
 def _changes(result: Result) -> Iterator[KeyNumber]:
-    """One card per leading part, unless there are many: the table has them all."""
+    """One card per leading part, unless there are many: the chapter of the suite has them all."""
     found = _leading(result)
     for part, change in found if len(found) <= MOST_CARDS else ():
         again = again_cell(part, change)

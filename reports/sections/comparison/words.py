@@ -33,8 +33,8 @@ UNKNOWN = TableCell("unknown", tone=Tone.MISSING)
 
 SIDES = ("base", "head")
 
-FEW = 6
-"""Rows up to which all cases stand in the table under the headline, and no list of some of them follows."""
+FEW = 20
+"""Rows of the table under the headline; where it holds all cases, no list of some of them follows."""
 
 TONES = {
     Word.SLOWER: Tone.PLAIN,
@@ -87,7 +87,7 @@ class Places:
 
 
 def has_few(result: Result) -> bool:
-    """True where one short table holds all cases."""
+    """True where the table under the headline holds all cases."""
     return len(all_cases(result)) <= FEW
 
 
