@@ -66,8 +66,8 @@ def test_the_report_shows_them_and_counts_what_it_leaves_out(view, capsys):
     assert main(["report", "planted", "--preset", "decode-grid"]) == 0
     (written,) = Path("runs/planted").glob("*.md")
     text = written.read_text(encoding="utf-8").replace("\\", "")
-    head = text[: text.index("What concerns the run")]
-    assert "slower everywhere" in head
+    head = text[: text.index("Notes on the whole run")]
+    assert "verified faster at 0 / " in head
     assert "excluded, faster than the device allows: 10 / 36 cells" in head
     wins = text[text.index("Wins by M") :][:1500]
     counts = next(line for line in wins.splitlines() if line.lstrip("| ").startswith("dequant_blas"))
@@ -75,7 +75,7 @@ def test_the_report_shows_them_and_counts_what_it_leaves_out(view, capsys):
     assert [part.strip() for part in header.strip("| ").split("|")[1:]] == ["M=8", "M=16", "M=32", "all"]
     assert [int(part) for part in counts.strip("| ").split("|")[1:]] == [3, 3, 2, 8], "elsewhere it has no rival"
     assert "10 times excluded, faster than the device allows" in text
-    print_final_table(view, best=True)
+    print_final_table(view)
     out = capsys.readouterr().out
     assert "excluded, faster than the device allows: 10 of 36 cells" in " ".join(out.split())
     (best,) = (line for line in out.splitlines() if line.startswith("simt_4bit best"))
@@ -88,7 +88,7 @@ def test_rates_of_a_whole_shape_set_leave_them_out(folder):
     text = "".join(path.read_text(encoding="utf-8") for path in sorted(Path("runs/planted").glob("*.md")))
     lines = text[text.index("Rate over the whole shape set") :].splitlines()
     assert any("10 / 36 cells are excluded, faster than the device allows" in line for line in lines[:20])
-    (counts,) = (line for line in lines[:20] if line.startswith("| shapes in it"))
+    (counts,) = (line for line in lines[:20] if line.startswith("| sizes in it"))
     assert [int(part) for part in counts.strip("| ").split("|")[1:]] == [3, 3, 3, 3, 3, 2]
 
 

@@ -48,7 +48,7 @@ def test_means_extremes_and_crossover_of_a_planted_run(tmp_path):
     assert (lead.worst.ratio, lead.worst.M) == (pytest.approx(0.25), 32)
     assert (lead.faster, lead.slower, lead.cells) == (18, 6, 24)
     assert lead.crossover.median_M == pytest.approx(8, rel=1e-3)
-    assert (lead.crossover.shapes, lead.crossover.statuses) == (6, {"single": 6})
+    assert (len(lead.crossover.places), lead.crossover.statuses) == (6, {"below": 6})
 
 
 @pytest.mark.parametrize("order", permutations(["slow", "fast", "even"]))
@@ -124,7 +124,7 @@ def test_a_mean_knows_over_how_many_shapes_it_is(tmp_path):
 
 
 def test_no_crossover_heads_where_no_side_is_verified(tmp_path):
-    even = headline(planted(tmp_path / "even", TIMES | {"fast": 1.0, "slow": 1.0}, round_noise=0.01)).lead
+    even = headline(planted(tmp_path / "even", TIMES | {"fast": 1.0, "slow": 1.0}, round_noise=0.001)).lead
     assert even.crossover is None
     alone = headline(planted(tmp_path / "alone", TIMES, rounds=1)).lead
     assert alone.crossover is None
