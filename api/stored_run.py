@@ -76,7 +76,7 @@ class Run:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What concerns the run as a whole."""
+        """Notes on the whole run."""
         return self._analysis.warnings
 
     def to_parquet(self, folder: Path | str) -> list[Path]:

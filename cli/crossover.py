@@ -125,7 +125,7 @@ def _over_shapes(median: "MedianCrossover") -> list[str]:
 
     if median.side and median.between:
         found = f"~{median.text}, within {m_interval(*median.between)}"
-        interval = f", 95 % interval {median.interval_text}" if median.interval_text else ""
+        interval = f", 95% interval {median.interval_text}" if median.interval_text else ""
         if median.text.startswith(("<", ">")):
             found = f" {median.text}"
         over = plural(len(median.places), "shape")

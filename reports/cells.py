@@ -164,26 +164,20 @@ def position_cell(row: Row) -> TableCell:
 
 
 def wins_text(row: Row) -> str:
-    """Write at which measured M the challenger is verified faster: M ≤ 4; 8 ≤ M ≤ 16; every M; no M."""
+    """Write at which measured M the challenger is verified faster: M ≤ 4; 8 ≤ M ≤ 16; every M but 32; no M."""
+    regions = [region for region in row["regions"] if region.winner == "challenger"]
+    doubtful = [str(M) for M in row["undecided"] if any(one.first_M < M < one.last_M for one in regions)]
     wins = [
         fmt.m_range(
             region.first_M if region.first_M > row["M_min"] else None,
             region.last_M if region.last_M < row["M_max"] else None,
         )
-        for region in row["regions"]
-        if region.winner == "challenger"
+        for region in regions
     ]
-    return "; ".join(wins) or "no M"
+    return ("; ".join(wins) or "no M") + (f" but {', '.join(doubtful)}" if doubtful else "")
 
 
 def median_text(median: MedianCrossover) -> str:
     """Write a median crossover: M~622, > 2048, < 1, none, or needs two M."""
     size = median.median_M
     return fmt.crossover(size) if size is not None and 0 < size < math.inf else median.text
-
-
-def interval_text(median: MedianCrossover) -> str:
-    """Write the interval of a median crossover: [31, 63], [512, > 2048]; empty when there is none."""
-    if median.low_M is None or median.high_M is None:
-        return ""
-    return f"[{median.as_text(median.low_M)}, {median.as_text(median.high_M)}]"

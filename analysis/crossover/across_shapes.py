@@ -105,10 +105,10 @@ class MedianCrossover:
 
     @property
     def interval_text(self) -> str:
-        """The interval as a report prints it: "31 to > 2048", or "" when there is none."""
+        """The interval as a report prints it: [31, 63], [512, > 2048]; "" when there is none."""
         if self.low_M is None or self.high_M is None:
             return ""
-        return f"{self.as_text(self.low_M)} to {self.as_text(self.high_M)}"
+        return f"[{self.as_text(self.low_M)}, {self.as_text(self.high_M)}]"
 
     def as_text(self, size: float) -> str:
         """Write an M of `places` or of the interval: an open one is below or above all that was measured."""

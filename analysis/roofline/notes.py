@@ -108,7 +108,7 @@ def roofline_warnings(
     if count := int((passed["bound_class"] == Bound.UNEXPLAINED).sum()):
         unexplained = passed.loc[passed["bound_class"] == Bound.UNEXPLAINED]
         warnings.append(
-            f"{count} of {len(passed)} cells take over {UNEXPLAINED_FACTOR:g} x all their limits added up: "
+            f"{count} of {len(passed)} cells take more than {UNEXPLAINED_FACTOR:g}x all known limits combined: "
             + _by_code(unexplained)
         )
     impossible = passed.loc[passed["bound_class"] == Bound.IMPOSSIBLE, "bound_note"]
@@ -147,16 +147,16 @@ def _missing(passed: pd.DataFrame, ceilings: Ceilings) -> Iterator[str]:
     multiplied = passed.loc[(passed["flops"] > 0) & (passed["bound_class"] != "")]
     unknown = [words for column, words in _OPTIONAL.items() if multiplied[column].isna().all()]
     if unknown and len(multiplied):
-        yield RunWarning(f"not known here, so it limits no cell: {', '.join(unknown)}", Topic.ROOFLINE)
+        yield RunWarning(f"unknown here, so limits leave out {', '.join(unknown)}", Topic.ROOFLINE)
 
 
 def _by_code(unexplained: pd.DataFrame) -> str:
     """Tell the cells whose machine code was not read, so that no limit follows from it, from those whose was."""
     unread = unexplained["schedule_clocks"].isna()
-    parts = ((unread, "whose machine code was not read"), (~unread, "although the code of their main kernel was read"))
+    parts = ((unread, "machine code not analysed"), (~unread, "although the code of their main kernel was analysed"))
     found = [(unexplained[here], words) for here, words in parts if here.any()]
     return "; ".join(
-        f"{len(cells) if len(found) > 1 else 'those'} of {', '.join(dict.fromkeys(cells['provider']))}, {words}"
+        f"{f'{len(cells)} of ' * (len(found) > 1)}{', '.join(dict.fromkeys(cells['provider']))} ({words})"
         for cells, words in found
     )
 

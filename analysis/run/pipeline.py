@@ -134,7 +134,7 @@ def _uncovered(run: RunData, summary: pd.DataFrame, covered: Coverage) -> list[s
     """Say what of the plan is missing, and what failed."""
     warnings: list[str] = []
     if covered.rounds_to_do:
-        missing = f"{covered.rounds_to_do} of {covered.rounds} rounds of cells are to do"
+        missing = f"{covered.rounds_to_do} of {covered.rounds} rounds are missing"
         warnings.append(RunWarning(f"{missing}: resume with rooflens run --resume", Topic.UNFINISHED))
     failed = summary.loc[~summary["verdict"].isin([Verdict.PASSED, Verdict.UNSUPPORTED])]
     counts = failed.groupby(["provider", "verdict"], sort=False).size().reset_index(name="cells")

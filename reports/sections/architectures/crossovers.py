@@ -7,7 +7,7 @@ from ....analysis.crossover.across_shapes import MedianCrossover
 from ....analysis.crossover.curve import CrossoverStatus
 from ....analysis.run.architectures import crossings_apart, side
 from ... import formatting as fmt
-from ...cells import interval_text, median_text, position_cell, wins_text
+from ...cells import median_text, position_cell, wins_text
 from ...model import (
     Column,
     HowToRead,
@@ -81,7 +81,7 @@ def _median(median: MedianCrossover | None, why: TableCell) -> tuple[TableCell, 
         return (why, *texts("", ""))
     return (
         TableCell(median_text(median), median.median_M, note="; ".join(median.warnings), tone=Tone.BEST),
-        TableCell(interval_text(median)),
+        TableCell(median.interval_text),
         integer(len(median.places)),
     )
 

@@ -211,7 +211,7 @@ def table_of_cases(result: Result, most: int | None = None) -> Table | None:
         (*places.cells(row), *texts(*(row[name] for name in passes)), *change_cells(row))
         for row in found.iloc[:most].to_dict("records")
     )
-    title = f"{len(rows)} of {len(found)} cases" if len(rows) < len(found) else "All cases"
+    title = f"{len(rows)} of {len(found)} compared cases" if len(rows) < len(found) else "All compared cases"
     name = "compared-slowest" if most else "compared-cases"
     reading = f"{SIGN} {TIMES}"
     return Table(name, f"{title}, slowest change first", columns, rows, reading, stub=2, detail=most is None)

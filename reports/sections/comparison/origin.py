@@ -49,7 +49,7 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
         yield "base", _commit(told_by_git.base, with_name=True)
         yield "head", _commit(told_by_git.head, with_name=False)
         if told_by_git.commits is not None:
-            yield "commits", f"{told_by_git.commits} that head has and base has not"
+            yield "commits", f"{told_by_git.commits} in head that base does not have"
         if told_by_git.files is not None:
             files = fmt.plural(len(told_by_git.files), "file")
             yield "changed", f"{files}, +{told_by_git.added} / {fmt.MINUS}{told_by_git.removed} lines"

@@ -65,7 +65,7 @@ def headline(result: Result) -> Section:
 
 
 def suite(result: Result) -> Section | None:
-    """One row per part: geometric mean rates of both versions, the change, both intervals, and once per distinct GEMM."""
+    """One row per part: geometric mean rates, the change with both intervals, and once per distinct GEMM."""
     found = [(part, change) for part in parts(result) if (change := part.change()) is not None]
     if not found:
         return None

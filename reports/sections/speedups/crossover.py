@@ -7,7 +7,7 @@ from functools import partial
 from ....analysis.crossover.across_shapes import MedianCrossover, Threshold
 from ....analysis.crossover.curve import MEANINGS, CrossoverStatus
 from ... import formatting as fmt
-from ...cells import interval_text, median_text, position_cell, wins_text
+from ...cells import median_text, position_cell, wins_text
 from ...model import (
     Block,
     Column,
@@ -136,7 +136,7 @@ def _median_row(view: View, median: MedianCrossover, used: Sequence[CrossoverSta
     return (
         *texts(median.challenger, view.slice_of(median.setting).title, median.side or ""),
         TableCell(median_text(median), median.median_M, note="; ".join(median.warnings), tone=Tone.BEST),
-        *texts(fmt.m_interval(*median.between or (None, None)), interval_text(median), _quartiles(median)),
+        *texts(fmt.m_interval(*median.between or (None, None)), median.interval_text, _quartiles(median)),
         integer(len(median.places)),
         TableCell(fmt.count(censored, len(median.places)), censored),
         *(integer(count) for count in counts),

@@ -129,7 +129,7 @@ def counted(rows: Iterable[Row]) -> str:
     known = [row for row in listed if not math.isnan(row["ratio"])]
     words = [f"{sum(row['verdict'] == word for row in known)} {word}" for word in ("faster", "slower", "undecided")]
     left_out = len(listed) - len(known)
-    out = f"; {fmt.plural(left_out, 'cell')} without a time on both sides excluded" if left_out else ""
+    out = f"; {fmt.plural(left_out, 'cell')} without both times excluded" if left_out else ""
     return f"{fmt.plural(len(known), 'cell')}: {', '.join(words)}{out}."
 
 

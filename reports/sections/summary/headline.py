@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ....analysis.run.headline import Ratio, Standing
 from ... import formatting as fmt
-from ...cells import interval_text, median_text, ratio_text
+from ...cells import median_text, ratio_text
 from ...model import Block, KeyNumber, KeyNumbers, Remarks, Section, Text
 from ...terms import LIMITS
 from ...view import View
@@ -35,7 +35,7 @@ def headline(view: View, *cards: Card) -> Section:
             Remarks((*others[:MOST_OTHERS], *([f"{more} in the grids"] if len(others) > MOST_OTHERS else [])))
         )
     if view.analysis.warnings:
-        blocks.append(Text("What concerns the run as a whole:"))
+        blocks.append(Text("Notes on the whole run:"))
         blocks.append(Remarks(tuple(sorted(view.analysis.warnings, key=_rank))))
     return Section("headline", "Headline", tuple(blocks))
 
@@ -136,17 +136,11 @@ def crossover(view: View) -> Iterator[KeyNumber]:
         counts = ", ".join(f"{count} {status}" for status, count in median.statuses.items())
         yield KeyNumber(label, median_text(median), f"{sum(median.statuses.values())} shapes: {counts}")
         return
-    interval = f"95% interval {interval_text(median)}" if interval_text(median) else "no interval"
-    within = f"within {fmt.m_interval(*median.between)}, {interval}"
-    where = f"median over {fmt.plural(len(median.places), 'shape')}, {within}; faster {median.side} it"
-    beyond, before = median.places.count(math.inf), median.places.count(0.0)
-    parts = [
-        where,
-        *([f"{beyond} beyond the last M"] if beyond else []),
-        *([f"{before} before the first"] if before else []),
-    ]
-    value = None if median.median_M is None or math.isinf(median.median_M) else median.median_M
-    yield KeyNumber(label, median_text(median), ", ".join(parts), value, note="; ".join(median.warnings))
+    interval = f"95% interval {median.interval_text}" if median.interval_text else "no interval"
+    value = median.median_M if median.median_M and median.median_M < math.inf else None
+    within = f"within {fmt.m_interval(*median.between)}, " if value else ""
+    detail = f"median over {fmt.plural(len(median.places), 'shape')}, {within}{interval}; faster {median.side} it"
+    yield KeyNumber(label, median_text(median), detail, value, note="; ".join(median.warnings))
 
 
 def limit(view: View) -> Iterator[KeyNumber]:
