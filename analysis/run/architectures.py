@@ -37,7 +37,7 @@ GAINS = {
 """Column of `Analysis.speedups` -> the field that it becomes; the verdict and reason of the cell itself keep theirs."""
 
 CROSSING = (
-    *("status", "crossover_M", "low_M", "high_M", "regions"),
+    *("status", "crossover_M", "low_M", "high_M", "regions", "undecided"),
     *("M_min", "M_max", "Ms", "missing", "warnings"),
 )
 """Fields of `crossovers.crossovers` that are laid side by side."""
@@ -102,7 +102,8 @@ def crossovers_side_by_side(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     for architecture, own in found.items():
         joined = frame[[*keys]].merge(own[[*keys, *CROSSING]], on=list(keys), how="left", validate="one_to_one")
         joined["status"] = joined["status"].astype(object).fillna("")
-        joined["regions"] = [found if isinstance(found, tuple) else () for found in joined["regions"]]
+        for name in ("regions", "undecided"):
+            joined[name] = [found if isinstance(found, tuple) else () for found in joined[name]]
         places = ["crossover_M", "low_M", "high_M", "M_min", "M_max"]
         joined[places] = joined[places].astype("float64")  # nothing in them is of no type yet
         frame = frame.assign(**{named(name, architecture): joined[name] for name in CROSSING})

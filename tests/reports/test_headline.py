@@ -1,8 +1,11 @@
 """What stands in the three cards: whole slices, no number that is not settled, and why there is none."""
 
+import numpy as np
 import pytest
+from rooflens.analysis.crossover.curve import locate
 from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
+from rooflens.reports.cells import wins_text
 from rooflens.reports.model import Bullets, KeyNumbers, Remarks
 
 from .planted import exact, report_of, synthetic
@@ -109,3 +112,22 @@ def test_a_probe_that_falls_short_is_told_among_the_bullets_and_makes_no_cell_im
     assert "bf16 gemm peak (reached by" in told
     assert told.endswith("the canary's GEMM varied by 109% over the run: the device was busy")
     assert not [item for item in said if "faster than possible" in item]
+
+
+@pytest.mark.parametrize(
+    ("winners", "text"),
+    [
+        ("ccuc", "every M but 4"),
+        ("cucuc", "every M but 2, 8"),
+        ("ccu", "M ≤ 2"),
+        ("ucuci", "2 ≤ M ≤ 8 but 4"),
+        ("iui", "no M"),
+    ],
+)
+def test_a_challenger_wins_at_no_undecided_M(winners, text):
+    """c, i, u: the challenger, the incumbent, or neither is verified faster at M = 1, 2, 4, ..."""
+    y = np.array([{"c": -0.5, "i": 0.5, "u": 0.0}[winner] for winner in winners])
+    sizes = 2 ** np.arange(len(y))
+    found = locate(sizes, y, y - 0.1, y + 0.1)
+    row = {"regions": found.regions, "undecided": found.undecided, "M_min": sizes[0], "M_max": sizes[-1]}
+    assert wins_text(row) == text
