@@ -177,7 +177,7 @@ def _disturbances(summary: pd.DataFrame) -> Iterator[str]:
         elif slower["rounds"].min() < 2:
             ratios = "a ratio of one round may have drifted too: measure two or more"
         cells = f"around {len(slower)} of {len(passed)} cells"
-        yield f"the canary slowed down by up to {max(by):.0f} % {cells}: absolute times drifted by as much; {ratios}"
+        yield f"the canary slowed down by up to {max(by):.0f}% {cells}: absolute times drifted by as much; {ratios}"
     others = ", ".join(str(one) for one in found if one.cause is not Cause.CANARY)
     if others and (passed["disturbed"] != "").all():
         yield f"every cell was disturbed while measured, at worst: {others}{remedy(every)}"

@@ -1,7 +1,6 @@
 """What `rooflens compare` prints, verdicts in a terminal or all of it as JSON, and its exit code."""
 
 import math
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,10 +8,12 @@ import click
 from ...analysis.comparison.breakdown import compared, controls, distribution, movers
 from ...analysis.comparison.decide import Word
 from ...analysis.comparison.effects import Effects, Status
+from ...analysis.comparison.parts import parts
 from ...analysis.comparison.result import SUM, Result
 from ...analysis.comparison.suite import SuiteChange, by_pass
 from ...analysis.frames.coordinates import shape_label
 from ...reports import formatting as fmt
+from ...reports.sections.comparison.words import told
 from ...shapes.errors import CorrectnessError, IncompleteError, RegressionError, RooflensError
 from ..shared.output import print_json
 from ..shared.tables import print_table
@@ -77,11 +78,12 @@ def print_result(result: "Result") -> None:
     click.echo(f"head  {result.head.label}")
     if result.no_result:
         click.echo(f"No result: {result.no_result}")
-    for line in (*_means(result.effects), *(_means(result.sums) if result.sums is not None else ())):
-        click.echo(line)
+    for part in parts(result):
+        click.echo(f"time of head over base, {told(result, part)}: {_means(part.change(), part.change(unique=True))}")
     if result.selection is not None:
-        for line in _means(result.selection):
-            click.echo(f"head with its own configurations over head with base's: {line.partition(': ')[2]}")
+        unique = by_pass(result.selection, unique=True)
+        for name, found in by_pass(result.selection).items():
+            click.echo(f"head with its own configurations over head with base's: {_means(found, unique[name])}")
     words = [f"{result.count(word)} {word}" for word in result.words]
     counted = {status: result.count_of(status) for status in Status if status is not Status.COMPARED}
     others = [f"{count} {status}" for status, count in counted.items() if count]
@@ -124,16 +126,14 @@ def print_result_json(result: "Result") -> None:
     )
 
 
-def _means(effects: Effects) -> Iterator[str]:
-    """A line per pass."""
-    unique = by_pass(effects, unique=True)
-    for name, found in by_pass(effects).items():
-        again = f" {fmt.change_interval(*found.rounds)}" if found.rounds else ""
-        distinct = unique[name]
-        once = f"; {_mean(distinct)} over {distinct.cases} distinct GEMMs" * (distinct.cases != found.cases)
-        over = f"in the geometric mean of {fmt.plural(found.cases, 'case')}{once}"
-        proof = "; ~: the interval includes no change, or no verdict is given: unproven" * found.unproven
-        yield f"time of head over base, {name}: {_mean(found)}{again} {over}{proof}"
+def _means(found: SuiteChange | None, distinct: SuiteChange | None) -> str:
+    """Write a geometric mean over the cases, and over distinct GEMMs where these are fewer."""
+    if found is None or distinct is None:
+        return "unknown"
+    again = f" {fmt.change_interval(*found.rounds)}" if found.rounds else ""
+    once = f"; {_mean(distinct)} over {distinct.cases} distinct GEMMs" * (distinct.cases != found.cases)
+    proof = ", unproven" * found.unproven
+    return f"{_mean(found)}{again} in the geometric mean of {fmt.plural(found.cases, 'case')}{once}{proof}"
 
 
 def _mean(change: SuiteChange) -> str:

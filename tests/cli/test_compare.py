@@ -66,10 +66,17 @@ def test_the_same_code_is_the_same(pair, invoke):
 
 def test_a_mean_that_is_not_told_from_no_change_is_marked(pair, invoke):
     out = invoke("compare", pair(1.0)).out
-    mean = next(line for line in out.splitlines() if line.startswith("time of head over base"))
-    assert mean.startswith("time of head over base, fwd: ~")
-    assert mean.endswith("unproven")
-    assert "~" not in invoke("compare", pair(1.05, folder="slower"), code=3).out
+    same, slower = (_means(text) for text in (out, invoke("compare", pair(1.05, folder="slower"), code=3).out))
+    assert same.keys() == slower.keys() == {"simt_4bit, fwd", "blas, fwd"}  # of one provider each
+    for text in (*same.values(), slower["blas, fwd"]):
+        assert text.startswith("~")
+        assert text.endswith("unproven")
+    assert slower["simt_4bit, fwd"].startswith("+5.0")
+
+
+def _means(out):
+    lines = (line.removeprefix("time of head over base, ").partition(": ") for line in out.splitlines())
+    return {part: text for part, found, text in lines if found and "geometric mean" in text}
 
 
 def test_a_change_in_the_terminal_has_the_digits_of_its_interval(pair, invoke):
@@ -194,7 +201,7 @@ def test_the_canary_withholds_what_its_change_between_two_runs_could_explain(pai
     found = json.loads(invoke(*much, "--json", code=3).out)
     assert found["verdicts"] == dict.fromkeys(found["verdicts"], 0) | {"slower": 4, "inconclusive": 4}
     assert found["withheld"] == ""
-    told = "the canary (gemm) took 3 times as long in head as in base"
+    told = "the device changed (gemm canary +200% in head)"
     assert {(case["word"], case["withheld"]) for case in found["cases"]} == {("slower", ""), ("inconclusive", told)}
     assert "that could be 4 of 8 verdicts" in found["notes"][0]
     slow = sequential(pair, 2.8, both=before, canary=readings(3e-3, 5e-3, 2e-3))
@@ -281,7 +288,7 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, refused, arguments, words)
 def test_the_markdown_of_a_pull_request(pair, tmp_path):
     assert main(["compare", str(pair(1.05)), "--markdown", "pr.md", "--html", "pr.html"]) == 3
     text = (tmp_path / "pr.md").read_text()
-    for words in ("- Slower, verified: **4**", "<summary>Movers<", "<summary>Regressions<", "| blas | fwd |"):
+    for words in ("- Slower, verified: **4**", "slowest change first", "<summary>The suite<", "| blas | fwd |"):
         assert words in text, words
     assert "<title>" in (tmp_path / "pr.html").read_text()
 

@@ -12,7 +12,7 @@ from ...figures.axes import band, bands, decade_axis, linear_axis
 from ...figures.chart import Axis, Bar, Box, Chart, Data, Draw, Figure, LegendEntry, Point, Remark, Series, Spacing
 from ...figures.frames import shortened
 from ...model import Section
-from .words import has_few, told
+from .words import FEW, has_few, told
 
 HOW = (
     "Rings are base, discs head: {of}, {what}; to the right is faster. "
@@ -72,9 +72,13 @@ def dumbbell(result: Result) -> Section | None:
         legend=(LegendEntry("base", BASE, Draw.RINGS), LegendEntry("head", HEAD, Draw.MARKS)),
         data=_data(rows, "case" if of_cases else "model"),
         bars=tuple(
-            Bar(", ".join((row.name, part.pass_)[: len(rows)]), _changed(row.change), abs(math.log(row.change.ratio)))
+            Bar(
+                ", ".join((row.name, told(result, part))[: len(rows)]),
+                _changed(row.change),
+                abs(math.log(row.change.ratio)),
+            )
             for part, found in rows.items()
-            for row in found
+            for row in (found if sum(map(len, rows.values())) <= FEW else found[-1:])
         ),
     )
     return Section("compared-before-after", "Before and after", (figure,))

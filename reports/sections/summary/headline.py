@@ -156,7 +156,7 @@ def limit(view: View) -> Iterator[KeyNumber]:
         yield KeyNumber(label, text, why)
         return
     detail = (
-        f"median over the {fmt.plural(lead.limit.cells, 'cell')} at which it is verified faster; most are limited by "
+        f"median over the {fmt.plural(lead.limit.cells, 'cell')} at which it is verified faster; for most the limit is "
         f"{LIMITS[lead.limit.limit]}"
     )
     yield KeyNumber(label, fmt.share(lead.limit.fraction), detail, lead.limit.fraction)
