@@ -23,6 +23,7 @@ ASCII = {
     "\N{ZERO WIDTH SPACE}": "", "\N{REPLACEMENT CHARACTER}": "?",
     "•": "*", "†": "+", "‡": "++", "☑": "[x]", "☐": "[ ]", "█": "#", "▇": "#", "▆": "#", "▅": "=", "▄": "=", "▃": "-",
     "▂": "-", "▁": "_", "▀": "=", "░": ".", "▒": ":", "▓": "#", "■": "#", "●": "*", "○": "o", "▲": "^", "▼": "v",
+    "▉": "#", "▊": "#", "▋": "#", "▌": "#", "▍": "-", "▎": "-", "▏": "-",
 }  # fmt: skip
 """Plain form of every sign that rooflens writes; superscripts are `_RAISED`. Names of the user stay as they are."""
 

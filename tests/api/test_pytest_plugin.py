@@ -82,6 +82,7 @@ def test_what_became_faster_without_a_reference_is_a_skip(session):
 
 def test_an_output_that_is_not_the_reference_s_fails_the_test(pytester, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
     pytester.makepyfile(
         test_functions=f"""
         import pytest, runpy
@@ -145,7 +146,7 @@ def test_a_device_that_changed_decides_nothing_that_it_explains(session, planted
     session(2e-3, "--rooflens-save", "main")
     planted.canary["gemm_s"] *= canary
     sampling._canary.cache_clear()  # a later session
-    result = session(time_s, body="assert rooflens(gemm).not_slower_than('main', margin=0)")
+    result = session(time_s, body="assert rooflens(gemm, reference=gemm).not_slower_than('main', margin=0)")
     assert outcome(result) == {expected: 1}
     if expected == "skipped":
         result.stdout.fnmatch_lines(["*the device itself changed (time of the canary: gemm *"])

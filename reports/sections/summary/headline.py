@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from ....analysis.frames.coordinates import SETTING
 from ....analysis.run.headline import Ratio, Standing
 from ... import formatting as fmt
 from ...cells import median_text, ratio_text
@@ -71,8 +72,15 @@ def means(view: View) -> Iterator[KeyNumber]:
         " to ".join(map(_at, ends)),
         f"{f'{between}; ' if between else ''}{_over(lead)}{interval}; {cells}{_verified(lead)}",
         lead.means[0].ratio,
-        note=_doubt(view, lead),
+        note="; ".join(filter(None, (_doubt(view, lead), _shared_note(view, lead)))),
     )
+
+
+def _shared_note(view: View, standing: Standing) -> str:
+    """Say what every ratio of a challenger is qualified by."""
+    mine = (view.ratios["provider"] == standing.challenger) & view.ratios["ratio"].notna()
+    notes = set(view.ratios.loc[mine & (view.ratios[[*SETTING]] == [*standing.setting]).all(axis=1), "note"])
+    return str(notes.pop()) if len(notes) == 1 else ""
 
 
 def _at(one: Ratio) -> str:

@@ -46,7 +46,7 @@ def test_a_required_column_may_not_be_absent(tmp_path, table):
         load_run(folder)
 
 
-@pytest.mark.parametrize(("folder", "timed"), [("docs/results/cpu-llm4bit-quick", 216), ("tests/data/runs/older", 6)])
+@pytest.mark.parametrize(("folder", "timed"), [("docs/results/cpu-llm4bit-quick", 216), ("tests/data/older-run", 6)])
 def test_stored_runs_load(folder, timed):
     """The older one has no columns of later versions, and no telemetry and canary."""
     run = load_run(Path(__file__).parents[3] / folder)

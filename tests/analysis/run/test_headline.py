@@ -252,7 +252,7 @@ def test_a_drift_is_told_as_what_it_means_for_times_and_for_ratios(tmp_path, rou
     slower = "canary slowed down by 4.0 % (gemm), 12.0 % (copy)"
     said = {"columns": lambda cell, round_: {"disturbed": slower if cell.M == 2 else others}}
     (told,) = [text for text in analyzed(tmp_path, rounds=rounds, **SAYING, **said).warnings if "canary" in text]
-    assert "up to 12 % around 4 of 8 cells: absolute times" in told
+    assert "up to 12% around 4 of 8 cells: absolute times" in told
     assert ratios in told.rpartition(";")[2]
 
 

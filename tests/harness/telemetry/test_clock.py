@@ -90,5 +90,5 @@ def test_a_worker_has_the_clock_of_its_parent(monkeypatch):
 
     monkeypatch.setattr(CLOCK, "origin_s", CLOCK.origin_s)
     monkeypatch.setattr(worker, "main", lambda *given: None)
-    supervisor._enter(12.5, "connection", "setup", os.getpid(), "log")
+    supervisor._enter(12.5, worker.main, "connection", "setup", os.getpid(), "log")
     assert CLOCK.origin_s == 12.5
