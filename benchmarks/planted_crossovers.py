@@ -183,7 +183,10 @@ def outcome(shapes: list[Shape], middle: float) -> Outcome:
     octaves = np.array([shape.octave for shape in shapes])
     true = float(np.median(np.where(octaves > LAST_OCTAVE, np.inf, octaves)))
     low, high, point, bounds = found.low_M, found.high_M, found.median_M, interval(found.places)
-    assert low is not None and high is not None and point is not None and bounds is not None
+    assert low is not None
+    assert high is not None
+    assert point is not None
+    assert bounds is not None
     kept = [math.log2(one.crossover_M) for one in crossings if one.crossover_M]
     return Outcome(
         error=math.log2(point) - true if math.isfinite(true) and point else math.nan,
