@@ -224,6 +224,8 @@ class _Writer:
         missing: dict[str, set[int]] = {}
         kept = []
         for index, block in enumerate(section.blocks):
+            if isinstance(block, Table | Figure):  # the heading above says it
+                block = replace(block, title=block.title.removesuffix(f" ({section.title})"))
             if (section.id, index) in moved:
                 missing.setdefault(_title(block), set()).update(moved[section.id, index])
             else:
