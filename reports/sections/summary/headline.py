@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from ....analysis.crossover.curve import MEANINGS, CrossoverStatus
 from ....analysis.frames.coordinates import SETTING
 from ....analysis.run.headline import Ratio, Standing
 from ... import formatting as fmt
@@ -141,8 +142,12 @@ def crossover(view: View) -> Iterator[KeyNumber]:
             yield KeyNumber(label, "none", _sentence("; ".join(filter(None, ("neither side is verified", way_out)))))
         return
     if median.between is None:
-        counts = ", ".join(f"{count} {status}" for status, count in median.statuses.items())
-        yield KeyNumber(label, median_text(median), f"{sum(median.statuses.values())} shapes: {counts}")
+        told = "; ".join(
+            f"{fmt.plural(count, 'shape')}: {MEANINGS[CrossoverStatus(status)]}"
+            for status, count in median.statuses.items()
+        )
+        named = told.replace("the challenger", median.challenger).replace("the incumbent", median.incumbent)
+        yield KeyNumber(label, "none", named)
         return
     interval = f"95% interval {median.interval_text}" if median.interval_text else "no interval"
     value = median.median_M if median.median_M and median.median_M < math.inf else None
