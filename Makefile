@@ -45,7 +45,7 @@ REST := slow slow-exclusive properties lesser-cpus-avx2 lesser-cpus-sse lesser-c
 # Half as many again as there are cores: tests wait for processes a third of their time.
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 SIDE_BY_SIDE := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
-ALONE := $(BIN)/python -m pytest $(shell grep -rl --include='test_*.py' 'mark\.exclusive' tests)
+ALONE := $(BIN)/python -m pytest $(shell grep -rl --include='test_*.py' 'mark\.exclusive' tests plugins)
 .PHONY: $(QUICK) $(REST)
 
 test: PARTS = $(QUICK)

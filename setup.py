@@ -7,8 +7,8 @@ from pathlib import Path
 from setuptools import find_namespace_packages, setup
 
 ROOT = Path(__file__).parent
-FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "api", "cli")
-FILES_ONLY = ("*.sets", "*.suites", "*.data", "*.templates")
+FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "api", "cli", "plugins")
+LEFT_OUT = ("*.sets", "*.suites", "*.data", "*.templates", "*.tests", "*.tests.*")
 
 
 def package_page() -> str:
@@ -32,7 +32,7 @@ def package_page() -> str:
 
 
 found = find_namespace_packages(
-    include=[pattern for name in FOLDERS for pattern in (name, f"{name}.*")], exclude=FILES_ONLY
+    include=[pattern for name in FOLDERS for pattern in (name, f"{name}.*")], exclude=LEFT_OUT
 )
 setup(
     script_name="setup.py",  # under pip it would not know its own name, and take itself for a module of the package

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 
 from options import options
-from rooflens.analysis.audit.audit import audit
-from rooflens.analysis.audit.reading.assumptions import Assumptions, find_device
-from rooflens.analysis.audit.reading.document import read_document
+from rooflens.plugins.audit.audit import audit
+from rooflens.plugins.audit.reading.assumptions import Assumptions, find_device
+from rooflens.plugins.audit.reading.document import read_document
 from rooflens.shapes.errors import RooflensError
 
 SIZED = "| M | N | K | ms | TFLOPS |\n|---|---|---|---|---|\n"

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "analysis"))
 
 from options import options
-from rooflens.analysis import camping, roofline
+from rooflens.analysis import roofline
 from rooflens.analysis.crossover.across_shapes import median_crossovers
 from rooflens.analysis.crossover.per_shape import crossovers
 from rooflens.analysis.crossover.refine import further
@@ -29,6 +29,7 @@ from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.frames.speedup import geometric_means, speedups
 from rooflens.analysis.roofline import gaps, pairs, regimes, roofs
 from rooflens.analysis.run.summarize import round_medians, summarize
+from rooflens.plugins.camping.find import find
 from rooflens.reports.build import build_report
 from rooflens.reports.render import html, markdown
 from rooflens.reports.render.html_budget import LIMIT
@@ -102,7 +103,7 @@ def analyses(folder: Path) -> None:
     timed("regimes over M", lambda: regimes.regimes(placed))
     timed("roofs", lambda: roofs.roofs(placed, run.ceilings, run.device))
     timed("dispatch, with a summary", lambda: study(run))
-    timed("camping", lambda: camping.find(placed, rounds, run.cells))
+    timed("camping", lambda: find(placed, rounds, run.cells))
     timed.show_sum(10)
 
 

@@ -5,7 +5,6 @@ for, and torch or pandas only inside its function.
 """
 
 import errno
-import importlib
 import io
 import os
 import signal
@@ -14,62 +13,53 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
 from .. import __version__
-from ..shapes.errors import Interrupted, RooflensError
+from ..shapes.errors import Interrupted, RooflensError, unknown_name
+from ..shapes.plugins import Command, plugins, resolved
 from .shared.terminal import visible_streams
 
 LONGEST = 2_000
 """Characters of an error line; a longer one, such as one that repeats an option of 100 KB, is cut in the middle."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandEntry:
-    """Where a subcommand lives, `module:attribute` inside this package, and its line in `rooflens --help`."""
-
-    target: str
-    short_help: str
-
-
-COMMANDS = {
-    "doctor": CommandEntry("doctor:doctor", "Report what this machine offers for measuring, and what to fix."),
-    "run": CommandEntry("run.run:run", "Measure SUITE and store every sample."),
-    "bench": CommandEntry(
+_OWN = {
+    "doctor": Command("doctor:doctor", "Report what this machine offers for measuring, and what to fix."),
+    "run": Command("run.run:run", "Measure SUITE and store every sample."),
+    "bench": Command(
         "bench:bench", "Measure what FILE.py offers: its functions bench_*, its dictionary BENCH, or its PROVIDERS."
     ),
-    "fleet": CommandEntry("fleet:fleet", "Measure SUITE on many devices and machines, placed by Ray."),
-    "calibrate": CommandEntry("calibrate:calibrate", "Measure the ceilings of this device."),
-    "tune": CommandEntry(
-        "tune.tune:tune", "Search the fastest configuration of every kernel of SUITE, and keep the table."
-    ),
-    "isa": CommandEntry(
+    "fleet": Command("fleet:fleet", "Measure SUITE on many devices and machines, placed by Ray."),
+    "calibrate": Command("calibrate:calibrate", "Measure the ceilings of this device."),
+    "tune": Command("tune.tune:tune", "Search the fastest configuration of every kernel of SUITE, and keep the table."),
+    "isa": Command(
         "isa.isa:isa", "Compile the Triton kernels of SUITE for GPUs that need not be present, and describe the code."
     ),
-    "report": CommandEntry("report.report:report", "Write the report of a run, or of a run against another."),
-    "crossover": CommandEntry("crossover:crossover", "Report at which M a challenger beats an incumbent."),
-    "dispatch": CommandEntry(
-        "dispatch:dispatch", "Report which kernel to run for which problem, and what each rule costs."
-    ),
-    "roofline": CommandEntry("roofline:roofline", "Report what bounds each cell, and how far it is from the roof."),
-    "camping": CommandEntry("camping:camping", "Find sizes at which memory stalls, and which padding leaves them."),
-    "compare": CommandEntry(
+    "report": Command("report.report:report", "Write the report of a run, or of a run against another."),
+    "crossover": Command("crossover:crossover", "Report at which M a challenger beats an incumbent."),
+    "dispatch": Command("dispatch:dispatch", "Report which kernel to run for which problem, and what each rule costs."),
+    "roofline": Command("roofline:roofline", "Report what bounds each cell, and how far it is from the roof."),
+    "compare": Command(
         "compare.compare:compare", "Compare two versions of the same kernels: commits, stored runs, or tables."
     ),
-    "audit": CommandEntry("audit:audit", "Check a published table for numbers that cannot be right."),
-    "history": CommandEntry(
-        "history.history:history", "Show the trend of each cell over many runs, and propose where its level changed."
-    ),
-    "validate": CommandEntry(
+    "validate": Command(
         "validate:validate", "Check run folders: are they complete, what is missing, would they merge?"
     ),
-    "merge": CommandEntry("merge:merge", "Join shards of one sweep into one run folder."),
-    "list": CommandEntry("listing.list:listing", "List suites, shapes, providers, devices, columns or runs."),
+    "merge": Command("merge:merge", "Join shards of one sweep into one run folder."),
+    "list": Command("listing.list:listing", "List suites, shapes, providers, devices, columns or runs."),
 }
-"""name -> where it lives, in the order of `rooflens --help`."""
+"""name -> where it lives inside this package, in the order of `rooflens --help`."""
+
+
+def commands() -> dict[str, Command]:
+    """Return where every subcommand lives, by name."""
+    own = {name: replace(one, target=f"{__package__}.{one.target}") for name, one in _OWN.items()}
+    added = {name: one for plugin in plugins().values() for name, one in plugin.commands.items()}
+    return own | added | own  # the order of our own, none of them replaced
 
 
 @dataclass(slots=True)
@@ -84,29 +74,25 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of the table."""
-        return list(COMMANDS)
+        return list(commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of one command."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, attribute = COMMANDS[cmd_name].target.partition(":")
-        command: click.Command = getattr(importlib.import_module(f".{module}", __package__), attribute)
+        found = commands().get(cmd_name)
+        command: click.Command | None = resolved(found.target) if found else None
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table itself, so that help imports no command."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.short_help) for name, entry in COMMANDS.items()])
+            formatter.write_dl([(name, entry.short_help) for name, entry in commands().items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Name the nearest commands when the name is unknown."""
-        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
-            from ..shapes.errors import unknown_name
-
-            raise unknown_name("command", args[0], list(COMMANDS))
+        if args and not args[0].startswith("-") and args[0] not in commands():
+            raise unknown_name("command", args[0], list(commands()))
         return super().resolve_command(ctx, args)
 
 

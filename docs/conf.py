@@ -4,6 +4,7 @@ Sphinx, with MyST and Furo, because its search runs from a local file, and it as
 """
 
 import re
+from pathlib import Path
 
 from sphinx.application import Sphinx
 
@@ -23,6 +24,17 @@ html_show_sphinx = False
 html_show_search_summary = False  # browsers do not let a page on the disk fetch the pages that it found
 
 
+HERE = Path(__file__).parent
+
+
+def collect() -> None:
+    """Copy the pages of the plugins to where Sphinx looks for pages."""
+    for page in (HERE.parent / "plugins").glob("*/README.md"):
+        copy = HERE / "plugins" / f"{page.parent.name}.md"
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_text(page.read_text("utf-8").replace("](../../docs/", "](../"), "utf-8")
+
+
 def navigation(index: str) -> str:
     """Return a table of contents for the sidebar for each list of pages under a heading of the first page."""
     found = []
@@ -36,6 +48,7 @@ def navigation(index: str) -> str:
 
 def read(_: Sphinx, page: str, source: list[str]) -> None:
     """Give the first page its tables of contents; leave stored reports out of them and of the search."""
+    source[0] = re.sub(r"\]\(\.\./plugins/(\w+)/README\.md", r"](plugins/\1.md", source[0])
     if page == root_doc:
         source[0] += navigation(source[0])
     elif re.match(r"gallery/|results/.+/", page):
@@ -44,4 +57,5 @@ def read(_: Sphinx, page: str, source: list[str]) -> None:
 
 def setup(app: Sphinx) -> None:
     """Connect the above to Sphinx."""
+    collect()
     app.connect("source-read", read)

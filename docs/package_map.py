@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- made by docs/package_map.py -->\n", "<!-- end -->\n"
-FOLDERS = ("cli", "reports", "analysis", "harness", "shapes")
+FOLDERS = ("cli", "reports", "analysis", "harness", "shapes", "plugins")
 PICTURED = ("analysis", "harness")
 
 SWEEPS = 24
@@ -32,8 +32,9 @@ def name_of(folder: Path) -> str:
 
 
 def modules(folder: str) -> list[Path]:
-    """Return the modules in a folder, at any depth."""
-    return sorted((ROOT / folder).rglob("*.py"))
+    """Return the modules in a folder, at any depth; of plugins, without their tests."""
+    found = sorted((ROOT / folder).rglob("*.py"))
+    return [path for path in found if folder != "plugins" or not {"tests", "conftest.py"} & set(path.parts)]
 
 
 def module_name(path: Path) -> str:

@@ -1,30 +1,22 @@
-"""From what was measured to a Report: of a run, two versions or several architectures (`presets`), or of many runs."""
+"""From what was measured to a Report: of a run, two versions or several architectures (`presets`)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from .. import __version__
 from ..analysis.comparison.effects import Order, Status
 from ..analysis.comparison.result import Result
 from ..analysis.frames.load import RunData
-from ..analysis.history.history import History
-from ..analysis.history.run_story import RunMark
 from ..analysis.run.pipeline import analyze
 from ..analysis.run.question import compare_with, with_times
 from ..analysis.run.serving import load_serving
 from ..shapes.errors import UsageError
 from . import formatting as fmt
 from .cells import coverage_text
-from .model import Report, Section, explained
+from .model import Report
 from .presets import OF_A_RUN, OF_TWO_VERSIONS, SIDE_BY_SIDE, Preset, of_a_run, of_two_versions
 from .sections.architectures.subject import Architectures, SweepInfo
 from .sections.comparison.open_points import arithmetic_means
-from .sections.trends.changes import changes
-from .sections.trends.index import headline, index, remarks
-from .sections.trends.index import runs as runs_of
-from .sections.trends.panels import panels
-from .sections.trends.subject import Decide, Trend, trends_of
 from .view import View
 
 DEFAULT, COMPARED = next(iter(OF_A_RUN)), next(iter(OF_TWO_VERSIONS))
@@ -163,54 +155,3 @@ def _facts_of_sweep(subject: Architectures) -> tuple[tuple[str, str], ...]:
         ("cells", ", ".join(passed)),
     )
     return tuple((name, value) for name, value in facts if value)
-
-
-INDEX = "index.html"
-
-
-def build_trends(history: History, decide: Decide, links: Mapping[str, str], raw: bool) -> dict[str, Report]:
-    """Lay out the pages of a history by the names of their files: a page per family, and last the index of all.
-
-    decide  writes the command that decides the changes between two runs
-    links   folder of a run -> path of its own report, relative to where the pages will be
-    raw     times are as measured, not over the canary of their run
-    """
-    trends = trends_of(history, decide, links)
-    pages: dict[str, list[Trend]] = {}
-    for trend in trends:
-        pages.setdefault(trend.page, []).append(trend)
-    times = ("times", "as measured" if raw else "over the canary of their run")
-    built = {name: _trend_page(found, times) for name, found in pages.items()}
-    sections = (index(trends), *remarks(history.notes))
-    return built | {INDEX: _of_runs("Trends", (times,), sections, history.runs)}
-
-
-def _trend_page(trends: Sequence[Trend], times: tuple[str, str]) -> Report:
-    """Lay out the page of a family: a headline, changes, cells and runs of each device."""
-    marks = [trends[0].history.runs[number] for number in sorted({one for trend in trends for one in trend.runs})]
-    facts = (
-        ("devices" if len(trends) > 1 else "device", ", ".join(trend.device for trend in trends)),
-        ("suites", ", ".join(dict.fromkeys(run.suite for run in marks))),
-        times,
-    )
-    chapters = []
-    for trend in trends:
-        where = f" on {trend.device}" if len(trends) > 1 else ""
-        parts = ((headline, "Headline"), (changes, "Changes"), (panels, "Cells"), (runs_of, "Runs"))
-        chapters += [explained(chapter(trend, f"{title}{where}")) for chapter, title in parts]
-    report = _of_runs(f"{trends[0].family}: trend", facts, tuple(chapters), marks)
-    return replace(report, parent=("All trends", INDEX))
-
-
-def _of_runs(
-    title: str, facts: Sequence[tuple[str, str]], sections: tuple[Section, ...], runs: Sequence[RunMark]
-) -> Report:
-    period = (("runs", str(len(runs))), ("from", runs[0].created_at), ("to", runs[-1].created_at))
-    return Report(
-        title=title,
-        facts=tuple((name, value) for name, value in (*period, *facts) if value),
-        sections=sections,
-        generator=f"rooflens {__version__}",
-        source=fmt.plural(len(runs), "run"),
-        elsewhere="rooflens history --json prints everything.",
-    )

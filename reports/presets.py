@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from ..analysis.comparison.result import Result
 from ..shapes.errors import UsageError, unknown_name
+from ..shapes.plugins import Hook, joining
 from ..shapes.verdict import Verdict
 from .model import Section, explained
 from .sections.architectures import conditions as arch_conditions
@@ -33,7 +34,6 @@ from .sections.limits.ceilings import ceilings
 from .sections.limits.flat import flat
 from .sections.limits.gap import gap
 from .sections.limits.regimes import regimes
-from .sections.limits.resonance import resonance
 from .sections.limits.roofline import roofline
 from .sections.limits.serving import serving
 from .sections.speedups.cells import throughput
@@ -61,18 +61,23 @@ Subject = TypeVar("Subject", View, Result, Architectures)
 
 @dataclass(frozen=True, slots=True)
 class Preset(Generic[Subject]):
-    """A kind of report: its `chapters` in reading order, and `lacks`: what it needs and a subject has not, or ""."""
+    """A kind of report: its `chapters` in reading order, and `lacks`: what it needs and a subject has not, or "".
+
+    A hook among the chapters stands for those of the plugins.
+    """
 
     name: str
     what: str
-    chapters: tuple[Callable[[Subject], Section | None], ...]
+    chapters: tuple[Callable[[Subject], Section | None] | Hook, ...]
     lacks: Callable[[Subject], str] = lambda _: ""
 
     def sections(self, subject: Subject) -> tuple[Section, ...]:
         """Build the chapters that have something to say. Raises UsageError when the preset has nothing to show."""
         if missing := self.lacks(subject):
             raise UsageError(f"the preset {self.name} {missing}")
-        found = tuple(explained(section) for chapter in self.chapters if (section := chapter(subject)) is not None)
+        parts = (joining(part) if isinstance(part, Hook) else [part] for part in self.chapters)
+        chapters = (chapter for part in parts for chapter in part)
+        found = tuple(explained(section) for chapter in chapters if (section := chapter(subject)) is not None)
         if not found:
             raise UsageError(f"the preset {self.name} finds nothing to show here: use the preset full")
         return found
@@ -133,7 +138,7 @@ OF_A_RUN: dict[str, Preset[View]] = {
             "full",
             "everything that is known of a run",
             (
-                *(headline, speedup, crossover, curves, roofline, gap, regimes, resonance, throughput, correctness),
+                *(headline, speedup, crossover, curves, roofline, gap, regimes, Hook.CHAPTER, throughput, correctness),
                 *(failures, ceilings, serving, devices, drift, known_limitations, open_items),
                 *(environment, reproduce, protocol, provenance, limits),
             ),
@@ -142,7 +147,7 @@ OF_A_RUN: dict[str, Preset[View]] = {
             "crossover",
             "up to which M a kernel wins: headline maxima, crossovers, curves",
             (
-                *(_headline(median, best_constant, means, limit), maxima, crossover, curves, resonance),
+                *(_headline(median, best_constant, means, limit), maxima, crossover, curves, Hook.CHAPTER),
                 *(known_limitations, open_items, *_CONTEXT),
             ),
             _lacks_sweep,

@@ -20,12 +20,19 @@ import package_map
 import pytest
 from rooflens.analysis.roofline.bounds import Bound
 from rooflens.analysis.roofline.gaps import PARTS
-from rooflens.cli.main import COMMANDS, main
+from rooflens.cli.main import commands, main
 from rooflens.reports.terms import GAP_PARTS
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
-PAGES = [page for page in (README, *sorted((ROOT / "docs").glob("*.md"))) if page.exists()]
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "plugins").glob("*/README.md"))]
+
+
+def name_of(page: Path) -> str:
+    """Name a page from the root of the repository."""
+    return page.relative_to(ROOT).as_posix()
+
+
 LANGUAGES = ("console", "sh", "shell", "bash")
 NO_TEST = re.compile(r"<!--\s*no-test:\s*(?P<reason>\S.*?)\s*-->")
 
@@ -99,7 +106,7 @@ def test_the_kernel_in_the_readme_is_the_example_that_is_run():
     assert code == (ROOT / "examples" / "my_kernels.py").read_text("utf-8")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_documented_commands_that_measure_nothing_run(page, tmp_path, monkeypatch, capfd):
     """Without what `test_documented_commands_run` waits for."""
     monkeypatch.chdir(tmp_path)
@@ -118,7 +125,7 @@ def run_alone(page: Path) -> pytest.MarkDecorator:
         folder = text.partition(" -o ")[2].split(" ")[0]
         if budgeted and folder and any(folder in later for later in commands[number + 1 :]):
             return pytest.mark.exclusive
-    return pytest.mark.xdist_group(page.name)
+    return pytest.mark.xdist_group(name_of(page))
 
 
 def run_by_a_shell(text: str, folder: Path) -> str:
@@ -149,7 +156,7 @@ MEASURING = ("run", "tune", "bench", "calibrate", "compare")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [pytest.param(page, id=page.name, marks=run_alone(page)) for page in PAGES])
+@pytest.mark.parametrize("page", [pytest.param(page, id=name_of(page), marks=run_alone(page)) for page in PAGES])
 def test_documented_commands_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
@@ -183,15 +190,16 @@ def test_the_pictures_of_the_packages_are_current(folder):
 def test_the_reference_of_the_commands_is_current():
     page = command_reference.PAGE.read_text("utf-8")
     assert page == command_reference.page(), "docs/commands.md is out of date: run make docs"
-    assert {f"## rooflens {name}" for name in COMMANDS} <= set(page.splitlines())
+    assert {f"## rooflens {name}" for name in commands()} <= set(page.splitlines())
 
 
 def test_every_page_is_in_the_contents_of_the_documentation():
     """The sidebar of the site is made from the lists of the first page; the README ends with the same pages."""
     listed = re.findall(r"^- \[.*?\]\((.*?)\)", (ROOT / "docs" / "index.md").read_text("utf-8"), flags=re.MULTILINE)
-    pages = {page.relative_to(ROOT / "docs").as_posix() for page in PAGES[1:]} | {"results/README.md"}
+    pages = {os.path.relpath(page, ROOT / "docs") for page in PAGES[1:]} | {"results/README.md"}
     assert sorted(listed) == sorted(pages - {"index.md"})
-    assert {f"docs/{page}" for page in listed} <= set(re.findall(r"\]\((.*?)\)", README.read_text("utf-8")))
+    in_readme = {os.path.normpath(f"docs/{page}") for page in listed}
+    assert in_readme <= set(re.findall(r"\]\((.*?)\)", README.read_text("utf-8")))
 
 
 def test_the_readme_is_short():
@@ -251,7 +259,10 @@ def test_wrong_links_are_found():
 
 def test_links_between_pages_lead_to_files_and_headings_that_exist():
     """Those of the built site, slow to build, are checked by tests/test_site.py."""
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    pages = [
+        *ROOT.glob("*.md"),
+        *(path for folder in ("docs", "examples", "plugins") for path in (ROOT / folder).rglob("*.md")),
+    ]
     assert len(pages) > 40
     wrong = {page.relative_to(ROOT).as_posix(): wrong_links(page, page.read_text("utf-8")) for page in pages}
     assert not {page: links for page, links in wrong.items() if links}

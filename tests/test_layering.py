@@ -17,8 +17,9 @@ ARROWS = {
     "reports": {"analysis", "shapes"},
     "api": {"analysis", "harness", "kernels", "reports", "shapes"},
     "cli": {"analysis", "api", "harness", "kernels", "reports", "shapes"},
+    "plugins": {"analysis", "api", "cli", "harness", "kernels", "reports", "shapes"},
 }
-"""folder -> the other folders it may import. harness and analysis meet only at files."""
+"""folder -> the other folders it may import. harness and analysis meet only at files; nobody imports a plugin."""
 
 TORCH_FREE = ("shapes", "analysis", "reports")
 
@@ -38,6 +39,10 @@ def violations(source: str, folder: str, package: tuple[str, ...]) -> list[str]:
         if head != "rooflens":
             wrong.append(f"line {line}: {name}: relative import beyond the package")
         elif target in ARROWS:
+            if folder == "plugins" and target == "plugins" and rest[1] != package[2]:
+                wrong.append(f"line {line}: a plugin may not import another one ({name})")
+            elif folder == "plugins" and any(part.startswith("_") for part in rest):
+                wrong.append(f"line {line}: a plugin may import public names only ({name})")
             if target != folder and target not in ARROWS[folder]:
                 wrong.append(f"line {line}: {folder} may not import {target} ({name})")
         elif target != "__version__":
@@ -70,10 +75,14 @@ def test_imports_follow_the_arrows(folder):
         ("harness", "import kernels.provider", "Hugging Face"),
         ("harness", "from ...shapes import errors", "beyond the package"),
         ("cli", "from ..tests import helpers", "not a folder of the package"),
+        ("cli", "from ..plugins.audit import command", "cli may not import plugins"),
+        ("plugins/a", "from ..b import command", "may not import another one"),
+        ("plugins/a", "from ...cli.main import _run", "public names only"),
     ],
 )
 def test_checker_sees_a_wrong_import(folder, source, words):
-    (message,) = violations(source, folder, ("rooflens", folder))
+    parts = folder.split("/")
+    (message,) = violations(source, parts[0], ("rooflens", *parts))
     assert words in message
 
 

@@ -367,9 +367,9 @@ ADDITIONS = {
         (work / "table.md").write_text("| M | ms |\\n|---|---|\\n| 1 | 2.5 |\\n| 2 | 3.5 |\\n")
         assert "added-rule" in printed("audit", work / "table.md")
         """,
-        {"analysis/audit/rules/added.py": RULE},
+        {"plugins/audit/rules/added.py": RULE},
         {
-            "analysis/audit/rules/registry.py": (
+            "plugins/audit/rules/registry.py": (
                 "RULES: tuple[Rule, ...] = (\n",
                 "from .added import RULE as ADDED\n",
                 "ADDED,\n",

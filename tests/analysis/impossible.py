@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas as pd
 from rooflens.analysis.frames.load import RunData, load_run
 
 from .synthetic import H200, PlantedCell, modelled_latency, write_run
@@ -39,3 +40,20 @@ def planted(folder: Path, seconds: float, scatter: float, day: int = 2, seed: in
         manifest={"created_at": f"2026-01-0{day}T03:04:05Z", "id": f"r{day}"},
     )
     return load_run(folder)
+
+
+def planted_twice(folder: Path) -> tuple[RunData, RunData]:
+    """Return two runs that differ in impossible times alone."""
+    return planted(folder / "a" / "run", 1e-7, 0.0), planted(folder / "b" / "run", 2e-9, 0.3)
+
+
+def same(a: pd.DataFrame, b: pd.DataFrame, name: str) -> None:
+    """Compare all rows that are not of an impossible cell."""
+    frames = []
+    for frame in (a, b):
+        if "impossible" in frame and frame["impossible"].dtype == bool:
+            frame = frame.loc[~frame["impossible"]]
+        elif "bound_class" in frame:
+            frame = frame.loc[frame["bound_class"] != "impossible"]
+        frames.append(frame.reset_index(drop=True))
+    pd.testing.assert_frame_equal(*frames, obj=name)

@@ -103,11 +103,6 @@ def test_the_commands_that_decide_leave_them_out(folder, invoke):
     assert "faster than the device allows" in told
 
 
-def test_camping_says_how_many_it_leaves_out(folder, invoke):
-    err = invoke("camping", "planted").err
-    assert "excluded, because they are faster than the device allows: 10 of 36 cells" in err
-
-
 def test_sums_of_passes_say_how_many_they_leave_out(tmp_path, invoke):
     planted = {"shapes": tuple(("m", f"{name} {kind}", 4096, 4096) for name in "abc" for kind in ("fwd", "bwd"))}
     planted |= {"columns": lambda cell, _: dict(zip(("layer", "pass"), cell.layer.split(), strict=True))}

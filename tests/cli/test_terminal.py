@@ -1,12 +1,11 @@
 """What reaches a terminal from names and texts of others: no character that it would obey."""
 
-import os
 import re
 import subprocess
 import sys
 
 import pytest
-from rooflens.cli.main import main
+from rooflens.cli.main import commands, main
 
 EVIL = "x\x1b]0;title\x07\x1b[8mhidden\x1b[2J\x9b31m\u202eback"
 """A window title, hidden text, a cleared screen, a style by one byte, and reversed writing."""
@@ -79,25 +78,12 @@ def place(plant, tmp_path, monkeypatch):
     ids=" ".join,
 )
 def test_nothing_is_printed_that_a_terminal_obeys(place, capsys, arguments):
+    if arguments[0] not in commands():
+        pytest.skip("its plugin is not installed")
     main(arguments)
     found = capsys.readouterr()
     assert re.search(r"\[U\+001B\]|\\x1b", found.out + found.err), "the names are shown"
     assert not CONTROLS.search(found.out + found.err)
-
-
-def test_nothing_is_written_to_a_review_comment_that_a_terminal_obeys(place):
-    main(["audit", "evil.md", "--markdown", "comment.md"])
-    assert not CONTROLS.search((place / "comment.md").read_text())
-
-
-def test_a_command_that_is_terminated_says_so(tmp_path):
-    pipe = tmp_path / "table.md"
-    os.mkfifo(pipe)
-    command = [sys.executable, "-m", "rooflens.cli", "audit", pipe]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process, pipe.open("w"):  # once it reads
-        process.terminate()
-        assert process.communicate()[1].strip() == "rooflens: error: interrupted"
-    assert process.returncode == 130
 
 
 def test_a_stream_that_was_closed_leads_nowhere():

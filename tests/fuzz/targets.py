@@ -2,11 +2,12 @@
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rooflens.cli.main import main
+from rooflens.cli.main import commands, main
 from rooflens.harness.storage.tables import fields
 from rooflens.shapes.files.csv_file import csv_text
 from rooflens.shapes.run_folder.columns import TUNING
@@ -196,7 +197,7 @@ _RESUMED = "--rounds 1 -a M=1 --no-report --no-calibrate --resume -o {}/out"
 _TABLES = [f"run/{name}" for name in TABLES]
 _BOTH = "{}/both/base {}/both/head"
 
-TARGETS: tuple[tuple[Target, Callable[[Path], None]], ...] = (
+_EVERY: tuple[tuple[Target, Callable[[Path], None]], ...] = (
     (Target("tables of a run", _TABLES, _RUN, 15), write_runs),
     (
         Target("compressed tables", [f"{name}.gz" for name in _TABLES], ["validate {}/run", "crossover {}/run"], 10),
@@ -332,7 +333,6 @@ TARGETS: tuple[tuple[Target, Callable[[Path], None]], ...] = (
                 f"{_DRY} --llc @size.option",
                 f"{_DRY} --scan @scan.option",
                 "dispatch {}/run --margin @percent.option",
-                "dispatch {}/run --features @names.option",
                 "compare {}/tiny.csv {}/tiny.csv --columns @map.option",
             ],
             30,
@@ -340,3 +340,15 @@ TARGETS: tuple[tuple[Target, Callable[[Path], None]], ...] = (
         write_options,
     ),
 )
+
+
+def _installed() -> Iterator[tuple[Target, Callable[[Path], None]]]:
+    """Yield the targets with the commands that are there: without a plugin, its own are not."""
+    known = commands()
+    for target, write in _EVERY:
+        lines = [line for line in target.commands if line.split()[0] in known]
+        if lines:
+            yield replace(target, commands=lines), write
+
+
+TARGETS = tuple(_installed())

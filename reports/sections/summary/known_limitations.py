@@ -5,10 +5,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from ....analysis.camping import find
-from ....analysis.frames.coordinates import size_label
 from ....analysis.roofline.bounds import Bound
 from ....analysis.roofline.notes import SUSPECT
+from ....shapes.plugins import Hook, joining
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
 from ...model import Section, Table, TableCell, text_columns
@@ -47,7 +46,8 @@ def next_step(verdict: str) -> str:
 
 def known_limitations(view: View) -> Section | None:
     """List what the run shows of the limits of the challengers; None where it shows none."""
-    found = [*_cannot(view), *_loses(view), *_impossible(view), *_stalls(view), *_fixed(view)]
+    added = (row for limitations in joining(Hook.LIMITATIONS) for row in limitations(view))
+    found = [*_cannot(view), *_loses(view), *_impossible(view), *added, *_fixed(view)]
     if not found:
         return None
     columns = text_columns("limitation", "where", "cause, as far as it is known", "next")
@@ -96,23 +96,6 @@ def _impossible(view: View) -> Iterator[Limitation]:
             _where(view, group),
             f"suspected first: {suspects.index[0]}",
             "use none of these times before it is known why",
-        )
-
-
-def _stalls(view: View) -> Iterator[Limitation]:
-    """Sizes that stand out among their neighbours, where a run has enough of them to tell."""
-    placed = view.cells[view.cells["provider"].isin(view.challengers)]
-    if placed.empty:
-        return
-    suspects = find(placed, view.analysis.rounds, view.run.cells).suspects
-    for row in suspects[suspects["explained"] == ""].head(MOST_SHAPES).to_dict("records"):
-        padded = f"pad to {row['pad']:.0f}: it takes less time" if fmt.known(row["pad"]) else "look at its neighbours"
-        yield Limitation(
-            f"{row['provider']} takes {fmt.ratio(row['ratio'])} the time of neighbouring sizes",
-            f"{row['axis']}={row['size']:.0f} ({row['model']} {row['layer']} {size_label(row, fmt.TIMES)}), "
-            f"M={fmt.sizes(sorted(map(int, row['Ms'])))}",
-            f"memory may be camping: {row['ruled_out']} do not explain it; {row['reproduced']}",
-            f"{padded}; rooflens camping {view.run_path}",
         )
 
 

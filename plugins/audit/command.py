@@ -1,0 +1,135 @@
+"""`rooflens audit`: check the numbers of a published table."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...cli.shared.tables import note, show
+from ...reports.render.visible import visible
+from ...shapes.errors import CorrectnessError, IncompleteError, UsageError
+from ...shapes.files.file_text import opened, read_content
+
+if TYPE_CHECKING:
+    from .audit import Audit
+    from .reading.document import Document
+
+
+@click.command()
+@click.argument("tables", metavar="[TABLE]...", nargs=-1)
+@click.option("--device", metavar="NAME", help="Device that was measured: MI300X, H200, gfx1201; for its peaks.")
+@click.option("--op", default="gemm", metavar="OP", help="gemm, grouped_gemm or moe_gemm (default: gemm).")
+@click.option("--pass", "pass_", default="", metavar="PASS", help="fwd, bwd, dgrad, wgrad or step, if no header says.")
+@click.option("--dtype", default="", metavar="TYPE", help="Type that multiplies: bf16 where weights are decoded.")
+@click.option("--M-is", "m_is", default="", metavar="WHAT", help="M counts rows of all experts: total; or per_expert.")
+@click.option("--weight-bits", type=click.FloatRange(0, min_open=True), metavar="N", help="Bits per weight (4).")
+@click.option("--activation-bits", type=click.FloatRange(0, min_open=True), metavar="N", help="Per activation (8).")
+@click.option("--column", "columns", multiple=True, metavar="ROLE=NAME", help="Say what a column is; repeat it.")
+@click.option("--claim", "claims", multiple=True, metavar="TEXT", help='"645 TFLOPS is 60% of peak"; repeat it.')
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, in seconds and FLOP/s.")
+@click.option("--markdown", metavar="FILE", help="Write a review comment; - for stdout.")
+@click.option("--strict", is_flag=True, help="Exit with 5 if a number cannot be right, with 4 if one is doubtful.")
+def audit(**options: Any) -> None:
+    """Check a published table for numbers that cannot be right.
+
+    TABLE is a CSV, or a text with tables in it: markdown, HTML or box drawing; - is stdin. What stands around the
+    tables is not checked. All tables of all texts are audited together. What each column is is guessed from its header
+    and printed; --column corrects it (roles: M N K B E top_k time_s time_ms time_us time_ns tflops gflops gbs
+    throughput speedup change reduction gain percent_of_peak cases dtype id label ignore; a side after a colon, as in
+    time_ms:old=NAME).
+
+    \b
+    Examples:
+      rooflens audit results.csv --device MI300X --dtype bf16
+      rooflens audit pull-request.md --device H200 --op grouped_gemm --M-is total
+      rooflens audit table.txt --device MI350X --column "time_us=Kernel" --strict
+      rooflens audit --device MI350X --claim "645 TFLOPS is 60% of peak"
+    """
+    from ...cli.shared.output import print_json
+    from .audit import audit as run
+    from .output import as_record, review_comment, section
+    from .reading.column import Override
+
+    if not options["tables"] and not options["claims"]:
+        raise UsageError("nothing to audit: give a TABLE, - for stdin, or --claim TEXT")
+    setting = _setting(options)
+    overrides = [Override.parse(text) for text in options["columns"]]
+    documents = _documents(options["tables"])
+    for document in documents:
+        if document.unread:
+            note(f"not read: {_unread(document)}, too long or a table too wide")
+    result = run(documents, setting, overrides, options["claims"])
+    if options["as_json"]:
+        print_json(as_record(result, setting) | {"not_read": {one.name: one.unread for one in documents}})
+    elif options["markdown"] == "-":
+        click.echo(review_comment(result, setting), nl=False)
+    else:
+        show(section(result, setting))
+    if options["markdown"] and options["markdown"] != "-":
+        _write(Path(options["markdown"]), review_comment(result, setting))
+    if options["strict"]:
+        _judge(result)
+
+
+def _setting(options: dict[str, Any]) -> Any:
+    """Build the setting, with errors that name what is known."""
+    from ...shapes.errors import unknown_name
+    from ...shapes.problem import Op
+    from .reading.assumptions import (
+        PER_EXPERT,
+        TOTAL,
+        Assumptions,
+        find_device,
+    )
+
+    known = [op for op in Op if op is not Op.QUANTIZE]
+    if options["op"] not in known:
+        raise unknown_name("operation", options["op"], list(known))
+    m_is = options["m_is"].replace("-", "_")
+    if m_is not in ("", TOTAL, PER_EXPERT):
+        raise unknown_name("value of --M-is", m_is, [TOTAL, PER_EXPERT])
+    more = {name: options[name] for name in ("weight_bits", "activation_bits") if options[name] is not None}
+    device = find_device(options["device"]) if options["device"] else None
+    return Assumptions(device, options["dtype"], Op(options["op"]), options["pass_"], m_is, **more)
+
+
+def _documents(names: tuple[str, ...]) -> "list[Document]":
+    from .reading.document import LARGEST, read_document
+
+    if names.count("-") > 1:
+        raise UsageError("- stands for stdin, which can be read once; give it once")
+    found = []
+    for name in names:
+        try:
+            open_it = (lambda _: sys.stdin.buffer) if name == "-" else opened
+            content = read_content(Path(name), "give the part that has the tables", LARGEST, open_it)
+        except FileNotFoundError as error:
+            raise UsageError(f"TABLE {name}: {error.strerror}; give a readable file, or - for stdin") from None
+        found.append(read_document(content, "stdin" if name == "-" else Path(name).name))
+    return found
+
+
+def _unread(document: "Document") -> str:
+    """Name the lines of a text that were left out."""
+    from .rules.floor import ranges
+
+    return f"{document.name} line{'s' * (len(document.unread) > 1)} {ranges(document.unread)}"
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(visible(text), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--markdown {path}: {error.strerror}; choose another file") from None
+    note(f"wrote {path}")
+
+
+def _judge(result: "Audit") -> None:
+    """Turn findings into an exit code."""
+    wrong = sum(finding.severity.is_wrong for finding in result.findings)
+    count = len(result.findings)
+    if wrong:
+        raise CorrectnessError(f"{wrong} of {count} finding{'s' * (count > 1)} cannot be right; correct the numbers")
+    if count:
+        raise IncompleteError(f"{count} finding{'s' * (count > 1)} in doubt; say what the numbers mean")

@@ -1,0 +1,130 @@
+"""What TFLOPS, times and sizes say about each other: which FLOPs were counted, and how long a cell took."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ....analysis.imports.consistency import ValueRange, rate_of
+from ....analysis.imports.units import SECONDS, is_time
+from ....shapes.problem import Pass
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
+from ..reading.assumptions import PER_EXPERT, TOTAL
+from ..reading.words import DTYPES
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedRate:
+    """One printed time or rate, as seconds and FLOP/s with what rounding allows; `flops` as the table counts them."""
+
+    row: int
+    column: AnnotatedColumn
+    flops: float
+    time: ValueRange
+    rate: ValueRange
+
+    @property
+    def time_s(self) -> float:
+        """Middle of the time."""
+        return (self.time.low + self.time.high) / 2
+
+
+def cells_of(sheet: Sheet, column: AnnotatedColumn, m_is: str = "") -> Iterator[PrintedRate]:
+    """Yield the cells of a time or rate column whose sizes are known."""
+    for row, (span,) in sheet.spans(column):
+        problem = sheet.problem(row, column, m_is)
+        if problem is None or span.high <= 0:
+            continue
+        flops = float(problem.flops)
+        low, high = max(span.low, span.high * 1e-6) * column.unit, span.high * column.unit
+        if column.role is ColumnRole.TIME:
+            yield PrintedRate(row, column, flops, ValueRange(low, high), ValueRange(flops / high, flops / low))
+        else:
+            yield PrintedRate(row, column, flops, ValueRange(flops / high, flops / low), ValueRange(low, high))
+
+
+def time_beside(sheet: Sheet, rate: AnnotatedColumn) -> AnnotatedColumn | None:
+    """Return the one column with the times that a column of rates belongs to: same side, pass and grid size."""
+    times = [
+        one
+        for one in sheet.of(ColumnRole.TIME)
+        if dict(one.fixed) == dict(rate.fixed) and (one.pass_ == rate.pass_ or not rate.pass_)
+    ]
+    fits = [one for one in times if one.side == rate.side or not rate.side]
+    if not fits:  # the type stands beside the name of one of them only
+        fits = [one for one in times if _untyped(one) == _untyped(rate)]
+    return fits[0] if len(fits) == 1 else None
+
+
+def _untyped(column: AnnotatedColumn) -> str:
+    return " ".join(word for word in column.side.split() if word not in DTYPES)
+
+
+def follows(sheet: Sheet, rate: AnnotatedColumn, time: AnnotatedColumn, m_is: str, pass_: str = "") -> list[bool]:
+    """Say for each row with both numbers whether the rate is that of the time, with M and pass counted so."""
+    found = []
+    for row, (printed, taken) in sheet.spans(rate, time):
+        problem = sheet.problem(row, time, m_is)
+        if problem is None:
+            continue
+        products = Pass(pass_).products if pass_ else problem.pass_.products
+        flops = problem.flops / problem.pass_.products * products
+        allowed = rate_of(flops, taken, time.unit)
+        found.append(ValueRange(printed.low * rate.unit / 1e12, printed.high * rate.unit / 1e12).meets(allowed))
+    return found
+
+
+SQUARE = frozenset(("size", "matrix_size", "dim", "dimension", "n", "m"))
+"""Headers of a single size that may be M, N and K at once."""
+
+FEWEST = 3
+"""Rows from which on rates that follow from times and sizes do so by no chance."""
+
+MOST = 0.75
+"""Share of the rows that must follow."""
+
+
+def completed(sheet: Sheet) -> Sheet:
+    """Return the sheet with what only its rates tell: that one size is all three, and the unit of its times."""
+    if not sheet.of(ColumnRole.RATE):
+        return sheet
+    variants = [sheet]
+    if all(not {"M", "N", "K"} & {*sheet.sizes(row)} or len(sheet.sizes(row)) == 1 for row in range(len(sheet))):
+        variants += [
+            sheet.with_column(replace(one, role=ColumnRole.SIZE, detail="MNK"))
+            for one in sheet.of(ColumnRole.OTHER, ColumnRole.SIZE)
+            if one.name.strip().lower().replace(" ", "_") in SQUARE
+        ]
+    if times := [one for one in sheet.of(ColumnRole.OTHER) if is_time(one.name)]:
+        for variant in tuple(variants):
+            for seconds in map(float, SECONDS.values()):
+                for one in times:
+                    variant = variant.with_column(replace(one, role=ColumnRole.TIME, unit=seconds))
+                variants.append(variant)
+    found = [variant for variant in variants if variant is not sheet and _follows_mostly(variant)]
+    return found[0] if len(found) == 1 and not _follows_mostly(sheet) else sheet
+
+
+def _follows_mostly(sheet: Sheet) -> bool:
+    for rate in sheet.of(ColumnRole.RATE):
+        time = time_beside(sheet, rate)
+        fits = follows(sheet, rate, time, sheet.m_is) if time else []
+        if sum(fits) >= max(FEWEST, MOST * len(fits)):
+            return True
+    return False
+
+
+def follow_rates(sheet: Sheet) -> Sheet:
+    """Return the sheet with the convention for M that its own TFLOPS follow, where just one does."""
+    if sheet.m_is:
+        return sheet
+    for rate in sheet.of(ColumnRole.RATE):
+        time = time_beside(sheet, rate)
+        if time is None or not any(sheet.has_m_choice(row, rate) for row in range(len(sheet))):
+            continue
+        fits = [
+            m_is
+            for m_is in (PER_EXPERT, TOTAL)
+            if any(found := follows(sheet, rate, time, m_is)) and 2 * sum(found) > len(found)
+        ]
+        if len(fits) == 1:
+            return sheet.with_m(fits[0])
+    return sheet

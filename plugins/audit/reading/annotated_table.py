@@ -1,0 +1,368 @@
+"""A table whose columns are understood: sizes, times, rates, ratios, changes, counts; each with its side and pass."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from enum import StrEnum
+
+from ....analysis.imports.consistency import ValueRange
+from ....analysis.imports.rounding import Rounding, RoundingKind, detect
+from ....shapes.errors import UsageError, shorten
+from ....shapes.problem import Op, Pass, Problem
+from .assumptions import (
+    PER_EXPERT,
+    TOTAL,
+    Assumptions,
+    devices_in,
+    devices_of_cell,
+)
+from .document import Titled
+from .printed import Printed, read_printed, read_size
+from .words import passes_in, words_of
+
+NOT_ROUNDED = Rounding(RoundingKind.NONE)
+
+
+class ColumnRole(StrEnum):
+    """What a column holds."""
+
+    SIZE = "size"
+    SHAPE = "shape"
+    TIME = "time"
+    RATE = "rate"
+    BANDWIDTH = "bandwidth"
+    BYTES = "bytes"
+    THROUGHPUT = "throughput"
+    RATIO = "ratio"
+    CHANGE = "change"
+    DIFFERENCE = "difference"
+    PEAK_SHARE = "share of peak"
+    COUNT = "count beyond"
+    CASES = "cases"
+    STATISTIC = "statistic"
+    ID = "id"
+    DTYPE = "dtype"
+    DEVICE = "device"
+    LABEL = "label"
+    OTHER = "not used"
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatedColumn:
+    """A column and its printed numbers.
+
+    name     header, as messages repeat it
+    side     words that tell columns of one role apart ("old", "bf16"); pass_ fwd, bwd, step, ... or ""
+    unit     seconds, FLOP/s or bytes/s per printed one
+    detail   which size (MNK: all three), which statistic, which kind of change (reduction, gain)
+    sides    those that the header of a ratio or change names: "a/b", of a speedup from one to the other "a>b", or of
+             one against another "base<head"
+    beside   the column in whose cells this one stands too ("12.3 us (1.3x)"), which it is of; None: cells of its own
+    dtype    type that the header names; fixed: sizes that the header fixes ("M=16")
+    mixed    each cell has the step of its own last digit: cells have several units, or nobody kept trailing zeros
+    unread   cells with a text where a number was expected
+    digits   most significant digits of a cell, where cells have different numbers of decimals; else 0
+    """
+
+    index: int
+    name: str
+    role: ColumnRole
+    cells: tuple[Printed | None, ...]
+    side: str = ""
+    pass_: str = ""
+    unit: float = 1.0
+    detail: str = ""
+    dtype: str = ""
+    core: frozenset[str] = frozenset()
+    fixed: Mapping[str, int] = field(default_factory=dict)
+    rounding: Rounding = NOT_ROUNDED
+    mixed: bool = False
+    unread: int = 0
+    digits: int = 0
+    sides: str = ""
+    beside: int | None = None
+    _spans: list[ValueRange | None] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @property
+    def is_whole(self) -> bool:
+        """True where no cell has decimals, or all are multiples of 16, as pandas prints sizes ("4096.0"), or small."""
+        cells = [cell for cell in self.cells if cell is not None]
+        return all("." not in cell.digits or cell.value % 16 == 0 or cell.value in range(16) for cell in cells)
+
+    def step(self, row: int) -> float:
+        """Distance of neighbouring numbers at this row, in the printed unit; 0: not rounded."""
+        cell = self.cells[row]
+        if cell is not None and self.mixed:
+            return cell.step
+        if cell is None or not cell.value or self.rounding.kind is RoundingKind.NONE:
+            return 10.0**-self.rounding.places if self.rounding.kind is RoundingKind.DECIMALS else 0.0
+        return min(cell.step, max(self.rounding.step(cell.digits), self._digit_step(cell)))
+
+    def _digit_step(self, cell: Printed) -> float:
+        """Step of a cell where all have as many significant digits: `%g` prints 102786 beside 15218.9."""
+        if not self.digits:
+            return 0.0
+        return Rounding(RoundingKind.DIGITS, self.digits).step(cell.digits)
+
+    def span(self, row: int) -> ValueRange | None:
+        """Numbers that this cell stands for, in the printed unit; None where it is empty."""
+        if not self._spans:
+            self._spans.extend(None if one is None else one.within(self.step(at)) for at, one in enumerate(self.cells))
+        return self._spans[row]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A last row such as "mean" or "geomean": its statistic, its line, and its numbers by column."""
+
+    statistic: str
+    line: int
+    cells: Mapping[int, Printed]
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table and what its columns are; `m_is` is "total", "per_expert" or "" where nothing says so.
+
+    `summaries` are rows that sum others up; they are no rows of the table. `title_sizes` are sizes that the title gives
+    for all rows ("N=4096, K=7168").
+    """
+
+    titled: Titled
+    columns: tuple[AnnotatedColumn, ...]
+    setting: Assumptions
+    m_is: str = ""
+    title_pass: str = ""
+    summaries: tuple[Summary, ...] = ()
+    title_sizes: Mapping[str, int] = field(default_factory=dict)
+    _sizes: dict[int, dict[str, int]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _problems: dict[tuple[object, ...], Problem | None] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def __len__(self) -> int:
+        return len(self.titled.table)
+
+    def of(self, *roles: ColumnRole) -> list[AnnotatedColumn]:
+        """Columns of these roles."""
+        return [column for column in self.columns if column.role in roles]
+
+    def spans(self, *columns: AnnotatedColumn) -> Iterator[tuple[int, list[ValueRange]]]:
+        """Yield the rows in which all these columns have a number, and what the numbers stand for."""
+        for row in range(len(self)):
+            found = [span for column in columns if (span := column.span(row)) is not None]
+            if len(found) == len(columns):
+                yield row, found
+
+    def text(self, row: int, column: AnnotatedColumn) -> str:
+        """Text of a cell."""
+        return self.titled.table.rows[row][column.index].strip()
+
+    def quoted(self, row: int, column: AnnotatedColumn) -> str:
+        """Text of a cell as messages repeat it."""
+        return shorten(self.text(row, column))
+
+    def line(self, row: int, column: AnnotatedColumn | None = None) -> int:
+        """Line of a row in the text; that of the cell, where the table lies on its side."""
+        if self.titled.column_lines and column is not None:
+            return self.titled.column_lines[column.index]
+        return self.titled.table.lines[row]
+
+    def sizes(self, row: int, column: AnnotatedColumn | None = None) -> dict[str, int]:
+        """Sizes of a row, with those that the header of `column` fixes."""
+        found = self._sizes.get(row)
+        if found is None:
+            found = self._sizes[row] = self._read_sizes(row)
+        return found | dict(column.fixed) if column and column.fixed else dict(found)
+
+    def _read_sizes(self, row: int) -> dict[str, int]:
+        found = dict(self.title_sizes)
+        for one in self.columns:
+            if (
+                one.role is ColumnRole.SIZE
+                and (cell := one.cells[row]) is not None
+                and cell.value == int(cell.value) > 0
+            ):
+                found |= dict.fromkeys("MNK" if one.detail == "MNK" else (one.detail,), int(cell.value))
+            elif one.role is ColumnRole.LABEL:
+                found |= tuple_in(self.text(row, one), one.detail) | sizes_in(self.text(row, one))
+            elif one.role is ColumnRole.SHAPE:
+                numbers = [read_size(text) for text in re.findall(r"\d+[kK]?", self.text(row, one))]
+                if len(numbers) == len(one.detail):
+                    found |= {name: size for name, size in zip(one.detail, numbers, strict=True) if size is not None}
+        return found
+
+    def setting_at(self, row: int, column: AnnotatedColumn | None = None) -> Assumptions:
+        """Assumptions for a cell; the device is that of its row, its header, the title or the user, in this order."""
+        texts = [self.text(row, one) for one in self.of(ColumnRole.DEVICE)]
+        if any(texts):
+            found = devices_of_cell(" ".join(texts))
+            return self.setting.on(found or [])
+        for text in (column.name if column else "", self.titled.title):
+            if named := devices_in(text):
+                return self.setting.on(named)
+        return self.setting
+
+    def pass_of(self, row: int, column: AnnotatedColumn) -> str:
+        """Pass of a cell: what its header, row, user or title says, in this order; else ""."""
+        if column.pass_:
+            return column.pass_
+        for label in self.of(ColumnRole.LABEL):
+            if len(found := passes_in(words_of(self.text(row, label)))) == 1:
+                return found.pop()
+        return self.setting.pass_ or self.title_pass
+
+    def problem(self, row: int, column: AnnotatedColumn, m_is: str = "") -> Problem | None:
+        """Problem of a cell, with M counted as `m_is`, else as the table does, else per expert; None without sizes."""
+        key = (row, tuple(column.fixed.items()), m_is, self.pass_of(row, column))
+        if key not in self._problems:
+            self._problems[key] = self._problem(row, column, m_is)
+        return self._problems[key]
+
+    def _problem(self, row: int, column: AnnotatedColumn, m_is: str) -> Problem | None:
+        sizes = self.sizes(row, column)
+        if not {"M", "N", "K"} <= set(sizes):
+            return None
+        experts = sizes.get("E", 1)
+        op = self.setting.op if self.setting.op is not Op.QUANTIZE else Op.GEMM
+        if experts > 1 and op is Op.GEMM:
+            op = Op.GROUPED_GEMM
+        grouped = op in (Op.GROUPED_GEMM, Op.MOE_GEMM)
+        counted = m_is or self.m_is or PER_EXPERT
+        rows = sizes["M"] * (experts if grouped and op is not Op.MOE_GEMM and counted == PER_EXPERT else 1)
+        try:
+            return Problem(
+                rows,
+                sizes["N"],
+                sizes["K"],
+                sizes.get("B", 1),
+                op,
+                Pass(self.pass_of(row, column) or "fwd"),
+                experts if grouped else 1,
+                sizes.get("top_k", 1) if op is Op.MOE_GEMM else 1,
+            )
+        except UsageError:
+            return None
+
+    def label(self, row: int, column: AnnotatedColumn | None = None) -> str:
+        """Name a row for a reader: its sizes, else its first texts."""
+        sizes = self.sizes(row, column)
+        said = [self.quoted(row, one) for one in self.of(ColumnRole.ID)]
+        if "M" in sizes or "N" in sizes:
+            order = [name for name in ("B", "E", "top_k", "M", "N", "K") if name in sizes]
+            said += [self.quoted(row, one) for one in self.of(ColumnRole.DEVICE)]
+            return " ".join([*said, *(f"{name}={sizes[name]}" for name in order)])
+        texts = [self.quoted(row, one) for one in self.of(ColumnRole.LABEL, ColumnRole.DEVICE, ColumnRole.BYTES)]
+        return " ".join([*said, *texts]) or f"row {row + 1}"
+
+    def has_m_choice(self, row: int, column: AnnotatedColumn) -> bool:
+        """True where nothing says whether M counts the rows of one expert or of all."""
+        return not self.m_is and self.sizes(row, column).get("E", 1) > 1 and self.setting.op is not Op.MOE_GEMM
+
+    def one_size(self, row: int, other: int) -> bool:
+        """True for two rows of the same sizes, two of them at least: batch and M alone name no shape."""
+        sizes = self.sizes(row)
+        return len(sizes) > 1 and not sizes.keys() <= {"B", "M"} and sizes == self.sizes(other)
+
+    def with_column(self, column: AnnotatedColumn) -> "Sheet":
+        """Return the sheet with another reading of one column."""
+        return replace(self, columns=tuple(column if one.index == column.index else one for one in self.columns))
+
+    def with_m(self, m_is: str) -> "Sheet":
+        """Return the sheet with a convention for M."""
+        assert m_is in (TOTAL, PER_EXPERT, "")
+        return replace(self, m_is=m_is)
+
+
+_NAMED_SIZE = re.compile(r"(?<![\w=])((?:[MNKBEmnkbe]\s*=\s*)+)(\d+[kK]?)(?![\w.])")
+
+_CUBE = re.compile(r"(?<![\w.])(\d+[kK]?)\s*(?:\^\s*3|³|\*\*\s*3)(?!\w)")
+
+_PRODUCT = re.compile(r"(?<![\w.,x×*])(\d{1,6}[kK]?)(?:\s*[x×*]\s*\1){2}(?![\w.]|\s*[x×*])")
+
+
+_TUPLE = re.compile(r"(?<![\w.,x×*])\d{1,7}[kK]?(?:\s*[,x×*]\s*\d{1,7}[kK]?){1,3}(?![\w.]|\s*[x×*])")
+
+_LETTERED = re.compile(r"(?<![A-Za-z])[Mm](\d{1,7})[-_ ]?[Nn](\d{1,7})[-_ ]?[Kk](\d{1,7})(?!\w)")
+
+_LAYER = re.compile(r"(?<![\w.])(\d{3,7})\s*(?:→|->)\s*(\d{3,7})(?![\w.])")
+"""Features of a layer, into and out of it: K and N."""
+
+_ROWS = re.compile(r"(?i)\b(?:bs|batch|batch_size|seq|seqlen|seq_len)\s*=\s*(\d{1,7})\b")
+"""Sizes whose product is M."""
+
+LEAST_SIZE = 256
+"""Largest size of a problem at least; products of smaller ones are tiles and instructions ("m16n8k16")."""
+
+
+def tuple_in(text: str, letters: str) -> dict[str, int]:
+    """Sizes of a text with one product or list, of which the header gives the letters: "qkv 10240 x 8192" and NK."""
+    found = _TUPLE.findall(text) if letters else []
+    sizes = [read_size(number) for number in re.findall(r"\d+[kK]?", found[0])] if len(found) == 1 else []
+    named = {name: size for name, size in zip(letters, sizes, strict=False) if size}
+    is_whole = len(sizes) == len(letters) == len(named)
+    return named if is_whole and max(named.values(), default=0) >= LEAST_SIZE else {}
+
+
+def sizes_in(text: str) -> dict[str, int]:
+    """Sizes that a text names: "M=1, N=4096, K=4096", "M=N=K=8192", "8192^3", "8k x 8k x 8k", "m16n4096k7168"."""
+    named_sizes = [(names, read_size(size)) for names, size in _NAMED_SIZE.findall(text)]
+    said = [(name, size) for names, size in named_sizes for name in re.findall(r"[A-Za-z]", names)]
+    small = {name for name, _ in said if name.islower()}
+    if not small or {"m", "n", "k"} <= small:  # "b=4" alone may be any option
+        named = {name.upper(): size for name, size in said if size}
+        if named and len(named) == len(said):
+            return named
+    if len(lettered := _LETTERED.findall(text)) == 1 and max(map(int, lettered[0])) >= LEAST_SIZE:
+        return dict(zip("MNK", map(int, lettered[0]), strict=True))
+    if len(layers := _LAYER.findall(text)) == 1 and (rows := _ROWS.findall(text)):
+        return {"M": math.prod(map(int, rows)), "K": int(layers[0][0]), "N": int(layers[0][1])}
+    for pattern in (_CUBE, _PRODUCT):
+        if len(found := pattern.findall(text)) == 1 and (size := read_size(found[0])):
+            return dict.fromkeys("MNK", size)
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Cells that are numbers, and how they were rounded; `mixed` and `digits` as in `AnnotatedColumn`."""
+
+    cells: tuple[Printed | None, ...]
+    rounding: Rounding
+    mixed: bool
+    digits: int
+
+
+ENOUGH = 100
+"""Numbers that tell as much as more of them."""
+
+BY_CHANCE = 0.15
+"""Chance of so many cells without their last zero, one in ten of which is a zero, above which they may be dropped."""
+
+
+def numbers_of(texts: Sequence[str]) -> Numbers:
+    """Read the cells of a column, and find out how they were rounded.
+
+    Where decimals differ, zeros at the end may have been dropped, of a number with so many decimals or with so many
+    digits. If too many cells lack zeros for either, every cell was rounded by itself.
+    """
+    cells = tuple(read_printed(text) for text in texts)
+    exact = [cell.digits for cell in cells if cell is not None and not cell.about]
+    rounding = detect(exact)
+    numbers = [Decimal(text) for text in exact]
+    numbers = [number for number in numbers if number]
+    decimals = [-int(number.as_tuple().exponent) for number in numbers]
+    if len(set(decimals)) < 2 or rounding.kind is RoundingKind.NONE:
+        return Numbers(cells, rounding, False, 0)
+    digits = [number.adjusted() + places + 1 for number, places in zip(numbers, decimals, strict=True)]
+    short = min(len(counts) - counts.count(max(counts)) for counts in (decimals, digits))
+    return Numbers(cells, rounding, _chance(short, len(numbers)) < BY_CHANCE, max(digits))
+
+
+def _chance(short: int, count: int) -> float:
+    """Chance that `short` of so many numbers, or more, end in a zero; of long columns that of a part of them."""
+    if count > ENOUGH:
+        short, count = ENOUGH * short // count, ENOUGH
+    return 1 - sum(math.comb(count, one) * 0.1**one * 0.9 ** (count - one) for one in range(short))

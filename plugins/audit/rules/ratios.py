@@ -1,0 +1,350 @@
+"""Ratios and differences that the numbers beside them do not give, or give the other way round."""
+
+import itertools
+from collections.abc import Iterator
+
+from ....analysis.imports.consistency import ValueRange
+from ....shapes.errors import shorten
+from ..evidence.baseline import against_rows
+from ..evidence.changes import Resolved, allowed, kinds_for
+from ..evidence.context import Case, Rule
+from ..evidence.finding import Finding, Need, Severity
+from ..evidence.pairs import (
+    Pair,
+    meets,
+    pair_of,
+    ratio,
+)
+from ..evidence.rates import follows, time_beside
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
+
+
+def forward(pair: Pair, row: int) -> ValueRange | None:
+    """Return what the header promises: base / head as named; else how much faster the head is."""
+    base, head = pair.base.span(row), pair.head.span(row)
+    if base is None or head is None or base.high <= 0 or head.high <= 0:
+        return None
+    return ratio(base, head) if pair.named or pair.is_time else ratio(head, base)
+
+
+def turned(span: ValueRange) -> ValueRange:
+    """Reciprocals."""
+    low, high = (1 / end if end > 0 else float("inf") for end in (span.high, span.low))
+    return ValueRange(low, high)
+
+
+def check_label(case: Case) -> Iterator[Finding]:
+    """Find ratios of which every row that tells is the reciprocal of what the header says, and changes mislabelled."""
+    for number, sheet in enumerate(case.sheets):
+        for column in sheet.of(ColumnRole.RATIO):
+            pair = pair_of(sheet, column)
+            if pair is None or not pair.sure or not (pair.named or pair.is_known):  # which way is better is not said
+                continue
+            right, wrong, _ = directions(sheet, column, pair)
+            if wrong and not right:
+                yield _reversed(sheet, column, pair, wrong[0], len(wrong))
+        for change in case.changes(number):
+            if change.labelled and change.kind != change.labelled and change.pair:
+                yield _mislabelled(sheet, change)
+            if change.pair and _are_fractions(sheet, change.column, change.pair):
+                message = f"{change.column.name}: fractions that are called percentages: 0.3 is 30 %"
+                yield LABEL.at(sheet, None, message, change.column)
+
+
+def _are_fractions(sheet: Sheet, column: AnnotatedColumn, pair: Pair) -> bool:
+    """True where no change follows from its pair as it is, and every one a hundred times as large."""
+    told = 0
+    for row, (printed,) in sheet.spans(column):
+        ends = [one for kind in kinds_for(pair).values() if (one := allowed(kind, pair, row))]
+        if not ends:
+            continue
+        told += 1
+        scaled = ValueRange(100 * printed.low, 100 * printed.high)
+        if any(printed.meets(one) for one in ends) or not any(scaled.meets(one) for one in ends):
+            return False
+    return told >= FEWEST_FRACTIONS
+
+
+FEWEST_FRACTIONS = 3
+"""Rows that tell fractions from percentages."""
+
+
+def directions(sheet: Sheet, column: AnnotatedColumn, pair: Pair) -> tuple[list[int], list[int], list[int]]:
+    """Rows that only the header's direction explains, that only the other one does, and that neither does."""
+    right: list[int] = []
+    wrong: list[int] = []
+    neither: list[int] = []
+    for row, (printed,) in sheet.spans(column):
+        ends = forward(pair, row)
+        if ends is None:
+            continue
+        fits, fits_turned = meets(printed, ends), meets(printed, turned(ends))
+        if fits and not fits_turned:
+            right.append(row)
+        elif fits_turned and not fits:
+            wrong.append(row)
+        elif not fits:
+            neither.append(row)
+    return right, wrong, neither
+
+
+def _reversed(sheet: Sheet, column: AnnotatedColumn, pair: Pair, row: int, count: int) -> Finding:
+    base, head = pair.base, pair.head
+    ends = forward(pair, row)
+    assert ends is not None
+    if pair.named:
+        says = f"{base.name} / {head.name}"
+        does = f"{head.name} / {base.name}"
+    else:
+        says, does = "a speedup, above 1 where the new side is faster", "its reciprocal"
+    text = sheet.quoted(row, column)
+    message = (
+        f"{column.name}: the header says {says}, which is {ends.low:.3g} to {ends.high:.3g} here, but {text} is {does}"
+        f"; all {count} rows that distinguish the two agree"
+    )
+    return LABEL.at(sheet, row, message, column, rows=float(count))
+
+
+def _mislabelled(sheet: Sheet, change: Resolved) -> Finding:
+    message = (
+        f"{change.column.name}: labelled as {NAMES[change.labelled]}, but every row that distinguishes them is "
+        f"{NAMES[change.kind]}"
+    )
+    return LABEL.at(sheet, None, message, change.column)
+
+
+NAMES = {
+    "reduction": "a reduction of the time, (base - head) / base",
+    "gain": "a gain of the rate, head / base - 1",
+    "increase": "an increase of the time, head / base - 1",
+}
+
+
+def check_values(case: Case) -> Iterator[Finding]:
+    """Find ratios, changes, differences and TFLOPS outside of what the printed numbers of their row allow."""
+    for number, sheet in enumerate(case.sheets):
+        for column in sheet.of(ColumnRole.RATIO):
+            yield from _ratios(sheet, column)
+        for change in case.changes(number):
+            yield from _changes(sheet, change)
+        for column in sheet.of(ColumnRole.RATIO, ColumnRole.CHANGE, ColumnRole.PEAK_SHARE):
+            yield from _against(sheet, column)
+        for column in sheet.of(ColumnRole.DIFFERENCE):
+            yield from _differences(sheet, column)
+        for column in sheet.of(ColumnRole.RATE):
+            yield from _rates(sheet, column)
+        for column in sheet.of(ColumnRole.BANDWIDTH):
+            yield from _bandwidths(sheet, column)
+
+
+def _ratios(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
+    pair = pair_of(sheet, column)
+    if pair is None:
+        return
+    right, wrong, neither = directions(sheet, column, pair)
+    is_turned = len(wrong) > len(right)
+    outside = sorted([*neither, *(right if is_turned else wrong)])
+    if not _is_meant(sheet, column, pair, len(outside)):
+        return
+    for row in outside:
+        ends = forward(pair, row)
+        assert ends is not None
+        yield _outside(sheet, row, column, turned(ends) if is_turned else ends, _of_pair(pair, row))
+
+
+def _against(sheet: Sheet, ratios: AnnotatedColumn) -> Iterator[Finding]:
+    """Ratios to another row that do not follow, each once."""
+    told: set[int] = set()
+    for found in against_rows(sheet, ratios):
+        for row, ends in found.outside.items():
+            if row in told:
+                continue
+            told.add(row)
+            own, base = found.column, found.base[row]
+            source = f"{own.name} {sheet.quoted(row, own)} and {sheet.quoted(base, own)} of the baseline (line "
+            yield _outside(sheet, row, ratios, ends, f"{source}{sheet.line(base)})")
+
+
+def _is_meant(sheet: Sheet, column: AnnotatedColumn, pair: Pair, outside: int) -> bool:
+    """Tell whether a column is derived from a pair at all: most rows follow, or header and sides leave no doubt."""
+    told = sum(column.cells[row] is not None and forward(pair, row) is not None for row in range(len(sheet)))
+    return 2 * outside <= told or (pair.sure and (pair.named or not column.side))
+
+
+def _changes(sheet: Sheet, change: Resolved) -> Iterator[Finding]:
+    if change.pair is None or change.fits is None or 2 * sum(change.fits.values()) < len(change.fits):
+        return  # what these are nobody said: not the change of these two columns
+    for row, fits in change.fits.items():
+        if not fits:
+            ends = allowed(kinds_for(change.pair)[change.kind], change.pair, row)
+            assert ends is not None
+            yield _outside(sheet, row, change.column, ends, _of_pair(change.pair, row))
+
+
+def _differences(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
+    pair = pair_of(sheet, column)
+    if pair is None or (column.unit != 1.0 and column.unit != pair.base.unit):
+        return
+    wrong, told = [], 0
+    for row, (printed, base, head) in sheet.spans(column, pair.base, pair.head):
+        told += 1
+        ends = ValueRange(head.low - base.high, head.high - base.low)
+        if not printed.meets(ends) and not printed.meets(ValueRange(-ends.high, -ends.low)):
+            wrong.append((row, ends))
+    if 2 * len(wrong) <= told or (pair.sure and column.unit == pair.base.unit):
+        for row, ends in wrong:
+            yield _outside(sheet, row, column, ends, _of_pair(pair, row))
+
+
+def _of_pair(pair: Pair, row: int) -> str:
+    base, head = (shorten(cell.text) if (cell := one.cells[row]) else "" for one in (pair.base, pair.head))
+    return f"{pair.base.name} {base} and {pair.head.name} {head}"
+
+
+def _outside(sheet: Sheet, row: int, column: AnnotatedColumn, ends: ValueRange, source: str, note: str = "") -> Finding:
+    message = (
+        f"{column.name}: {sheet.quoted(row, column)} does not follow from {source}, which allow {ends.low:.5g} to "
+        f"{ends.high:.5g}{note}"
+    )
+    return VALUES.at(sheet, row, message, column, ends=ends)
+
+
+def _rates(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
+    """Rows of TFLOPS that do not follow from their time, where most do; or another count of FLOPs that all follow."""
+    time = time_beside(sheet, column)
+    if time is None:
+        return
+    choices = [sheet.m_is] if sheet.m_is else ["per_expert", "total"]
+    fits = {m_is: follows(sheet, column, time, m_is) for m_is in choices}
+    m_is = max(fits, key=lambda name: sum(fits[name]))
+    found = fits[m_is]
+    if not found or all(found):
+        return
+    for pass_ in ("fwd", "bwd", "step"):
+        if len(found) > 1 and all(follows(sheet, column, time, m_is, pass_)):
+            message = (
+                f"{column.name}: all rows count the FLOPs of pass {pass_}, which is not that of the times ({time.name})"
+            )
+            yield VALUES.at(
+                sheet, None, message, column, severity=Severity.QUESTION, advice="give --pass, or correct the FLOPs"
+            )
+            return
+    if 2 * sum(found) < len(found):
+        message = f"{column.name}: {len(found) - sum(found)} of {len(found)} rows do not follow from {time.name}"
+        yield VALUES.at(sheet, None, message, column)
+        return
+    rows = [
+        (row, taken, problem)
+        for row, (_, taken) in sheet.spans(column, time)
+        if (problem := sheet.problem(row, time, m_is)) is not None
+    ]
+    for (row, taken, problem), fit in zip(rows, found, strict=True):
+        if not fit:
+            ends = ValueRange(*(problem.flops / (end * time.unit) / column.unit for end in (taken.high, taken.low)))
+            yield _outside(sheet, row, column, ends, f"the sizes and {time.name} {sheet.quoted(row, time)}")
+
+
+BINARY = {1e3: 2.0**10, 1e6: 2.0**20, 1e9: 2.0**30}
+"""Bytes of a unit: those that some mean by its name."""
+
+
+def _bandwidths(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
+    """Bandwidths that are not the bytes of their row over its time, where as many are."""
+    times = [one for one in sheet.of(ColumnRole.TIME) if one.side == column.side] or sheet.of(ColumnRole.TIME)
+    sizes = sheet.of(ColumnRole.BYTES)
+    if len(times) == 1 and not sizes:
+        yield from _bandwidths_of_sizes(sheet, column, times[0])
+    if len(times) != 1 or len(sizes) != 1:
+        return
+    (time,), (size,) = times, sizes
+    outside, follow = [], 0
+    for row, (printed, taken, moved) in sheet.spans(column, time, size):
+        if taken.low <= 0 or moved.low <= 0:
+            continue
+        ends = ratio(moved, taken)
+        scales = [unit / time.unit / column.unit for unit in (size.unit, BINARY.get(size.unit, size.unit))]
+        if any(meets(printed, ValueRange(ends.low * scale, ends.high * scale)) for scale in scales):
+            follow += 1
+        else:
+            outside.append((row, ValueRange(ends.low * scales[0], ends.high * scales[0])))
+    for row, ends in outside if follow >= len(outside) else ():
+        source = f"{size.name} {sheet.quoted(row, size)} and {time.name} {sheet.quoted(row, time)}"
+        yield _outside(sheet, row, column, ends, source)
+
+
+STORAGES = tuple(itertools.product((0.5, 1.0, 2.0), (0.5, 1.0, 2.0), (0.0, 1.0, 2.0, 4.0)))
+"""Bytes of a weight, an activation and an output (0: not counted) that a bandwidth may be of."""
+
+SCALES = 1.15
+"""Bytes of weights with their scales and zero points over those without, at most."""
+
+APART = 0.03
+"""Relative: what other bytes add, and medians differ from each other."""
+
+FEWEST = 4
+"""Rows that tell how bytes were counted."""
+
+TOO_SMALL = 0.02
+"""Share of the weights alone below which a bandwidth has another unit than its header says."""
+
+
+def _bandwidths_of_sizes(sheet: Sheet, column: AnnotatedColumn, time: AnnotatedColumn) -> Iterator[Finding]:
+    """Bandwidths that are not the operands over the time, where most are; or all far below that of the weights."""
+    moved: dict[int, ValueRange] = {}
+    for row, (printed, taken) in sheet.spans(column, time):
+        if min(printed.low, taken.low) > 0 and {"N", "K"} <= sheet.sizes(row).keys():
+            unit = column.unit * time.unit
+            moved[row] = ValueRange(printed.low * taken.low * unit, printed.high * taken.high * unit)
+    sizes = {row: sheet.sizes(row, column) for row in moved}
+    if any(one.get("E", 1) * one.get("B", 1) > 1 for one in sizes.values()):
+        return
+    weights = {row: sheet.setting.weight_bits / 8 * one["N"] * one["K"] for row, one in sizes.items()}
+    if moved and all(ends.high < TOO_SMALL * weights[row] for row, ends in moved.items()):
+        row = max(moved, key=lambda row: weights[row])
+        message = (
+            f"{column.name}: in no row the bytes of the weights are moved; {sheet.quoted(row, column)} in {time.name} "
+            f"{sheet.quoted(row, time)} are {moved[row].high:.3g} bytes, of {weights[row]:.3g} at least: another unit"
+        )
+        yield VALUES.at(sheet, row, message, column)
+        return
+    if len(moved) < FEWEST or not all("M" in one for one in sizes.values()):
+        return
+
+    def outside(storage: tuple[float, float, float]) -> dict[int, ValueRange]:
+        found = {}
+        for row, one in sizes.items():
+            weight, activation, output = storage
+            fixed = weight * one["N"] * one["K"]
+            rest = activation * one["M"] * one["K"] + output * one["M"] * one["N"]
+            ends = ValueRange((fixed + rest) * (1 - APART), (SCALES * fixed + rest) * (1 + APART))
+            if not moved[row].meets(ends):
+                found[row] = ends
+        return found
+
+    wrong = min(map(outside, STORAGES), key=len)
+    if len(moved) - len(wrong) < max(FEWEST, 3 * len(wrong)):
+        return
+    for row, total in wrong.items():
+        spent = time.span(row)
+        assert spent is not None
+        unit = time.unit * column.unit
+        ends = ValueRange(total.low / spent.high / unit, total.high / spent.low / unit)
+        source = f"the sizes and {time.name} {sheet.quoted(row, time)}"
+        yield _outside(sheet, row, column, ends, source, " as other rows count bytes")
+
+
+LABEL = Rule(
+    "ratio-label",
+    "all rows of a ratio or change are something else than its header says: the reciprocal, or another kind of change",
+    "write into the header which number is divided by which, of what, and which way is better",
+    check_label,
+    ((Need.SIDES,),),
+)
+
+VALUES = Rule(
+    "does-not-follow",
+    "a ratio, change, difference or rate lies outside of what the printed numbers of its row allow, rounding included",
+    "compute derived columns by program, from the numbers that are printed beside them or from unrounded ones",
+    check_values,
+    ((Need.SIDES, Need.TIMED_RATES),),
+)

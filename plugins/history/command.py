@@ -1,0 +1,143 @@
+"""`rooflens history`: the trend of each cell over many runs, and which changes of level are worth a comparison."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...cli.shared.output import plain, print_json
+from ...cli.shared.runs import HTML, find_run
+from ...cli.shared.tables import show
+from ...shapes.errors import UsageError
+from ...shapes.files.json_file import read_object
+from ...shapes.run_folder.manifest import COMPARISON, ComparisonState
+
+if TYPE_CHECKING:
+    from .history import History
+
+GENERATOR = b'<meta name="generator" content="rooflens '
+"""What the head of every page of rooflens holds."""
+
+
+@click.command()
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("-p", "--provider", "providers", multiple=True, metavar="NAME", help="Show only these; repeat it.")
+@click.option("--filter", "expression", default="", metavar="EXPR", help="Keep the cells for which this holds.")
+@click.option("--raw", is_flag=True, help="Take times as measured, not over the canary of their run.")
+@click.option(
+    "--html",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write pages that need no server: an index, and a page per family of kernels.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, times in seconds and changes as shares.")
+def history(
+    runs: tuple[str, ...], providers: tuple[str, ...], expression: str, raw: bool, html: Path | None, as_json: bool
+) -> None:
+    """Show the trend of each cell over many runs, and propose where its level changed.
+
+    RUN is the folder of a run, its name under ./runs, or `latest`, in any order. A series is a cell of a provider on
+    one device model with one driver, one set of versions and one way of timing; where one of these changes, another
+    series begins. Times are divided by the canary's of their run, so that a device that became slower as a whole is no
+    change. A change that is found is a proposal: it comes with the command that measures both sides and decides. It
+    takes four runs or more, two on each side, and changes under 1 % (3 % below 10 µs) are not proposed.
+
+    \b
+    Examples:
+      rooflens history runs/nightly-*
+      rooflens history runs/* -p simt_4bit --filter "M <= 16"
+      rooflens history runs/nightly-* --raw --json
+      rooflens history runs/nightly-* --html trends
+    """
+    from ...analysis.frames.load import load_run
+    from .deciding import comparable
+    from .history import follow
+    from .output import section
+    from .run_story import observe
+
+    states: dict[str, ComparisonState] = {}
+    stories = []
+    for folder in _folders(runs):
+        run, state = load_run(folder), _comparison(folder)
+        stories.append(observe(run, state.commits.get(folder.resolve().name, "")))
+        states[str(folder)] = state if state.suite else comparable(run.manifest)
+    found = follow(stories, providers, expression, raw)
+    if html:
+        _write_pages(found, states, html, raw)
+    if as_json:
+        print_json(_as_json(found, states))
+    else:
+        show(section(found, states, raw))
+
+
+def _write_pages(found: "History", states: Mapping[str, ComparisonState], folder: Path, raw: bool) -> None:
+    """Write the pages of a history, the index last, and name it on stderr."""
+    from ...reports.write import write_report
+    from .deciding import deciding_command
+    from .trends.pages import build_trends
+
+    reports = {run.folder: Path(run.folder) / HTML for run in found.runs}
+    links = {run: os.path.relpath(page.resolve(), folder.resolve()) for run, page in reports.items() if page.is_file()}
+    pages = build_trends(
+        found, lambda part, gap: deciding_command(part, gap.earliest, gap.latest, gap.proposals, states), links, raw
+    )
+    for name in pages:
+        _refuse_to_replace(folder / name)
+    for name, page in pages.items():
+        path = folder / name
+        write_report(page, {"html": path})
+    click.echo(path, err=True)
+
+
+def _refuse_to_replace(path: Path) -> None:
+    """Raise UsageError for a file that rooflens has not written: the names of the pages are not the user's choice."""
+    with suppress(OSError):  # the writer says why
+        if GENERATOR not in path.read_bytes()[:4096]:
+            raise UsageError(f"--html: {path} is no page of rooflens and would be replaced; choose another folder")
+
+
+def _folders(names: Sequence[str]) -> list[Path]:
+    found: dict[Path, Path] = {}
+    for name in names:
+        folder = find_run(name)
+        found.setdefault(folder.resolve(), folder)
+    return list(found.values())
+
+
+def _comparison(folder: Path) -> ComparisonState:
+    """Read what the comparison says that a run folder is an arm of; nothing when it is none."""
+    try:
+        state = ComparisonState.glance(read_object(folder.resolve().parent / COMPARISON))
+    except (OSError, UsageError):
+        return ComparisonState()
+    return state if folder.resolve().name in state.commits else ComparisonState()
+
+
+def _as_json(found: "History", states: Mapping[str, ComparisonState]) -> dict[str, Any]:
+    """Spell everything out: runs and series by position, as in `analysis.history`."""
+    from .deciding import deciding_command
+    from .output import sources_of
+
+    points = {
+        number: rows.to_dict("records")
+        for number, rows in found.points.groupby("series")[["run", "time_s", "value_s", "source", "disturbed"]]
+    }
+    series = [{**row, "points": points[number]} for number, row in enumerate(found.series.to_dict("records"))]
+    proposals = []
+    for one in found.proposals:
+        source_before, source_after = sources_of(found, one)
+        proposals.append(
+            {
+                **plain(one),
+                "source_before": source_before,
+                "source_after": source_after,
+                "command": deciding_command(found, one.earliest, one.latest, [one], states),
+            }
+        )
+    runs = [
+        {**plain(run), "code": run.code.to_json(), "commit": run.commit, "canary_s": run.canary_s} for run in found.runs
+    ]
+    return {"runs": runs, "keys": found.keys, "series": series, "proposals": proposals, "notes": found.notes}

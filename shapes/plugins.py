@@ -1,0 +1,78 @@
+"""What plugins add, and which ones are there: the folders of `rooflens/plugins`, and entry points of other packages.
+
+A plugin names what it adds as `module:attribute`, so that finding it imports nothing heavy. Another package offers
+one, a `Plugin`, as an entry point of the group `rooflens.plugins`.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
+
+from .errors import RooflensError
+
+GROUP = "rooflens.plugins"
+
+
+class Hook(StrEnum):
+    """Places at which a plugin may join in, and what it gives there."""
+
+    CHAPTER = "chapter of a run"
+    """`View -> Section | None`, in the reports that show every chapter."""
+    LIMITATIONS = "limitations"
+    """`View -> Iterator[Limitation]`: rows of the chapter on known limitations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Where a subcommand lives, `module:attribute`, and its line in `rooflens --help`."""
+
+    target: str
+    short_help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """What a plugin adds: subcommands by name, and for hooks the `module:attribute` that joins in."""
+
+    commands: Mapping[str, Command] = field(default_factory=dict)
+    hooks: Mapping[Hook, str] = field(default_factory=dict)
+
+
+@cache
+def plugins() -> Mapping[str, Plugin]:
+    """Return the plugins that are installed, by name. Raises RooflensError for one that cannot be imported."""
+    package = f"{__package__.rpartition('.')[0]}.plugins"
+    try:
+        folders = importlib.import_module(package).__path__
+    except ModuleNotFoundError:
+        folders = []
+    names = [found.name for found in pkgutil.iter_modules(folders) if found.ispkg]
+    own = {name: f"{package}.{name}.plugin:PLUGIN" for name in names}
+    others = {point.name: point.value for point in entry_points(group=GROUP)}
+    return {name: _plugin(name, target) for name, target in (others | own).items()}
+
+
+def _plugin(name: str, target: str) -> Plugin:
+    try:
+        found = resolved(target)
+    except (ImportError, AttributeError) as error:
+        raise RooflensError(f"the plugin {name} cannot be imported: {error}; update or uninstall it") from error
+    if not isinstance(found, Plugin):
+        raise RooflensError(f"the plugin {name} is no rooflens.shapes.plugins.Plugin: update or uninstall it")
+    return found
+
+
+def resolved(target: str) -> Any:
+    """Import what `module:attribute` names."""
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def joining(hook: Hook) -> Iterator[Any]:
+    """Import what plugins give to a hook, in the order of their names."""
+    return (resolved(plugin.hooks[hook]) for _, plugin in sorted(plugins().items()) if hook in plugin.hooks)
