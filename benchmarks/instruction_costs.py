@@ -1,7 +1,8 @@
 """Latency and rate of the instructions that kernels of quantized GEMMs are made of, on the GPU at hand.
 
 One warp runs a chain in which each instruction needs the result of the last: its latency. Then 32 warps run eight
-chains each on one multiprocessor: the lanes that it serves per clock. `kernels/isa/schedule.py` takes both from here.
+chains each on one multiprocessor: the lanes that it serves per clock. `plugins/isa/compiled/schedule.py` takes both
+from here.
 
     python benchmarks/instruction_costs.py      (needs CuPy)
 """

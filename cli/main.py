@@ -36,9 +36,6 @@ _OWN = {
     "fleet": Command("fleet:fleet", "Measure SUITE on many devices and machines, placed by Ray."),
     "calibrate": Command("calibrate:calibrate", "Measure the ceilings of this device."),
     "tune": Command("tune.tune:tune", "Search the fastest configuration of every kernel of SUITE, and keep the table."),
-    "isa": Command(
-        "isa.isa:isa", "Compile the Triton kernels of SUITE for GPUs that need not be present, and describe the code."
-    ),
     "report": Command("report.report:report", "Write the report of a run, or of a run against another."),
     "crossover": Command("crossover:crossover", "Report at which M a challenger beats an incumbent."),
     "dispatch": Command("dispatch:dispatch", "Report which kernel to run for which problem, and what each rule costs."),

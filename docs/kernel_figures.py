@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-from rooflens.kernels.isa.scan import described_device
 from rooflens.kernels.mxfp8.triton_configs import MxTile, filled, tiles
+from rooflens.plugins.isa.compiled.scan import described_device
 from rooflens.shapes.problem import Problem
 from stored_runs import RESULTS, bandwidth, by_m, by_provider, by_shape, cells_of, limit, mean, percent, row, speedup
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 from rooflens.analysis.frames.load import load_run
-from rooflens.analysis.isa.decoding import decode_seconds
 from rooflens.analysis.roofline.bounds import Bound
 from rooflens.analysis.run.pipeline import placed
 from rooflens.analysis.run.summarize import summarize
+from rooflens.plugins.isa.decoding import decode_seconds
 from rooflens.shapes.device import spec
 from stored_runs import RESULTS, cells_of, percent, row, taken
 

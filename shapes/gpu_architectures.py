@@ -102,7 +102,7 @@ class Architecture:
 
     @property
     def logic_lanes(self) -> int:
-        """Those of shifts and logic: 64 of NVIDIA's (see `kernels.isa.integer_rate`), all of AMD's."""
+        """Those of shifts and logic: 64 of NVIDIA's (see `plugins.isa.compiled.integer_rate`), all of AMD's."""
         return self.issued_lanes if self.is_amd else 64
 
     @property

@@ -25,6 +25,8 @@ class Hook(StrEnum):
     """`View -> Section | None`, in the reports that show every chapter."""
     LIMITATIONS = "limitations"
     """`View -> Iterator[Limitation]`: rows of the chapter on known limitations."""
+    LAUNCH = "launched code"
+    """`Binary -> Facts`: what the code of a launch shows: workgroups at once, instructions per weight, a schedule."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Let the last collection find everything, else Triton's bindings list hundreds of objects as leaked."""
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """Path of Chromium, for tests marked `browser`."""

@@ -10,7 +10,6 @@ import pandas as pd
 from ..frames.coordinates import CASE
 from ..frames.load import RunData
 from ..imports.entries import Imported
-from ..isa.diff import Difference
 from ..stability.canary import KINDS, SLOWDOWN
 from ..statistics.arrays import Floats, difference, moments
 from ..statistics.intervals import CONFIDENCE, survival
@@ -18,6 +17,7 @@ from .breakdown import controls, movers
 from .decide import FALSE_DISCOVERY, MEASURED, Word, vetoed
 from .effects import SEQUENTIAL_MARGIN, Effects, Order, Status, Versions, measure_effects, sum_of_passes, withhold
 from .identity import Identity
+from .machine_code import Difference
 from .unverified import Unverified, as_unverified, rank_unverified
 from .versions import devices_differ, from_runs, pair, rounds_of
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from ...analysis.comparison.effects import Order
 from ...analysis.comparison.identity import Identity, Version, identity_of
+from ...analysis.comparison.machine_code import compare as compare_isa
 from ...analysis.comparison.result import OWN, Result, Side, compare_runs, compare_tables
 from ...analysis.frames.load import load_run, table_content
 from ...analysis.frames.tables import empty_table, parse_table
 from ...analysis.imports.read import read
-from ...analysis.isa.diff import compare as compare_isa
 from ...harness.compare.spec import read_state
 from ...shapes.errors import IncompleteError
 from ...shapes.run_folder.columns import CELLS, SAMPLES, TUNING
@@ -25,7 +25,7 @@ from .replay import attributed
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ...analysis.isa.diff import Difference
+    from ...analysis.comparison.machine_code import Difference
     from ...shapes.run_folder.columns import TableSchema
 
 OWN_CHOICE = OWN

@@ -3,15 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...kernels.geometry import Binary, Geometry
 from ...kernels.provider import Launch
+from ...shapes.plugins import Hook, joining
 from ...shapes.run_folder.columns import GEOMETRY, ColumnType
 from ..isolation.faults import ProviderError
-
-if TYPE_CHECKING:
-    from ...kernels.isa.launched import Facts
 
 _SCHEDULED = ("schedule_clocks", "memory_waits", "pipe_clocks", "pipe")
 
@@ -33,8 +31,7 @@ def geometry_columns(launch: Launch, units: int) -> dict[str, Any]:
         raise ProviderError(f"Launch.geometry is a {type(geometry).__name__}: a rooflens.kernels.geometry.Geometry")
     stated = {field.name: getattr(geometry, field.name) for field in fields(geometry)}
     stated |= dict.fromkeys(_SCHEDULED) | dict(zip(_OTHER, _others(geometry.others, units), strict=True))
-    if isinstance(geometry.binary, Binary):
-        found = _facts(geometry.binary)
+    if isinstance(geometry.binary, Binary) and (found := _facts(geometry.binary)):
         stated["resident"] = stated["resident"] or found.resident
         if stated["decode_per_weight"] is None:  # the share of integer instructions is of the same count
             stated["decode_per_weight"] = found.decoding.per_weight
@@ -45,10 +42,9 @@ def geometry_columns(launch: Launch, units: int) -> dict[str, Any]:
     return {column.name: _value(column.name, column.kind, stated[column.name]) for column in GEOMETRY}
 
 
-def _facts(binary: Binary) -> "Facts":
-    from ...kernels.isa.launched import facts  # imports Triton
-
-    return facts(binary)
+def _facts(binary: Binary | None) -> Any:
+    """Return what the plugin that reads code says of a binary; None without it."""
+    return next((facts(binary) for facts in joining(Hook.LAUNCH)), None) if binary else None
 
 
 def _others(kernels: Sequence[Geometry], units: int) -> tuple[float | None, float | None]:
@@ -57,8 +53,7 @@ def _others(kernels: Sequence[Geometry], units: int) -> tuple[float | None, floa
     for one in kernels:
         if one.clocks:
             found.append((one.clocks / units, 0.0))
-        elif one.binary and one.workgroups:
-            of_one = _facts(one.binary)
+        elif one.workgroups and (of_one := _facts(one.binary)):
             turns = math.ceil(math.ceil(one.workgroups / units) / (of_one.resident or 1))
             if work := of_one.schedule and of_one.schedule.of_launch(one.iterations):
                 found.append((turns * work.clocks, turns * work.waits))

@@ -7,8 +7,8 @@ import torch
 from rooflens.kernels import aot
 from rooflens.kernels.fourbit.triton.dequantize import dequantize_4bit_kernel
 from rooflens.kernels.fourbit.triton.simt import simt_4bit_kernel
-from rooflens.kernels.isa.aot_compiler import AotCompiler
 from rooflens.kernels.jit.tiled_gemm import tiled_gemm_kernel
+from rooflens.plugins.isa.compiled.aot_compiler import AotCompiler
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.verdict import Verdict
 from triton.backends.compiler import GPUTarget

@@ -12,8 +12,8 @@ from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.geometry import Geometry, Tiling, combined, geometry_of
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.isa.scan import described_device
 from rooflens.kernels.jit.launch import CompiledLaunch
+from rooflens.plugins.isa.compiled.scan import described_device
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 from rooflens.kernels.aot import KNOWN_ARCHES, Request, kernel_path
-from rooflens.kernels.isa import gcn, sass
-from rooflens.kernels.isa.loops import loops
 from rooflens.kernels.probes.triton import vector
+from rooflens.plugins.isa.compiled import gcn, sass
+from rooflens.plugins.isa.compiled.loops import loops
 from rooflens.shapes.gpu_architectures import architecture
 from rooflens.shapes.verdict import Verdict
 

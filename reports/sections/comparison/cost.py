@@ -7,8 +7,8 @@ import pandas as pd
 
 from ....analysis.comparison.breakdown import controls
 from ....analysis.comparison.evidence import SearchCost, binaries, costs, settings
+from ....analysis.comparison.machine_code import Difference, summarize_changes
 from ....analysis.comparison.result import Result
-from ....analysis.isa.diff import Difference, summarize_changes
 from ... import formatting as fmt
 from ...model import (
     Block,

@@ -12,10 +12,10 @@ from rooflens.harness.worker.operands import Operands
 from rooflens.harness.worker.prepared import prepare
 from rooflens.kernels.geometry import Binary, Geometry
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.isa import launched
-from rooflens.kernels.isa.account import Decoding
-from rooflens.kernels.isa.schedule import Schedule, WarpWork
 from rooflens.kernels.provider import Launch, Provider
+from rooflens.plugins.isa.compiled import launched
+from rooflens.plugins.isa.compiled.account import Decoding
+from rooflens.plugins.isa.compiled.schedule import Schedule, WarpWork
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.protocol import Protocol
 from rooflens.shapes.run_folder.columns import CELLS, GEOMETRY

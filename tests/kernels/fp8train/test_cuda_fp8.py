@@ -12,8 +12,8 @@ from rooflens.kernels.fourbit import cpu_build
 from rooflens.kernels.fp8train.cuda_provider import CUDA_FP8, CudaFp8
 from rooflens.kernels.fp8train.providers import SPECIALISED
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.isa.binary import disassembly
 from rooflens.kernels.libraries import nvrtc
+from rooflens.plugins.isa.compiled.binary import disassembly
 from rooflens.shapes.problem import Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme

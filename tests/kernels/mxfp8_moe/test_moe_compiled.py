@@ -4,13 +4,13 @@ import re
 
 import pytest
 from rooflens.kernels import aot
-from rooflens.kernels.isa import sass
-from rooflens.kernels.isa.loops import main_loop as counted_loop
-from rooflens.kernels.isa.loops import with_loop
-from rooflens.kernels.isa.schedule import schedule
 from rooflens.kernels.mxfp8_moe.blas import DEQUANT_LOOP
 from rooflens.kernels.mxfp8_moe.providers import GEMV, GROUPED, GROUPED_WITH_ALIGN, GUARDED
 from rooflens.kernels.mxfp8_moe.stock import STOCK_TRITON
+from rooflens.plugins.isa.compiled import sass
+from rooflens.plugins.isa.compiled.loops import main_loop as counted_loop
+from rooflens.plugins.isa.compiled.loops import with_loop
+from rooflens.plugins.isa.compiled.schedule import schedule
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
 from rooflens.shapes.verdict import Verdict

@@ -1,0 +1,267 @@
+"""`rooflens isa`: a pair of kernels, short stores without and dwordx4 stores with a transposed epilogue, and misuse."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from rooflens.cli.main import main
+from rooflens.plugins.isa import compile
+from rooflens.shapes.run_folder.columns_isa import ISA
+
+from tests.cli.tiny_runs import write_suite
+
+PROBES = Path(__file__).parent / "isa_probes.py"
+
+
+class Place:
+    """A folder with a tiny suite, the table that was compiled from it, and the cache of its compiles."""
+
+    def __init__(self, folder):
+        self.folder = write_suite(folder)
+        self.table = folder / "isa.csv"
+        names = [part for name in ("plain", "transposed", "faulty", "dequant_blas") for part in ("-p", name)]
+        self.command = ["isa", folder / "tiny.toml", "--arch", "gfx950,sm90,sm89", "--providers", PROBES, *names]
+        self.command += ["-a", "M=64", "--cache", folder / "cache"]
+
+    def rows(self):
+        with self.table.open(newline="") as file:
+            return list(csv.DictReader(file))
+
+
+def call(*arguments):
+    return main([str(argument) for argument in arguments])
+
+
+pytestmark = pytest.mark.compile
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    found = Place(tmp_path_factory.mktemp("isa"))
+    assert call(*found.command, "-o", found.table, "--asm", found.folder / "asm") == 0
+    return found
+
+
+def table(text, title=""):
+    """Rows of the first printed table below `title`, as {column: cell}; cells are separated by two blanks.
+
+    Columns that are said once, in a line above the header, are no part of it.
+    """
+    lines = text.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith(title)) + bool(title)
+    start += "  " not in lines[start]
+    header, *body = lines[start:]
+    starts = [i for i in range(len(header)) if header[i] != " " and (i == 0 or header[i - 2 : i] == "  ")]
+    spans = list(zip(starts, [*starts[1:], None], strict=True))
+    until = body.index("") if "" in body else len(body)
+    names = [header[a:b].strip() for a, b in spans]
+    return [dict(zip(names, [line[a:b].strip() for a, b in spans], strict=True)) for line in body[:until]]
+
+
+def test_the_table_has_every_pair_of_architecture_and_provider(place):
+    rows = place.rows()
+    assert list(rows[0]) == list(ISA.names)
+    found = [(row["arch"], row["provider"], row["verdict"], row["problems"]) for row in rows]
+    compiled = [("plain", "passed", "2"), ("plain", "passed", "2"), ("transposed", "passed", "2")]
+    compiled += [("transposed", "passed", "2"), ("faulty", "runtime_error", "2")]
+    declined = [(name, "unsupported", "2") for name in ("plain", "transposed", "faulty")]
+    expected = [(arch, *row) for arch in ("gfx950", "sm90") for row in compiled]
+    assert found == expected + [("sm89", *row) for row in declined]
+    assert {row["reason"] for row in rows if row["arch"] == "sm89"} == {"needs matrix instructions for bf16"}
+    assert {row["reason"] for row in rows if row["provider"] == "faulty" and row["arch"] != "sm89"} == {
+        "KeyError: 'num_stages'"
+    }
+    assert [json.loads(row["config"])["T"] for row in rows if row["config"]] == [64, 128] * 4
+    assert {row["default"] for row in rows if row["config"] and '"T":64' in row["config"]} == {"true"}
+
+
+def test_the_transposed_epilogue_turns_short_stores_into_wide_ones(place):
+    """A tile of T x T over w waves: T^2 / lanes values per lane, two bytes each, stored alone or eight at a time."""
+    for row in place.rows():
+        if row["verdict"] == "passed" and row["arch"] == "gfx950":
+            config = json.loads(row["config"])
+            per_lane = config["T"] ** 2 // (config["num_warps"] * 64)
+            plain = row["provider"] == "plain"
+            assert int(row["store_short"]) == (per_lane if plain else 0)
+            assert int(row["store_dwordx4"]) == (0 if plain else per_lane // 8)
+            assert row["matrix_instructions"].startswith("v_mfma_f32_")
+            assert int(row["loop_matrix"]) > 0
+            assert row["loop_store_short"] == "0"
+
+
+def test_the_same_call_writes_the_same_bytes_without_compiling(place, capsys, monkeypatch):
+    from rooflens.plugins.isa.compiled import compile_all
+
+    monkeypatch.setattr(compile_all, "AotCompiler", None)
+    again = place.folder / "again.csv"
+    assert call(*place.command, "-o", again) == 0
+    assert again.read_bytes() == place.table.read_bytes()
+    err = capsys.readouterr().err
+    assert "8 of 8 compiled before" in err
+    assert "not compiled by Triton, or do not say what: dequant_blas" in err
+    assert "11 rows" not in err
+    assert "13 rows written to" in err
+
+
+def test_claims_say_for_how_many_binaries_they_hold(place, invoke):
+    claims = ["--claim", "store_short == 0", "--claim", "store_dwordx4 > 0"]
+    out = invoke("isa", place.table, "--arch", "gfx950", *claims).out
+    holds = [{row["provider"]: row["holds for"] for row in table(out, f"claim: {claim}")} for claim in claims[1::2]]
+    assert holds == [{"plain": "0 / 2 binaries", "transposed": "2 / 2 binaries"}] * 2
+
+
+def test_the_summary_says_so_without_being_asked(place, invoke):
+    rows = {(row["arch"], row["provider"]): row for row in table(invoke("isa", place.table).out.partition("\n\n")[2])}
+    assert rows["gfx950", "plain"]["short stores"] == "2 / 2"
+    assert rows["gfx950", "plain"]["dwordx4 stores"] == "0 / 2"
+    assert rows["gfx950", "transposed"]["short stores"] == "0 / 2"
+    assert rows["gfx950", "transposed"]["dwordx4 stores"] == "2 / 2"
+    assert rows["gfx950", "faulty"]["not compiled"] == "1 failed"
+    assert rows["sm89", "plain"]["not compiled"] == "2 unsupported"
+
+
+def test_few_rows_are_printed_one_by_one(place, invoke):
+    out, err = invoke("isa", place.table, "--arch", "gfx950", "-p", "plain", "--filter", "warps == 4")
+    same, *_ = out.splitlines()
+    assert same.startswith("arch gfx950, provider plain, ")
+    assert same.endswith(", sizes M=64 N=48 K=128")
+    (row,) = table(out)
+    assert row["config"] == "T=64 num_warps=4"
+    assert row["stores"] == "16x short"
+    assert err == ""
+
+
+@pytest.fixture
+def base(place, tmp_path):
+    """The table of a branch on which `transposed` was what `plain` is, and on which `faulty` did not exist."""
+    path = tmp_path / "base.csv"
+    names = {"plain": "transposed", "transposed": "plain"}
+    rows = [row | {"provider": names[row["provider"]]} for row in place.rows() if row["provider"] in names]
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ISA.names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def test_a_difference_names_what_changed(place, base, invoke):
+    out = invoke("isa", place.table, "--arch", "gfx950", "-p", "transposed", "--diff", base).out
+    assert "2 rows in both: 0 equal, 2 with other code, of which 0 with the same numbers" in out
+    assert "only in" not in out
+    changes = {row["what"]: row for row in _changes(out)}
+    assert (changes["store_short"]["base"], changes["store_short"]["head"]) == ("16 to 32", "0")
+    assert (changes["store_dwordx4"]["base"], changes["store_dwordx4"]["head"]) == ("0", "2 to 4")
+    assert changes["store_short"]["binaries"] == "2"
+    assert "loop_matrix" not in changes
+    assert "code" not in changes
+
+
+def _changes(out):
+    lines = out.splitlines()
+    start = next(i for i, line in enumerate(lines) if "what" in line.split())
+    return table("\n".join(lines[start:]))
+
+
+def test_a_difference_line_by_line(place, base, invoke):
+    out = invoke("isa", place.table, "--arch", "gfx950", "-p", "transposed", "--diff", base, "--rows").out
+    rows = [row for row in _changes(out) if row["what"] == "store_short"]
+    assert [(row["config"], row["base"], row["head"]) for row in rows] == [
+        ("T=64 num_warps=4", "16", "0"),
+        ("T=128 num_warps=8", "32", "0"),
+    ]
+
+
+def test_binaries_of_one_side_are_counted(place, base, invoke):
+    out = invoke("isa", place.table, "--diff", base).out
+    assert "10 rows in both: 2 equal, 8 with other code" in out
+    assert "only in head: gfx950 faulty 1, sm90 faulty 1, sm89 faulty 1" in out
+
+
+def test_no_difference_from_itself(place, invoke):
+    assert "13 rows in both: 13 equal, 0 with other code" in invoke("isa", place.table, "--diff", place.table).out
+
+
+def test_json_holds_rows_summary_claims_and_difference(place, base, invoke):
+    told = json.loads(invoke("isa", place.table, "--claim", "matrix > 0", "--diff", base, "--json").out)
+    assert len(told["rows"]) == 13
+    assert told["rows"][0]["config"] == {"T": 64, "num_warps": 4}
+    assert told["rows"][0]["specialization"]["out"] == "*bf16:16:2GiB"
+    assert told["rows"][-1]["vgprs"] is None
+    assert [(row["holds"], row["binaries"]) for row in told["claims"]] == [(2, 2)] * 4
+    assert told["summary"][0]["with_short_stores"] == 2
+    assert len(told["difference"]["added"]) == 3
+    changes = [(row["column"], row["base"], row["head"]) for row in told["difference"]["changes"]]
+    assert ("store_short", 0, 16) in changes
+    assert ("store_short", 16, 0) in changes
+
+
+def test_markdown_for_a_pull_request(place, base, tmp_path):
+    page = tmp_path / "isa.md"
+    arguments = ["--arch", "gfx950", "-p", "transposed", "--claim", "store_short == 0", "--diff", base]
+    assert call("isa", place.table, *arguments, "--markdown", page) == 0
+    text = page.read_text()
+    assert text.startswith("## Generated code\n")
+    assert "store_short == 0 holds for 2 / 2 binaries." in text
+    assert "| gfx950 | transposed | store_short | 2 | 16 to 32 | 0 |" in text
+    assert text.count("<details>") == text.count("</details>") == 1
+    assert "| gfx950 | transposed | M=64 N=48 K=128 | T=64 num_warps=4 | 42 | 0 |" in text
+
+
+def test_assembly_is_kept_under_the_hash_of_the_code(place):
+    for row in place.rows():
+        if row["verdict"] == "passed":
+            stem = place.folder / "asm" / row["arch"] / f"{row['provider']}-{row['code']}"
+            suffixes = [".amdgcn"] if row["arch"] == "gfx950" else [".sass", ".ptx"]
+            (text, *_) = [Path(f"{stem}{suffix}").read_text() for suffix in suffixes]
+            stores = text.count("buffer_store_short") if row["arch"] == "gfx950" else text.count("STG.E.U16")
+            assert stores == int(row["store_short"])
+
+
+def test_strictness_has_exit_codes(place, invoke):
+    only = ["isa", place.table, "-p", "transposed", "--arch", "gfx950"]
+    assert call(*only, "--claim", "store_short == 0", "--strict") == 0
+    assert "'warps == 4' holds for 1 of 2 binaries" in invoke(*only, "--claim", "warps == 4", "--strict", code=3).err
+    assert "2 kernels did not compile" in invoke("isa", place.table, "--strict", code=4).err
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["llm4bit-quick", "--arch", "gfx943"], "unknown architecture 'gfx943': did you mean gfx942"),
+        (["llm4bit-quick"], "--arch is missing"),
+        (["llm4bit-quick", "--arch", "sm90", "--filter", "N = 4096"], "--filter 'N = 4096'"),
+        (["llm4bit-quick", "--arch", "sm90", "-p", "blas"], "Triton compiles none of these: blas"),
+        (["llm4bit-quik", "--arch", "sm90"], "unknown suite 'llm4bit-quik': did you mean llm4bit-quick"),
+        (["llm4bit-quick", "--arch", "sm90", "--timeout", "soon"], "--timeout 'soon'"),
+        (["llm4bit-quick", "--arch", "sm90", "--pass", "wgrd"], "unknown pass 'wgrd': did you mean wgrad"),
+        (["llm4bit-quick", "--arch", "sm90", "--pass", "wgrad"], "has no pass wgrad"),
+        (["TABLE", "--pass", "wgrad"], "unknown pass of"),
+        (
+            ["llm4bit-quick", "--arch", "sm90", "-o", "nowhere/isa.csv"],
+            "-o nowhere/isa.csv: there is no folder nowhere",
+        ),
+        (["nothing.csv"], "cannot read nothing.csv: No such file or directory"),
+        (["TABLE", "--filter", "stores > 0"], "there is no column 'stores'"),
+        (["TABLE", "--filter", "store_short > 1000"], "--filter 'store_short > 1000' leaves no row of 13"),
+        (["TABLE", "--claim", "store_short"], "--claim 'store_short': this is a number, not a condition"),
+        (["TABLE", "--arch", "gfx942"], "unknown arch of"),
+        (["TABLE", "-a", "M=1"], "-a says what to compile"),
+        (["TABLE", "--diff", "nothing.csv"], "cannot read nothing.csv"),
+    ],
+)
+def test_misuse_is_one_line_and_exit_code_2(place, arguments, words, refused):
+    assert words in refused("isa", *(place.table if argument == "TABLE" else argument for argument in arguments))
+
+
+def test_an_interpreted_triton_compiles_nothing(place, monkeypatch, invoke):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert "TRITON_INTERPRET is set" in invoke(*place.command, code=2).err
+
+
+def test_ctrl_c_says_where_the_finished_compiles_are(place, monkeypatch, invoke):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compile, "compile_all", interrupt)
+    assert f"finished compiles are kept in {place.folder / 'cache'}" in invoke(*place.command, code=130).err
