@@ -26,15 +26,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from options import options
-from rooflens.cli.run.fleet_progress import FleetProgress
-from rooflens.harness.fleet.arch_queue import ArchQueue
-from rooflens.harness.fleet.device_worker import SweepWorkerSpec
-from rooflens.harness.fleet.fleet import Fleet
-from rooflens.harness.fleet.jobs import coordinates, jobs_of
-from rooflens.harness.fleet.protocol import ResultArchive
-from rooflens.harness.fleet.result_store import ResultStore, StoredShard
 from rooflens.harness.plan.plan import MODEL_FIELDS, Cell, plan
 from rooflens.harness.worker.messages import Setup
+from rooflens.plugins.fleet.engine.arch_queue import ArchQueue
+from rooflens.plugins.fleet.engine.device_worker import SweepWorkerSpec
+from rooflens.plugins.fleet.engine.fleet import Fleet
+from rooflens.plugins.fleet.engine.jobs import coordinates, jobs_of
+from rooflens.plugins.fleet.engine.protocol import ResultArchive
+from rooflens.plugins.fleet.engine.result_store import ResultStore, StoredShard
+from rooflens.plugins.fleet.progress import FleetProgress
 from simulated_fleet import ARCH, ROUNDS, SAMPLES_EACH, SimulatedCluster, manifest_of, planted_suite
 
 LIMIT_S, MOST_GROWTH = 60.0, 1.2

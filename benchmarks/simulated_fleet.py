@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 
-from rooflens.harness.fleet.cluster import Answered, Event, Failed, Heartbeat, Lost
-from rooflens.harness.fleet.device_worker import SweepWorkerSpec
-from rooflens.harness.fleet.jobs import SweepJob
-from rooflens.harness.fleet.protocol import Assignment, ResultArchive, Slot, WorkerSpec
-from rooflens.harness.fleet.result_archive import pack
 from rooflens.harness.plan.plan import static_columns
 from rooflens.harness.storage.tables import fields
+from rooflens.plugins.fleet.engine.cluster import Answered, Event, Failed, Heartbeat, Lost
+from rooflens.plugins.fleet.engine.device_worker import SweepWorkerSpec
+from rooflens.plugins.fleet.engine.jobs import SweepJob
+from rooflens.plugins.fleet.engine.protocol import Assignment, ResultArchive, Slot, WorkerSpec
+from rooflens.plugins.fleet.engine.result_archive import pack
 from rooflens.shapes import suite
 from rooflens.shapes.files.csv_file import csv_text
 from rooflens.shapes.problem import Problem
@@ -74,7 +74,7 @@ def manifest_of(planted: Suite) -> Manifest:
 
 
 class SimulatedCluster:
-    """Implements `harness.fleet.cluster.Cluster`; `clock` is its own, and nobody waits.
+    """Implements `plugins.fleet.engine.cluster.Cluster`; `clock` is its own, and nobody waits.
 
     `fabricating` times a block that makes a parcel, which is the devices' work. `fates` counts what became of stations.
     """

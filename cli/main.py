@@ -33,7 +33,6 @@ _OWN = {
     "bench": Command(
         "bench:bench", "Measure what FILE.py offers: its functions bench_*, its dictionary BENCH, or its PROVIDERS."
     ),
-    "fleet": Command("fleet:fleet", "Measure SUITE on many devices and machines, placed by Ray."),
     "calibrate": Command("calibrate:calibrate", "Measure the ceilings of this device."),
     "tune": Command("tune.tune:tune", "Search the fastest configuration of every kernel of SUITE, and keep the table."),
     "report": Command("report.report:report", "Write the report of a run, or of a run against another."),

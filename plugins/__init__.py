@@ -5,6 +5,7 @@ holds its own page, README.md, and its own tests.
 
 audit    checks the numbers of a published table
 camping  finds sizes at which memory stalls
+fleet    measures on many devices and machines
 history  shows one suite over many runs
 isa      compiles kernels for other GPUs, and reads what the compiler made of a launched one
 """

@@ -13,7 +13,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
-from .errors import RooflensError
+from .errors import RooflensError, UsageError
 
 GROUP = "rooflens.plugins"
 
@@ -25,6 +25,10 @@ class Hook(StrEnum):
     """`View -> Section | None`, in the reports that show every chapter."""
     LIMITATIONS = "limitations"
     """`View -> Iterator[Limitation]`: rows of the chapter on known limitations."""
+    RUN = "run --jobs"
+    """`options of rooflens run -> None`: measures them on several devices."""
+    COMPARE = "compare --jobs"
+    """`options of rooflens compare -> (folder, spec, deadline, retry) -> context` with a `Measuring`."""
     LAUNCH = "launched code"
     """`Binary -> Facts`: what the code of a launch shows: workgroups at once, instructions per weight, a schedule."""
 
@@ -73,6 +77,13 @@ def resolved(target: str) -> Any:
     """Import what `module:attribute` names."""
     module, _, attribute = target.partition(":")
     return getattr(importlib.import_module(module), attribute)
+
+
+def provided(hook: Hook) -> Any:
+    """Import what a plugin gives to a hook that is an option. Raises UsageError when there is none."""
+    for found in joining(hook):
+        return found
+    raise UsageError(f"{hook}: no plugin that is installed does that; reinstall rooflens, or omit the option")
 
 
 def joining(hook: Hook) -> Iterator[Any]:

@@ -2,6 +2,6 @@
 
 compare  the command
 commits  --git
-devices  on one device or many, with progress on stderr
+devices  on one device, with progress on stderr
 output   terminal, JSON and the exit code
 """

@@ -14,13 +14,14 @@ from ...analysis.comparison.result import Result
 from ...harness.compare.spec import CompareSpec, stored, suite_hash
 from ...harness.compare.worktrees import Repository
 from ...shapes.errors import UsageError
+from ...shapes.plugins import Hook, provided
 from ...shapes.run_folder.manifest import COMPARISON
 from ..report.replay import flips, replay
 from ..report.stored_comparison import OWN_CHOICE, go_on, stored_comparison
 from ..run.selection import refuse_other_options, stop_signals
 from ..shared import values
 from ..shared.runs import new_folder, refuse_foreign_owner
-from .devices import Devices, OneDevice, devices, target_of
+from .devices import Measuring, OneDevice
 
 OWN_SEARCHES = 3
 """Searches of --tune for head's own configurations."""
@@ -40,9 +41,12 @@ def measured(options: dict[str, Any], passed_on: Collection[str]) -> tuple[Resul
     the options of `rooflens run` that the runs of each version get.
     """
     began = time.monotonic()
-    target = target_of(options)
+    by_fleet = bool(options["jobs"] or options["address"])
+    if options["on"] and not by_fleet:
+        raise UsageError("--on selects an architecture of a cluster: add --address, or --jobs")
+    opened = provided(Hook.COMPARE)(options) if by_fleet else None
     if options["resume"]:
-        folder, what = _stored(options, target is not None)
+        folder, what = _stored(options, by_fleet)
     else:
         folder = options["output"] or new_folder("compare")
         what = _what(options, passed_on, folder)
@@ -51,9 +55,9 @@ def measured(options: dict[str, Any], passed_on: Collection[str]) -> tuple[Resul
     deadline = began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None
     with ExitStack() as held:
         retry: tuple[str, ...] = options["retry"]
-        measuring: OneDevice | Devices = OneDevice(folder, deadline, retry)
-        if target is not None:
-            measuring = held.enter_context(devices(target, folder, what, deadline, retry))
+        measuring: Measuring = OneDevice(folder, deadline, retry)
+        if opened is not None:
+            measuring = held.enter_context(opened(folder, what, deadline, retry))
         measuring.should_stop = held.enter_context(stop_signals())
         what = measuring.divided(what)
         complete = measuring.measure(folder, what)
@@ -64,7 +68,7 @@ def measured(options: dict[str, Any], passed_on: Collection[str]) -> tuple[Resul
             result, _ = stored_comparison(folder)
         measuring.end(complete)
     if not complete and not measuring.unmeasured:
-        click.echo(f"stopped at --max-time; resume with: {go_on(folder, target is not None)}", err=True)
+        click.echo(f"stopped at --max-time; resume with: {go_on(folder, by_fleet)}", err=True)
     return result, complete, measuring.unmeasured
 
 

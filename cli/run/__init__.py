@@ -1,4 +1,4 @@
-"""`rooflens run`, on one device or with `--jobs` on many.
+"""`rooflens run`.
 
 run                 the command
 run_request         from options to cells and a folder
@@ -10,7 +10,4 @@ contention_monitor  progress, and who else is at work
 best_ratio          the best ratio so far, of times that the device allows
 end_of_run          what is printed at the end: headline, summary, notes
 final_table         geometric means
-fleet_run           the same on many devices
-fleet_folder        its folder
-fleet_progress      its progress
 """

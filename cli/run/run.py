@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...shapes.errors import IncompleteError, Interrupted
+from ...shapes.plugins import Hook, provided
 from ...shapes.protocol import MOST, TUNINGS
 from ...shapes.run_folder.manifest import TUNED_COPY, Manifest
 from ..shared.runs import how_to_resume
-from .fleet_folder import stored_run
 from .refine import Refiner
 from .run_request import RunRequest, read_request
 from .scan import describe_scan, pin_defaults
@@ -111,13 +111,10 @@ def run(**options: Any) -> None:
 
     load, began = HostLoad(), time.monotonic()
     refuse_retry(options)
-    request = read_request(options, stored_run(options["output"]) if options["jobs"] else None)
     if options["jobs"]:
-        from .fleet_run import FleetTarget, run_on_fleet
-
-        target = FleetTarget.of_jobs(options["jobs"])
-        run_on_fleet(request, target, **{name: options[name] for name in ("report", "strict", "dry_run")})
+        provided(Hook.RUN)(options)
         return
+    request = read_request(options)
     if options["dry_run"]:
         from .dry_run import show_plan
 

@@ -45,13 +45,7 @@ from ..worker.messages import (
 )
 from .fault_attribution import FaultAttribution, Limit, limit_of, timed_out, what
 from .observer import SweepObserver
-from .supervisor import (
-    LateError,
-    SupervisedWorker,
-    WorkerEndedError,
-    WorkerTimeoutError,
-    started_again,
-)
+from .supervisor import LateError, SupervisedWorker, WorkerEndedError, WorkerTimeoutError, started_again
 
 CALIBRATION_TIMEOUT_S = 300.0
 

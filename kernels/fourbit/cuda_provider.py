@@ -12,15 +12,7 @@ from ...shapes.scheme import DType
 from ...shapes.schemes.fourbit import NESTED_BLOCK_SIZE, FourBit
 from ...shapes.schemes.w4a16 import W4A16
 from ..cuda.provider import SHARED_BYTES, LaunchPlan
-from ..cuda.stream_k import (
-    StreamKGemm,
-    divided,
-    grids,
-    in_steps,
-    scratch,
-    tiles_and_steps,
-    worth_trying,
-)
+from ..cuda.stream_k import StreamKGemm, divided, grids, in_steps, scratch, tiles_and_steps, worth_trying
 from ..libraries.nvrtc import Argument, Boxes
 from ..provider import Config, Support
 from .groups import unpack

@@ -10,15 +10,7 @@ from ...shapes.device import Device
 from ...shapes.problem import Op, Problem
 from ...shapes.schemes.mxfp8 import BLOCK, MxFp8
 from ..cuda.provider import SHARED_BYTES, LaunchPlan
-from ..cuda.stream_k import (
-    StreamKGemm,
-    divided,
-    grids,
-    in_steps,
-    scratch,
-    tiles_and_steps,
-    worth_trying,
-)
+from ..cuda.stream_k import StreamKGemm, divided, grids, in_steps, scratch, tiles_and_steps, worth_trying
 from ..libraries.nvrtc import Argument, Boxes
 from ..provider import Config, Support
 from .inputs import MxFp8Inputs

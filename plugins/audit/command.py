@@ -76,12 +76,7 @@ def _setting(options: dict[str, Any]) -> Any:
     """Build the setting, with errors that name what is known."""
     from ...shapes.errors import unknown_name
     from ...shapes.problem import Op
-    from .reading.assumptions import (
-        PER_EXPERT,
-        TOTAL,
-        Assumptions,
-        find_device,
-    )
+    from .reading.assumptions import PER_EXPERT, TOTAL, Assumptions, find_device
 
     known = [op for op in Op if op is not Op.QUANTIZE]
     if options["op"] not in known:

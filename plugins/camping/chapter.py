@@ -10,27 +10,10 @@ from ...analysis.frames.coordinates import SETTING
 from ...analysis.frames.deciding import deciding
 from ...reports import formatting as fmt
 from ...reports.figures.axes import decade_axis, linear_axis, size_axis
-from ...reports.figures.chart import (
-    Axis,
-    Chart,
-    CrossoverSpan,
-    Data,
-    Draw,
-    Figure,
-    LegendEntry,
-    Point,
-    Series,
-    Spacing,
-)
+from ...reports.figures.chart import Axis, Chart, CrossoverSpan, Data, Draw, Figure, LegendEntry, Point, Series, Spacing
 from ...reports.figures.marks import GREY
 from ...reports.model import Section, Text
-from ...reports.view import (
-    Row,
-    Slice,
-    View,
-    anchors,
-    sliced,
-)
+from ...reports.view import Row, Slice, View, anchors, sliced
 from .find import Camping, find
 from .points import GRID, SHAPES
 from .resonance import LEVEL, MIN_POINTS

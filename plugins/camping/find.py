@@ -11,20 +11,10 @@ from ...analysis.frames.coordinates import SETTING
 from ...analysis.statistics.arrays import Flags, floats
 from ...shapes.verdict import Verdict
 from .intercept import SHAPE, intercepts
-from .neighbour_test import (
-    MIN_EXCESS,
-    MIN_Z,
-    NeighbourTest,
-    neighbour_test,
-)
+from .neighbour_test import MIN_EXCESS, MIN_Z, NeighbourTest, neighbour_test
 from .outliers import lines_of, outliers
 from .periods import scan
-from .points import (
-    AXES,
-    SHAPES,
-    points,
-    series,
-)
+from .points import AXES, SHAPES, points, series
 from .processes import times_by, together
 from .quantization import predicted
 

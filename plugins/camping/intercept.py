@@ -6,12 +6,7 @@ A stall that does not depend on the work raises a, and leaves b as it is; more t
 import numpy as np
 import pandas as pd
 
-from ...analysis.statistics.arrays import (
-    Floats,
-    Ints,
-    floats,
-    moments,
-)
+from ...analysis.statistics.arrays import Floats, Ints, floats, moments
 from .points import POINT, stretches
 
 MAX_M = 16

@@ -12,13 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.frames.coordinates import SETTING
-from ...analysis.statistics.arrays import (
-    Flags,
-    Floats,
-    Ints,
-    floats,
-    row_medians,
-)
+from ...analysis.statistics.arrays import Flags, Floats, Ints, floats, row_medians
 
 SIDE = 3
 """Neighbours on each side, at most; those of the same number of workgroups alone, where there are any."""

@@ -7,12 +7,7 @@ import pandas as pd
 
 from ...analysis.statistics.arrays import floats
 from .intercept import MAX_M, SHAPE
-from .neighbour_test import (
-    MIN_EXCESS,
-    SIDE,
-    NeighbourTest,
-    sides,
-)
+from .neighbour_test import MIN_EXCESS, SIDE, NeighbourTest, sides
 from .padding import Paddings
 from .points import SHAPES
 from .processes import Reproduced, reproduction

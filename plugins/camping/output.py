@@ -11,13 +11,7 @@ import pandas as pd
 from ...analysis.frames.coordinates import SETTING, shape_label
 from ...reports import formatting
 from ...reports.listing import listing
-from ...reports.model import (
-    Block,
-    Remarks,
-    Section,
-    Table,
-    Text,
-)
+from ...reports.model import Block, Remarks, Section, Table, Text
 from ...shapes.files.csv_file import as_text
 from .find import Camping
 

@@ -3,12 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from ...analysis.statistics.arrays import (
-    Flags,
-    Floats,
-    Ints,
-    floats,
-)
+from ...analysis.statistics.arrays import Flags, Floats, Ints, floats
 from .points import SHAPES
 
 REACH = 1.25

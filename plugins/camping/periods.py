@@ -8,12 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.frames.load import REFERENCE
-from ...analysis.statistics.arrays import (
-    Flags,
-    Floats,
-    Ints,
-    floats,
-)
+from ...analysis.statistics.arrays import Flags, Floats, Ints, floats
 from ...analysis.statistics.moderation import adjusted
 from ...shapes.errors import UsageError
 from ...shapes.problem import Op, Problem

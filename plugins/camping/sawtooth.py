@@ -10,12 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...analysis.statistics.arrays import Floats, Ints
-from .resonance import (
-    LEVEL,
-    SizeSet,
-    detrended,
-    permutations,
-)
+from .resonance import LEVEL, SizeSet, detrended, permutations
 
 _PERMUTATIONS = 199
 _WIDTHS = 256

@@ -32,12 +32,7 @@ from ...analysis.statistics.intervals import mean_interval
 from ...shapes.conditions import rows_where
 from ...shapes.errors import UsageError, quote, unknown_name
 from ...shapes.verdict import Verdict
-from .run_story import (
-    CELL,
-    KEY,
-    RunMark,
-    Story,
-)
+from .run_story import CELL, KEY, RunMark, Story
 
 MOST = 0.5
 """Share of the series from which on a change of several providers at once is hardly one of their kernels."""

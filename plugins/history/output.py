@@ -10,20 +10,10 @@ from ...analysis.frames.coordinates import SETTING, shape_label
 from ...reports import formatting as fmt
 from ...reports.figures.axes import FULL_HEIGHT
 from ...reports.listing import listing
-from ...reports.model import (
-    Remarks,
-    Section,
-    Table,
-    Text,
-)
+from ...reports.model import Remarks, Section, Table, Text
 from ...shapes.run_folder.manifest import ComparisonState
 from .deciding import deciding_command
-from .history import (
-    Gap,
-    History,
-    Proposal,
-    gaps,
-)
+from .history import Gap, History, Proposal, gaps
 from .terms import key_lines, letter, run_name
 
 BARS = "▁▂▃▄▅▆▇█"

@@ -8,12 +8,7 @@ import click
 from ...cli.shared import values
 from ...cli.shared.output import print_json
 from ...cli.shared.tables import show
-from ...shapes.errors import (
-    IncompleteError,
-    RegressionError,
-    UsageError,
-    unknown_name,
-)
+from ...shapes.errors import IncompleteError, RegressionError, UsageError, unknown_name
 from ...shapes.problem import Pass
 from ...shapes.protocol import MOST
 

@@ -10,12 +10,7 @@ from typing import Any
 
 import click
 
-from ...cli.run.selection import (
-    Options,
-    completed,
-    plan_of,
-    suite_of,
-)
+from ...cli.run.selection import Options, completed, plan_of, suite_of
 from ...cli.shared import values
 from ...cli.shared.progress import LINE_EVERY_S, CountedProgress
 from ...kernels import registry
@@ -26,13 +21,7 @@ from ...shapes.problem import Pass
 from ...shapes.verdict import Verdict
 from .compiled.account import account
 from .compiled.compile_all import BuildCache, compile_all
-from .compiled.scan import (
-    Asked,
-    ScanRow,
-    compiles,
-    scan,
-    specialization,
-)
+from .compiled.scan import Asked, ScanRow, compiles, scan, specialization
 
 Rows = list[dict[str, Any]]
 

@@ -15,12 +15,7 @@ import pandas as pd
 from ...analysis.statistics.arrays import Floats, floats
 from ...shapes.device import DeviceSpec, first_spec
 from ...shapes.gpu_architectures import architecture
-from ...shapes.problem import (
-    SIZES,
-    Op,
-    Pass,
-    Problem,
-)
+from ...shapes.problem import SIZES, Op, Pass, Problem
 from ...shapes.scheme import DType
 from ...shapes.schemes import parse_scheme
 from ...shapes.verdict import Verdict

@@ -11,21 +11,10 @@ from ...analysis.comparison.machine_code import GROUP, PLACE, Difference, python
 from ...cli.shared.output import record
 from ...reports import formatting as fmt
 from ...reports.listing import listing
-from ...reports.model import (
-    Block,
-    Bullets,
-    Remarks,
-    Section,
-    Table,
-    Text,
-)
+from ...reports.model import Block, Bullets, Remarks, Section, Table, Text
 from ...shapes.run_folder.columns_isa import ISA
 from ...shapes.verdict import Verdict
-from .claims import (
-    config_text,
-    counts_text,
-    sizes_text,
-)
+from .claims import config_text, counts_text, sizes_text
 from .decoding import decoding_roofs
 
 FEW = 24

@@ -1,13 +1,12 @@
 """A stored run with planted times, for the commands that read one, and a tiny suite for the one that measures."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rooflens.cli.main import main
 
 from ..analysis.synthetic import write_run
-from .ray_nodes import RayNodes, cluster
 from .tiny_runs import write_suite
 
 
@@ -64,10 +63,3 @@ def here(place, tmp_path, monkeypatch) -> Path:
 def no_width(monkeypatch) -> None:
     """Let no COLUMNS of whoever runs the tests lay tables out."""
     monkeypatch.delenv("COLUMNS", raising=False)
-
-
-@pytest.fixture(scope="session")
-def two_nodes() -> Iterator[RayNodes]:
-    """Return a cluster of Ray on the loopback: a head, and two nodes with one slot of this CPU each."""
-    with cluster(nodes=2) as nodes:
-        yield nodes

@@ -4,12 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from ....analysis.imports.consistency import (
-    SLACK,
-    ValueRange,
-    gain,
-    reduction,
-)
+from ....analysis.imports.consistency import SLACK, ValueRange, gain, reduction
 from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 from .pairs import Pair, pair_of
 

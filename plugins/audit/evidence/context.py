@@ -16,12 +16,7 @@ from .baseline import against_rows
 from .changes import Resolved, resolve
 from .finding import Finding, Need, Severity
 from .pairs import pair_of
-from .rates import (
-    cells_of,
-    completed,
-    follow_rates,
-    time_beside,
-)
+from .rates import cells_of, completed, follow_rates, time_beside
 from .structure import blocks_of
 
 FEW_ROWS = 4

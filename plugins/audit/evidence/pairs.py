@@ -9,13 +9,7 @@ from dataclasses import dataclass, replace
 from ....analysis.imports.consistency import ValueRange, gain, reduction
 from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 from ..reading.printed import Printed
-from ..reading.words import (
-    BASES,
-    HEADS,
-    SLOWER,
-    SPREADS,
-    STATISTICS,
-)
+from ..reading.words import BASES, HEADS, SLOWER, SPREADS, STATISTICS
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,7 @@ from ....analysis.imports.consistency import ValueRange
 from ....analysis.imports.rounding import Rounding, RoundingKind, detect
 from ....shapes.errors import UsageError, shorten
 from ....shapes.problem import Op, Pass, Problem
-from .assumptions import (
-    PER_EXPERT,
-    TOTAL,
-    Assumptions,
-    devices_in,
-    devices_of_cell,
-)
+from .assumptions import PER_EXPERT, TOTAL, Assumptions, devices_in, devices_of_cell
 from .document import Titled
 from .printed import Printed, read_printed, read_size
 from .words import passes_in, words_of

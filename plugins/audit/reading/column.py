@@ -6,21 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ....analysis.imports.units import SECONDS, is_time, unit_of
-from ....shapes.errors import (
-    UsageError,
-    quote,
-    shorten,
-    unknown_name,
-)
+from ....shapes.errors import UsageError, quote, shorten, unknown_name
 from . import words as known
 from .annotated_table import AnnotatedColumn, ColumnRole, numbers_of
 from .assumptions import devices_of_cell
-from .printed import (
-    EMPHASIS,
-    Printed,
-    is_blank,
-    read_size,
-)
+from .printed import EMPHASIS, Printed, is_blank, read_size
 
 GIVEN: Mapping[str, tuple[ColumnRole, float, str]] = {
     **{name: (ColumnRole.SIZE, 1.0, name) for name in ("M", "N", "K", "B", "E", "top_k")},

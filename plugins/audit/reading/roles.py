@@ -7,13 +7,7 @@ from dataclasses import replace
 from ....analysis.imports.table import ImportedTable
 from ....analysis.imports.units import SECONDS
 from . import words as known
-from .annotated_table import (
-    AnnotatedColumn,
-    ColumnRole,
-    Sheet,
-    Summary,
-    sizes_in,
-)
+from .annotated_table import AnnotatedColumn, ColumnRole, Sheet, Summary, sizes_in
 from .assumptions import PER_EXPERT, TOTAL, Assumptions
 from .column import Override, read_column
 from .document import Titled

@@ -14,18 +14,8 @@ from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.pairs import meets, pair_of, ratio
 from ..reading import words as known
-from ..reading.annotated_table import (
-    AnnotatedColumn,
-    ColumnRole,
-    Sheet,
-    Summary,
-)
-from ..reading.claims import (
-    CountClaim,
-    Statement,
-    count_claims,
-    total_in,
-)
+from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet, Summary
+from ..reading.claims import CountClaim, Statement, count_claims, total_in
 from ..reading.printed import Printed
 
 MOST_SUMMARIES = 50

@@ -12,12 +12,7 @@ from ..evidence.finding import Finding, Need
 from ..evidence.pairs import ratio
 from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 from ..reading.assumptions import Assumptions, devices_in, short_name
-from ..reading.claims import (
-    PeakClaim,
-    StatedPeak,
-    peak_claims,
-    stated_peaks,
-)
+from ..reading.claims import PeakClaim, StatedPeak, peak_claims, stated_peaks
 from ..reading.printed import read_printed
 
 CLOSE = 0.01

@@ -9,12 +9,7 @@ from ..evidence.baseline import against_rows
 from ..evidence.changes import Resolved, allowed, kinds_for
 from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
-from ..evidence.pairs import (
-    Pair,
-    meets,
-    pair_of,
-    ratio,
-)
+from ..evidence.pairs import Pair, meets, pair_of, ratio
 from ..evidence.rates import follows, time_beside
 from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
 

@@ -8,13 +8,7 @@ from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.rates import PrintedRate, cells_of, time_beside
 from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
-from ..reading.assumptions import (
-    PER_EXPERT,
-    TOTAL,
-    Assumptions,
-    reachable,
-    short_name,
-)
+from ..reading.assumptions import PER_EXPERT, TOTAL, Assumptions, reachable, short_name
 from ..reading.words import dtypes_in
 
 

@@ -7,12 +7,7 @@ from statistics import median
 
 from ....analysis.imports.consistency import ValueRange
 from ....analysis.imports.rounding import RoundingKind
-from ..evidence.changes import (
-    allowed,
-    are_of_rounded,
-    kinds_for,
-    steps_apart,
-)
+from ..evidence.changes import allowed, are_of_rounded, kinds_for, steps_apart
 from ..evidence.context import Case, Rule
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.pairs import Pair, pair_of

@@ -8,14 +8,7 @@ from statistics import fmean, median
 
 import numpy as np
 
-from .worlds import (
-    Planted,
-    World,
-    joined,
-    places,
-    printed,
-    render,
-)
+from .worlds import Planted, World, joined, places, printed, render
 
 FLOPS = {"fwd": 2, "bwd": 4}
 

@@ -6,16 +6,7 @@ Every scenario makes a table that holds, and with `fault=True` the same kind of 
 import numpy as np
 from rooflens.shapes.problem import Op
 
-from .worlds import (
-    LAUNCH_S,
-    Planted,
-    Sweep,
-    World,
-    joined,
-    places,
-    printed,
-    render,
-)
+from .worlds import LAUNCH_S, Planted, Sweep, World, joined, places, printed, render
 
 
 def comparison(rng, fault):

@@ -2,12 +2,7 @@
 
 import pytest
 
-from .helpers import (
-    audited,
-    found,
-    rules,
-    table,
-)
+from .helpers import audited, found, rules, table
 
 FLOPS = 2 * 4096**3
 """FLOPs of a GEMM of 4096 x 4096 x 4096."""

@@ -3,12 +3,7 @@
 import pytest
 from rooflens.plugins.audit.reading.annotated_table import ColumnRole
 
-from .helpers import (
-    audited,
-    found,
-    lines,
-    table,
-)
+from .helpers import audited, found, lines, table
 
 
 def test_a_ratio_in_parentheses_is_of_its_cell_and_of_the_row_without_one():

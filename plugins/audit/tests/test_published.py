@@ -6,15 +6,7 @@ import pytest
 from rooflens.plugins.audit.audit import audit
 from rooflens.plugins.audit.reading.document import read_document
 
-from .helpers import (
-    PUBLISHED,
-    audited,
-    found,
-    published,
-    rules,
-    setting,
-    table,
-)
+from .helpers import PUBLISHED, audited, found, published, rules, setting, table
 
 DEVICE = {"aiter2297": "MI350X", "primus339": "MI355X", "aiter3783": "MI355X", "torchao3996": "MI300X"}
 

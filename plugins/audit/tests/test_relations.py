@@ -5,13 +5,7 @@ from rooflens.plugins.audit.audit import audit
 from rooflens.plugins.audit.reading.column import Override
 from rooflens.plugins.audit.reading.document import read_document
 
-from .helpers import (
-    audited,
-    found,
-    lines,
-    setting,
-    table,
-)
+from .helpers import audited, found, lines, setting, table
 
 
 def lines_of(text, rule, *device):

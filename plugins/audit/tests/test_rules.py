@@ -7,13 +7,7 @@ from rooflens.plugins.audit.audit import audit
 from rooflens.plugins.audit.reading.document import read_document
 from rooflens.shapes.problem import Op
 
-from .helpers import (
-    audited,
-    found,
-    rules,
-    setting,
-    table,
-)
+from .helpers import audited, found, rules, setting, table
 
 
 def csv(header, *rows):

@@ -8,12 +8,7 @@ from audit_scaling import HOSTILE, cpu_seconds
 from rooflens.cli.main import main
 from rooflens.plugins.audit.reading.annotated_table import numbers_of
 from rooflens.plugins.audit.reading.assumptions import devices_in, devices_of_cell
-from rooflens.plugins.audit.reading.document import (
-    LARGEST,
-    LONGEST_LINE,
-    WIDEST,
-    read_document,
-)
+from rooflens.plugins.audit.reading.document import LARGEST, LONGEST_LINE, WIDEST, read_document
 from rooflens.plugins.audit.reading.printed import read_printed
 from rooflens.shapes.errors import UsageError
 

@@ -6,12 +6,7 @@ import pytest
 from rooflens.plugins.camping.find import find
 from rooflens.plugins.camping.processes import reproduction
 
-from .planted import (
-    grid_of,
-    in_waves,
-    planted,
-    usual,
-)
+from .planted import grid_of, in_waves, planted, usual
 
 SIZES = range(1024, 8193, 64)
 

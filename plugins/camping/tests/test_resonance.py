@@ -4,14 +4,7 @@ from itertools import permutations as every_order
 
 import numpy as np
 import pytest
-from rooflens.plugins.camping.resonance import (
-    PeriodScan,
-    SizeSet,
-    candidates,
-    centred,
-    detrended,
-    strata,
-)
+from rooflens.plugins.camping.resonance import PeriodScan, SizeSet, candidates, centred, detrended, strata
 from rooflens.plugins.camping.sawtooth import without_steps
 from scipy.stats import binomtest, kstest
 

@@ -4,21 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from rooflens.analysis.frames.load import load_run
-from rooflens.plugins.history.history import (
-    follow,
-    gaps,
-    level,
-    part_of,
-)
-from rooflens.plugins.history.run_story import (
-    CELL,
-    KEY,
-    TIMES,
-    RunMark,
-    Story,
-    key_differences,
-    observe,
-)
+from rooflens.plugins.history.history import follow, gaps, level, part_of
+from rooflens.plugins.history.run_story import CELL, KEY, TIMES, RunMark, Story, key_differences, observe
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.run_folder.manifest import StoredRepository
 

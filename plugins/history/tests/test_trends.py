@@ -9,14 +9,7 @@ from rooflens.cli.main import main
 from rooflens.reports.figures import colours
 
 from tests.analysis.synthetic import CPU, H200, write_run
-from tests.reports.browsing import (
-    HEADINGS,
-    INKS,
-    NAMELESS,
-    OPEN_ALL,
-    OVERFLOW,
-    as_hex,
-)
+from tests.reports.browsing import HEADINGS, INKS, NAMELESS, OPEN_ALL, OVERFLOW, as_hex
 from tests.reports.pages import Page
 
 SHAPES = (("tiny", "q", 64, 128), ("tiny", "v", 4096, 4096))

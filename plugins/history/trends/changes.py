@@ -4,16 +4,7 @@ from collections.abc import Sequence
 
 from ....analysis.statistics.change_points import LEAST_RUNS
 from ....reports import formatting as fmt
-from ....reports.model import (
-    Block,
-    CodeBlock,
-    Column,
-    Section,
-    Table,
-    TableCell,
-    Text,
-    text_columns,
-)
+from ....reports.model import Block, CodeBlock, Column, Section, Table, TableCell, Text, text_columns
 from ....shapes.run_folder.manifest import SHORT
 from ..history import Gap, Proposal
 from ..terms import between, run_name

@@ -22,16 +22,7 @@ from ....reports.figures.chart import (
     Spacing,
     Tick,
 )
-from ....reports.model import (
-    Column,
-    Section,
-    Table,
-    TableCell,
-    integer,
-    number_columns,
-    text_columns,
-    texts,
-)
+from ....reports.model import Column, Section, Table, TableCell, integer, number_columns, text_columns, texts
 from ..history import Proposal
 from ..run_story import CELL
 from ..terms import letter

@@ -9,13 +9,7 @@ from ....analysis.frames.coordinates import SETTING, shape_label
 from ....reports.model import TableCell
 from ....shapes.scheme import DType
 from ....shapes.schemes import parse_scheme
-from ..history import (
-    Gap,
-    History,
-    gaps,
-    level,
-    part_of,
-)
+from ..history import Gap, History, gaps, level, part_of
 from ..run_story import CELL
 
 Decide = Callable[[History, Gap], str]

@@ -8,22 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ....kernels import registry
-from ....kernels.aot import (
-    Build,
-    Request,
-    diagnosis,
-    find_kernel,
-    last_line,
-    specialize_request,
-)
+from ....kernels.aot import Build, Request, diagnosis, find_kernel, last_line, specialize_request
 from ....shapes.gpu_architectures import architecture
 from ....shapes.verdict import Verdict
-from .binary import (
-    amd_vector_registers,
-    inspect_cubin,
-    number,
-    warps_of,
-)
+from .binary import amd_vector_registers, inspect_cubin, number, warps_of
 
 
 def compile_here(arch: str, request: Request) -> Build:

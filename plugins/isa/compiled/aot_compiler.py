@@ -15,12 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO
 
-from ....kernels.aot import (
-    Build,
-    Request,
-    diagnosis,
-    last_line,
-)
+from ....kernels.aot import Build, Request, diagnosis, last_line
 from ....shapes.errors import RooflensError
 from ....shapes.verdict import Verdict
 

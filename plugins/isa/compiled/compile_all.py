@@ -11,12 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from ....kernels.aot import (
-    Build,
-    Request,
-    find_kernel,
-    fingerprint,
-)
+from ....kernels.aot import Build, Request, find_kernel, fingerprint
 from ....kernels.cache_folder import keep_whole
 from ....shapes.verdict import Verdict
 from .aot_compiler import AotCompiler

@@ -5,13 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....kernels.aot import (
-    Request,
-    check_arch,
-    find_kernel,
-    fingerprint,
-    specialize_request,
-)
+from ....kernels.aot import Request, check_arch, find_kernel, fingerprint, specialize_request
 from ....kernels.provider import AnyProvider, Provider, support
 from ....shapes.device import Device, first_spec
 from ....shapes.problem import Problem

@@ -12,13 +12,7 @@ from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.jit import call
 from rooflens.kernels.jit.launch import CompiledLaunch
 from rooflens.kernels.provider import Launch, Provider, Support
-from rooflens.plugins.isa.compiled.scan import (
-    Asked,
-    compiles,
-    described_device,
-    scan,
-    specialization,
-)
+from rooflens.plugins.isa.compiled.scan import Asked, compiles, described_device, scan, specialization
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType

@@ -4,12 +4,7 @@ import json
 
 import pytest
 from rooflens.plugins.isa.compiled import sass
-from rooflens.plugins.isa.compiled.schedule import (
-    LATENCIES,
-    Schedule,
-    from_lists,
-    schedule,
-)
+from rooflens.plugins.isa.compiled.schedule import LATENCIES, Schedule, from_lists, schedule
 
 
 def code(*lines):

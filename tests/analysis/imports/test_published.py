@@ -13,14 +13,7 @@ import pytest
 from rooflens.analysis.comparison.effects import measure_effects, sum_of_passes
 from rooflens.analysis.comparison.unverified import rank_unverified
 from rooflens.analysis.comparison.versions import pair
-from rooflens.analysis.imports.consistency import (
-    ValueRange,
-    gain,
-    gain_of_reduction,
-    rate_of,
-    reduction,
-    span,
-)
+from rooflens.analysis.imports.consistency import ValueRange, gain, gain_of_reduction, rate_of, reduction, span
 from rooflens.analysis.imports.read import read
 
 DATA = Path(__file__).parents[2] / "data" / "published"

@@ -1,0 +1,10 @@
+"""Measuring on many devices and machines, which Ray places.
+
+engine    what devices measure, and the stores of what they send
+folder    the folder of a sweep: one run, or one of each architecture
+run       `rooflens fleet run`, and `rooflens run --jobs`
+compare   `rooflens compare --jobs`
+progress  what both show meanwhile
+command   `rooflens fleet`
+plugin    what this adds to rooflens
+"""

@@ -1,0 +1,190 @@
+"""`rooflens fleet`: measure on many devices and machines."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import click
+
+from ...cli.run.run import run as run_here
+from ...cli.shared import values
+from ...shapes.architectures import parse_devices
+from ...shapes.errors import UsageError, quote
+from ...shapes.protocol import MOST
+
+_NOT_HERE = ("device", "scan", "arm", "only", "jobs")
+"""Options of `rooflens run` that a fleet has no use for."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def fleet() -> None:
+    """Measure SUITE on many devices and machines, placed by Ray.
+
+    It needs the extra fleet: pip install 'rooflens[fleet]'.
+
+    Each problem is measured with all its providers on one device, by the same worker as in rooflens run. Devices are
+    found by their architecture, which each node of Ray offers as a resource.
+
+    \b
+    Examples:
+      rooflens fleet start                         # on the first machine, HOST
+      rooflens fleet start --address HOST:6379     # on every other one
+      rooflens fleet devices                       # then on any of them
+      rooflens fleet run llm4bit --address auto
+    """
+
+
+def _like_run() -> list[click.Parameter]:
+    return [parameter for parameter in run_here.params if parameter.name not in _NOT_HERE]
+
+
+@fleet.command("run", params=_like_run())
+@click.option(
+    "--address",
+    metavar="auto|HOST:PORT",
+    help="The cluster of Ray to measure on: the one of this machine, or by the address of its head. Without it, one "
+    "that uses all GPUs of this machine and ends with the sweep.",
+)
+@click.option(
+    "--on",
+    multiple=True,
+    metavar="ARCH[=N],...",
+    help="Measure on these architectures, such as gfx950,sm90=2: each measures everything, on N devices at most. The "
+    "default is what the suite asks for, else every GPU of the cluster, or every CPU where there is none.",
+)
+@click.option(
+    "--wait", default="60s", metavar="TIME", help="Wait so long for a device, when none is left; the default is 60s."
+)
+def run(**options: Any) -> None:
+    """Measure SUITE on the devices of a Ray cluster, and collect every sample.
+
+    A device or machine that is lost costs the problems it was at: another one of its architecture measures them again.
+    What was received is in RUN at any time; resume with --resume, on any cluster. With several architectures, RUN
+    holds a run for each, and the report shows them side by side.
+
+    Exit 4 where problems are left over: no device of their architecture is left, or they ended every one that tried.
+
+    \b
+    Examples:
+      rooflens fleet run llm4bit
+      rooflens fleet run llm4bit --address auto -o runs/all
+      rooflens fleet run llm4bit --address 10.0.0.7:6379 --on gfx950,sm90=4
+      rooflens fleet run -o runs/all --resume --address auto
+    """
+    from ...cli.run.run_request import read_request
+    from ...cli.run.selection import refuse_retry
+    from .folder import stored_architectures, stored_run
+    from .run import FleetTarget, run_on_fleet
+
+    refuse_retry(options)
+    on = parse_devices(options["on"], "--on")
+    patience_s = values.seconds(options["wait"], "--wait")
+    request = read_request({**options, "device": None, "scan": None}, stored_run(options["output"]))
+    stored = dict.fromkeys(stored_architectures(request.folder)) if request.resume else {}
+    target = FleetTarget(options["address"] or "", on=on or stored or request.suite.devices, patience_s=patience_s)
+    run_on_fleet(request, target, report=options["report"], strict=options["strict"], dry_run=options["dry_run"])
+
+
+_DEVICE = click.option(
+    "--device", default="auto", metavar="NAME", help="cpu or cuda; the default is the GPUs, if there are any."
+)
+_SLOTS = click.option(
+    "--slots", type=click.IntRange(1, MOST), default=1, help="Parts to divide a CPU into; the default is 1."
+)
+
+
+@fleet.command(context_settings={"ignore_unknown_options": True})
+@click.option(
+    "--address", default="", metavar="HOST:PORT", help="Join the cluster of this head; without it, become one."
+)
+@click.option("--port", type=click.IntRange(1, 65535), default=6379, help="Port of a new head; the default is 6379.")
+@_DEVICE
+@_SLOTS
+@click.argument("more", nargs=-1, type=click.UNPROCESSED, metavar="[RAY OPTIONS]")
+def start(address: str, port: int, device: str, slots: int, more: tuple[str, ...]) -> None:
+    """Start Ray on this machine, so that its devices can be measured; ray stop ends it (and other Rays of yours here).
+
+    What it adds to ray start: the devices are offered by architecture, workers run at the priority of other programs,
+    usage statistics are off, and only who has the token of ~/.ray/auth_token may use the cluster. The head makes the
+    token if there is none: copy the file to the other machines. Variables of Ray that are set already win. Other
+    options go to ray start as they are.
+
+    \b
+    Examples:
+      rooflens fleet start
+      rooflens fleet start --address 10.0.0.7:6379
+      rooflens fleet start --device cpu --slots 2 --block
+    """
+    from ...shapes.architectures import is_gpu
+    from .engine import ray_environment
+
+    ray_environment.for_node(address)
+    if not address:
+        ray_environment.refuse_taken(port)
+    offers = _offers(device, slots)
+    ray = [sys.executable, "-m", "ray.scripts.scripts"]
+    if os.environ["RAY_AUTH_MODE"] == "token" and not ray_environment.has_token():
+        os.umask(0o077)  # the token is nobody else's business
+        subprocess.run([*ray, "get-auth-token", "--generate"], stdout=subprocess.DEVNULL, check=True, timeout=60)
+        click.echo(f"made ~/{ray_environment.TOKEN}: copy it to the other machines", err=True)
+    place = ["--address", address] if address else ["--head", "--port", str(port), "--include-dashboard=false"]
+    gpus = sum(count for arch, count in offers.items() if is_gpu(arch))
+    offered = ["--num-gpus", str(gpus), "--resources", json.dumps(offers)]
+    click.echo(f"offers {_shown(offers)}", err=True)
+    sys.stdout.flush()
+    os.execv(sys.executable, [*ray, "start", *place, "--disable-usage-stats", *offered, *more])
+
+
+@fleet.command()
+@_DEVICE
+@_SLOTS
+def resources(device: str, slots: int) -> None:
+    """Print what this machine offers a fleet, as JSON for a ray start of your own.
+
+    \b
+    Examples:
+      rooflens fleet resources
+      ray start --head --resources "$(rooflens fleet resources)"
+      ray start --address HOST:6379 --resources "$(rooflens fleet resources --device cpu --slots 2)"
+    """
+    click.echo(json.dumps(_offers(device, slots)))
+
+
+def _offers(device: str, slots: int) -> dict[str, int]:
+    from .engine.inventory import offer
+
+    if device not in ("auto", "cpu", "cuda"):
+        raise UsageError(f"--device {quote(device)}: write cpu or cuda; single GPUs are chosen by CUDA_VISIBLE_DEVICES")
+    return offer(device, slots)
+
+
+@fleet.command()
+@click.option("--address", default="auto", metavar="auto|HOST:PORT", help="The cluster of Ray; the default is auto.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def devices(address: str, as_json: bool) -> None:
+    """List the places for devices that a cluster of Ray offers, and what keeps others from being offered.
+
+    \b
+    Examples:
+      rooflens fleet devices
+      rooflens fleet devices --address 10.0.0.7:6379 --json
+    """
+    from .engine import ray_environment
+
+    found = ray_environment.for_address(address)
+    from ...cli.shared.tables import print_table
+    from .engine import ray_cluster
+
+    with ray_cluster.joined(found) as cluster:
+        nodes = cluster.nodes()
+    if as_json:
+        click.echo(json.dumps(nodes, indent=1))
+        return
+    rows = [[node["host"], node["address"], _shown(node["offers"]), node["remark"]] for node in nodes]
+    print_table(("host", "address", "offers", "remark"), rows, long=("remark",))
+
+
+def _shown(offers: dict[str, int]) -> str:
+    return ", ".join(f"{count} x {arch}" for arch, count in offers.items()) or "nothing"

@@ -1,0 +1,190 @@
+"""Measuring a comparison on the devices of a fleet."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ...cli.report.stored_comparison import go_on
+from ...cli.run.run_request import llc_bytes
+from ...cli.run.selection import Options, completed, describe, manifest, suite_of
+from ...cli.shared import values
+from ...harness.compare.spec import CompareSpec, scratch_of, suite_hash
+from ...harness.compare.worktrees import Repository
+from ...shapes.architectures import parse_devices
+from ...shapes.errors import Interrupted, RooflensError, UsageError
+from ...shapes.run_folder.manifest import COMPARISON, MANIFEST
+from .folder import refuse_another
+from .progress import FleetProgress
+from .run import FleetTarget, reopen_failed
+
+if TYPE_CHECKING:
+    from ...harness.compare.replay import Row
+    from ...shapes.suite import Suite
+    from .engine.compare_worker import CompareWorkerSpec
+    from .engine.ray_cluster import RayCluster
+
+
+class Devices:
+    """Measures on at most `limit` devices of one architecture of a cluster, chunk by chunk; `count` are expected."""
+
+    def __init__(
+        self,
+        cluster: "RayCluster",
+        arch: str,
+        count: int,
+        limit: int | None,
+        patience_s: float,
+        deadline: float | None,
+        retry: tuple[str, ...] = (),
+    ) -> None:
+        self._cluster, self._arch, self._count, self._limit = cluster, arch, count, limit
+        self._patience_s, self._deadline, self._retry = patience_s, deadline, retry
+        self.should_stop: Callable[[], bool] = lambda: False
+        self.unmeasured = ""
+
+    def divided(self, what: CompareSpec) -> CompareSpec:
+        """Return the comparison with its number of chunks, which the first call determines."""
+        from .engine.jobs import CHUNKS_PER_DEVICE, problems
+
+        if what.chunks:
+            return what
+        rows = _rows(what, _suite(what))
+        return replace(what, chunks=min(problems(rows), CHUNKS_PER_DEVICE * self._count))
+
+    def measure(self, folder: Path, what: CompareSpec) -> bool:
+        """Measure a comparison in `folder`; True when it is complete."""
+        from .engine.arch_queue import ArchQueue
+        from .engine.compare_store import CompareStore
+        from .engine.fleet import Fleet
+        from .engine.jobs import chunks_of
+
+        if suite_hash(what.suite) != what.suite_hash:
+            raise UsageError(f"suite {what.suite} has changed since the comparison began: compare anew")
+        folder = folder.resolve()
+        suite = _suite(what)
+        chunks = chunks_of(_rows(what, suite), what.chunks, suite.name, what.rounds, len(what.commits))
+        spec = self._spec(folder, what, suite)
+        repository = Repository(Path(what.repository))
+        repository.forget_worktrees(spec.place)  # of a call that was killed
+        store = CompareStore(folder, what, spec.manifest, chunks)
+        resuming = f"resume with: {go_on(folder, True)}"
+        try:
+            reopen_failed(store, self._retry)
+            queue = ArchQueue(self._arch, store, spec, self._limit, job_noun="parts of the suite")
+            with FleetProgress(sys.stderr) as progress:
+                fleet = Fleet([queue], self._cluster, progress, self.should_stop, self._deadline, self._patience_s)
+                complete = fleet.run()
+            self.unmeasured = "; ".join(fleet.unmeasured())
+            if self.unmeasured:
+                self.unmeasured += f": {resuming}"
+        except Interrupted:
+            done = f"{len(store.done)} of {len(chunks)} parts of the suite are in {folder}"
+            raise Interrupted(f"interrupted; {done}: {resuming}") from None
+        except RooflensError as error:
+            raise type(error)(f"{error}; {resuming}") from error
+        finally:
+            store.close()
+            repository.forget_worktrees(spec.place)  # of workers that were lost
+        return complete
+
+    def end(self, complete: bool) -> None:
+        """Do nothing: workers clean up after themselves."""
+
+    def _spec(self, folder: Path, what: CompareSpec, suite: "Suite") -> "CompareWorkerSpec":
+        from ...harness.worker.messages import Setup
+        from ...shapes.architectures import is_gpu
+        from .engine.compare_worker import CompareWorkerSpec
+
+        options = _options(what)
+        device = "cuda" if is_gpu(self._arch) else "cpu"
+        content = manifest(folder, suite)
+        describe(content, suite, _cells(what, suite), options)
+        # an arm sets these itself, or they depend on its providers
+        content.id, content.folder, content.request, content.challengers = "", "", None, []
+        content.repository = None
+        content.tuning = suite.protocol.tuning
+        setup = Setup(
+            device=device,
+            llc_bytes=llc_bytes(options),
+            threads=options["threads"],
+            protocol=replace(suite.protocol, tuning="default"),  # it has no providers to tune
+            providers=(),
+            files=(),
+        )
+        # the fleet decides on the device
+        pairs = zip(what.options[::2], what.options[1::2], strict=True)
+        others = [part for name, value in pairs if name != "--device" for part in (name, value)]
+        return CompareWorkerSpec(
+            setup=setup,
+            manifest=content,
+            what=replace(what, options=[*others, "--device", device]),
+            place=f"comparison-{scratch_of(folder).name}",
+            tables={path: Path(path).read_text(encoding="utf-8") for path in what.tables.values()},
+            retry=self._retry,
+        )
+
+
+Opening: TypeAlias = Callable[[Path, CompareSpec, float | None, tuple[str, ...]], AbstractContextManager["Devices"]]
+
+
+def target_of(options: Mapping[str, Any]) -> Opening:
+    """Read --jobs, --address, --on and --wait: return what opens the devices that they name."""
+    if options["jobs"] and options["address"]:
+        raise UsageError("--jobs measures on this machine, --address on a cluster of Ray: omit one of them")
+    on, patience_s = parse_devices(options["on"], "--on"), values.seconds(options["wait"], "--wait")
+    found = FleetTarget(options["address"]) if options["address"] else FleetTarget.of_jobs(options["jobs"])
+    return partial(devices, replace(found, on=on, patience_s=patience_s))
+
+
+@contextmanager
+def devices(
+    target: FleetTarget, folder: Path, what: CompareSpec, deadline: float | None, retry: tuple[str, ...] = ()
+) -> Iterator[Devices]:
+    """Start or join the cluster. Raises UsageError when it does not have one architecture, or another than before."""
+    with target.opened(_options(what)["device"] or "auto") as (cluster, limits):
+        if len(limits) > 1:
+            names = list(limits)
+            raise UsageError(
+                f"a comparison is of one architecture, and this cluster has {' and '.join(names)}: add --on {names[0]}"
+            )
+        if (folder / COMPARISON).exists() and (folder / "base" / MANIFEST).is_file():
+            refuse_another(folder / "base", list(limits))
+        ((arch, limit),) = limits.items()
+        offered = cluster.offered()[arch]
+        yield Devices(cluster, arch, min(limit or offered, offered), limit, target.patience_s, deadline, retry)
+
+
+def _options(what: CompareSpec) -> Options:
+    """Return the options of every run of an arm, without the user's providers: only arms can load those."""
+    from ...cli.run.run import run
+    from ...cli.run.run_request import OF_THIS_CALL
+
+    with run.make_context("run", [what.suite, *what.options, "--rounds", str(what.rounds)]) as context:
+        given = {name: value for name, value in context.params.items() if name not in OF_THIS_CALL}
+    return completed(given | {"providers": (), "files": ()})
+
+
+def _suite(what: CompareSpec) -> "Suite":
+    suite = suite_of(_options(what))
+    return suite.override(protocol={"tuning": "pinned"}) if what.tables else suite
+
+
+def _cells(what: CompareSpec, suite: "Suite") -> Any:
+    """Plan the suite with its own providers. A filter on providers is left to the arms, which have others."""
+    from ...harness.plan.plan import plan
+
+    expression: str = _options(what)["filter_expression"]
+    return plan(suite, "" if re.search(r"\bprovider\b", expression) else expression)
+
+
+def _rows(what: CompareSpec, suite: "Suite") -> "tuple[Row, ...]":
+    """Return what is to be divided: the cells that `what.only` names, or all of the suite."""
+    from ...harness.compare.replay import read_rows
+    from .engine.jobs import rows_of
+
+    return read_rows(Path(what.only)) if what.only else rows_of(_cells(what, suite))

@@ -1,0 +1,85 @@
+"""Sweeps of a fleet in real processes, and what is found in their folders."""
+
+import csv
+import io
+import subprocess
+import sys
+import time
+import zipfile
+from contextlib import contextmanager
+
+from tests.cli.tiny_runs import FAULTY, SLOW, read
+
+from .ray_nodes import PLANTED, cpu_arch
+
+SMALL = ("--llc", "1MiB", "--no-report", "--no-calibrate", "-o", "out")
+
+SLOW_UNITS = (*SLOW, "60ms", "-a", "M=1..16")
+"""32 problems; with one provider in two rounds, each takes some 0.15 s."""
+
+
+def fleet_args(address, *providers, file=FAULTY, on=()):
+    """Arguments of a sweep over the cluster at `address` into out/, on the CPU of this machine unless told."""
+    flags = [part for name in providers for part in ("-p", name)]
+    files = ["--providers", file] if file else []
+    where = ["--address", address, "--on", ",".join(on or (cpu_arch(),))]
+    return ["fleet", "run", "tiny.toml", *where, *SMALL, *files, *flags]
+
+
+def planted(machine, **what):
+    """Return the environment of a node whose CPU is of another kind: `Node`s of one test are not seen by another."""
+    return {"PYTHONPATH": str(PLANTED), "PLANTED_MACHINE": machine} | {
+        f"PLANTED_{name.upper()}": str(value) for name, value in what.items()
+    }
+
+
+def arch_of(machine):
+    """Return the architecture of a planted machine."""
+    return cpu_arch().replace(cpu_arch().partition("-")[0], machine)
+
+
+def rows_by_unit(place):
+    """Map (cell as the plan names it, round) to the row; no unit stands there twice."""
+    names = ("model", "layer", "scheme", "dtype", "provider", "cache", "M", "N", "K", "round")
+    rows = read(place)
+    found = {tuple(row[name] for name in names): row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def problems_at_home(place):
+    """Shards of problems, by name."""
+    return {path.name: path.read_bytes() for path in (place / "out" / "shards").glob("M*.zip")}
+
+
+def wait_for_problems(place, count, process, seconds=120):
+    """Wait until so many problems are stored; the process must not end meanwhile."""
+    until = time.monotonic() + seconds
+    while len(problems_at_home(place)) < count:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until, f"{count} problems did not come"
+        time.sleep(0.005)
+
+
+def cells_of(parcel):
+    """Rows of a shard's cells.csv."""
+    with zipfile.ZipFile(io.BytesIO(parcel)) as archive:
+        return list(csv.DictReader(io.StringIO(archive.read("cells.csv").decode())))
+
+
+@contextmanager
+def started(place, arguments, environment=None, program=(sys.executable, "-m", "rooflens.cli")):
+    """Begin a command in a session of its own; it is killed at the end of the block if it has not ended."""
+    command = [*program, *map(str, arguments)]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=place, env=environment, start_new_session=True, **streams) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def ended(process, seconds=120):
+    """Wait for the end of a command; return its exit code and what it wrote to stderr."""
+    _, errors = process.communicate(timeout=seconds)
+    return process.returncode, errors

@@ -1,0 +1,359 @@
+"""Comparisons by a fleet over a scripted cluster: both arms of a problem are of one device, whatever is lost."""
+
+import dataclasses
+import json
+from collections import Counter
+from contextlib import suppress
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rooflens.analysis.frames.load import load_run
+from rooflens.harness.compare.spec import CompareSpec, read_state
+from rooflens.harness.worker.messages import Setup
+from rooflens.plugins.fleet.engine.arch_queue import ArchQueue
+from rooflens.plugins.fleet.engine.compare_store import CompareStore
+from rooflens.plugins.fleet.engine.compare_worker import CompareWorkerSpec
+from rooflens.plugins.fleet.engine.jobs import chunks_of, coordinates, rows_of
+from rooflens.plugins.fleet.engine.protocol import ResultArchive
+from rooflens.plugins.fleet.engine.result_archive import entries, pack
+from rooflens.shapes.errors import Interrupted, RooflensError, UsageError
+from rooflens.shapes.run_folder.columns import CELLS, SAMPLES
+from rooflens.shapes.run_folder.retries import retries
+
+from tests.harness.sharded import read_rows
+
+from .fabricated import PROTOCOL, manifest, packed, quick_jobs, run_manifest, slot
+from .scripted_cluster import Failed, Lost, ScriptedCluster, answering
+from .test_fleet import Quiet, run_fleet
+
+ROUNDS = PROTOCOL.rounds
+PLAN = tuple(cell for job in quick_jobs(shapes=3, sizes=(1, 2, 4, 8)) for cell in job.task.cells)
+ROWS = rows_of(PLAN)
+"""12 problems of one cache state; providers are those of the arms."""
+
+WHAT = CompareSpec(
+    repository="/somewhere", commits={"base": "a" * 40, "head": "b" * 40}, suite="llm4bit-quick", files=("k.py",),
+    options=(), rounds=ROUNDS, setup="", suite_hash="0", chunks=5,
+)  # fmt: skip
+ARMS = tuple(WHAT.commits)
+
+
+def chunks(rounds=ROUNDS, arms=ARMS):
+    return chunks_of(ROWS, WHAT.chunks, "llm4bit-quick", rounds, len(arms))
+
+
+CHUNKS = chunks()
+
+
+def chunk_parcel(chunk, place, name="a", finished=None, arms=ARMS, sources=None, elapsed_s=1.0, hung="", **changes):
+    """What a station sends of a chunk: its cells in as many rounds of each arm as `finished` says, or all.
+
+    The provider `hung` has timed out in head.
+    """
+    finished = finished or dict.fromkeys(arms, chunk.rounds)
+    said = {
+        **manifest(place, name, elapsed_s=elapsed_s)["station"],
+        "session": f"{name} {chunk.key}",
+        "rounds": min(finished.values()),
+        "steps": sum(finished.values()),
+    }
+    files = {"station.json": json.dumps(said).encode(), "compare.log": f"printed by {name}\n".encode()}
+    cells = [cell for cell in PLAN if chunk.holds(coordinates(cell))]
+    for arm, count in finished.items():
+        if count:
+            source = (sources or {}).get(arm, arm)
+            providers = {
+                one: {"role": "candidate", "source": source, "file": f"/{place.host}/{arm}/k.py"}
+                for one in {cell.provider for cell in cells}
+            }
+            told = manifest(place, name, **changes) | {
+                "providers": providers, "station": said | {"finished": count}, "rounds": count,
+                "planned_units": len(cells) * count, "challengers": ["mine"],
+            }  # fmt: skip
+            files[f"{arm}.zip"] = packed(told, _tables(cells, count, source, hung if arm == "head" else ""))
+    return ResultArchive(chunk.key, pack(files))
+
+
+def _tables(cells, rounds, source, hung):
+    committed, samples = [], []
+    for cell in cells:
+        verdict = "timeout" if cell.provider == hung else "passed"
+        for number in range(rounds if verdict == "passed" else 1):
+            cell_id = f"{source}{PLAN.index(cell):06}"
+            committed.append(
+                {
+                    **cell.fields,
+                    "cell_id": cell_id, "round": number, "order": 0, "process": number, "verdict": verdict,
+                    "role": "candidate", "source": source, "seed": 0, "samples": 1, "discarded": 0, "elapsed_s": 0.1,
+                    "timer": "event", "started_at": "2026-01-01T00:00:01+00:00", "M_total": cell.problem.rows,
+                    "flops": cell.problem.flops, "compulsory_bytes": cell.scheme.compulsory_bytes(cell.problem),
+                    "output_bytes": cell.scheme.output_bytes(cell.problem),
+                }
+            )  # fmt: skip
+            samples.append({"cell_id": cell_id, "round": number, "index": 0, "time_s": 1e-5})
+    return {CELLS: committed, SAMPLES: samples}
+
+
+def record_parcel(kind, place, name="a", **changes):
+    told = manifest(place, name, **changes) | {"providers": {}}
+    return ResultArchive(f"{name}-{kind}", pack({"run.json": json.dumps(told).encode(), "compare.log": b"set up\n"}))
+
+
+class Stations(ScriptedCluster):
+    """Stations of a comparison."""
+
+    def _usual(self, step, place, assignment):
+        if step == "measure":
+            return chunk_parcel(assignment.job, place, self.names[place], elapsed_s=self.seconds)
+        return record_parcel(step, place, self.names[place])
+
+
+def spec():
+    return CompareWorkerSpec(Setup("cuda", None, None, PROTOCOL, (), ()), run_manifest(), WHAT, "place")
+
+
+class Trial:
+    """Fleets on one folder, one after the other."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def arms(self, what=WHAT, chunks=CHUNKS):
+        return CompareStore(self.folder, what, run_manifest(challengers=[], rounds=what.rounds), chunks)
+
+    def run(self, cluster, stop=lambda: False, deadline=None, what=WHAT, chunks=CHUNKS, retry=()):
+        arms = self.arms(what, chunks)
+        arms.retry(arms.failed(retry))
+        self.observer = Quiet()
+        self.observer.received = lambda units: setattr(self.observer, "units", self.observer.units + units)
+        queue = ArchQueue("sm90", arms, spec(), job_noun="parts of the suite")
+        complete, self.unmeasured = run_fleet([queue], cluster, self.observer, stop, deadline)
+        return complete
+
+    def rows(self, arm):
+        return read_rows(self.folder / arm / "cells.csv")
+
+    def units(self, arm):
+        return sorted((row["provider"], row["M"], row["N"], row["K"], int(row["round"])) for row in self.rows(arm))
+
+    def device_by_problem(self, arm):
+        """Which device measured each problem, by what run.json says of its worker processes."""
+        devices = json.loads((self.folder / arm / "run.json").read_text())["devices"]
+        whose = {number: device["uuid"] for device in devices for number in device["processes"]}
+        found = {}
+        for row in self.rows(arm):
+            found.setdefault((row["M"], row["N"], row["K"]), set()).add(whose[int(row["process"])])
+        return found
+
+    def check_whole(self, rounds=ROUNDS):
+        """All units of both arms are there once, and each problem is of one device, the same in both."""
+        wanted = sorted(
+            (cell.provider, str(cell.problem.M), str(cell.problem.N), str(cell.problem.K), number)
+            for cell in PLAN
+            for number in range(rounds)
+        )
+        assert self.units("base") == self.units("head") == wanted
+        base, head = map(self.device_by_problem, ARMS)
+        assert base == head
+        assert all(len(devices) == 1 for devices in base.values())
+
+
+@pytest.fixture
+def trial(tmp_path):
+    return Trial(tmp_path / "both")
+
+
+def test_every_chunk_is_measured_once_and_lands_in_both_arms(trial):
+    cluster = Stations([slot(0), slot(1), slot(0, "two")])
+    assert trial.run(cluster)
+    trial.check_whole()
+    assert Counter(key for _, key in cluster.measured()) == Counter(chunk.key for chunk in CHUNKS)
+    assert len({device for found in trial.device_by_problem("base").values() for device in found}) == 3
+    assert trial.observer.units == trial.observer.total == len(CHUNKS) * ROUNDS * 2
+    state = read_state(trial.folder)
+    assert sorted(map(tuple, state.done)) == [(number, arm) for number in range(ROUNDS) for arm in ARMS]
+    assert state.chunks == WHAT.chunks
+    for arm in ARMS:
+        run = load_run(trial.folder / arm)
+        assert run.missing_units == 0
+        assert run.manifest.challengers == ["mine"]
+        assert run.manifest.processes == len(CHUNKS) * ROUNDS, "every chunk has processes of its own"
+        assert {info.source for info in run.manifest.providers.values()} == {arm}
+        assert len(list((trial.folder / arm / "shards").glob("chunk-*.zip"))) == len(CHUNKS)
+    assert (trial.folder / "compare.log").read_text().count("-open\nset up\n") == 3
+
+
+def test_a_lost_station_costs_its_chunk_whole_and_another_measures_both_arms(trial):
+    lost = []
+
+    def script(step, place, assignment):
+        if step == "measure" and place == slot(0) and not lost:
+            lost.append(assignment.job)
+            return Lost, "its node does not answer"
+        return None
+
+    assert trial.run(Stations([slot(0), slot(1)], script))
+    trial.check_whole()
+    assert any(f"{lost[0]} is measured again" in text for text in trial.observer.remarks)
+
+
+def test_what_is_home_is_not_measured_again(trial):
+    seen = []
+
+    def script(step, place, assignment):
+        seen.extend([assignment.job.key] if step == "measure" else [])
+        return (Lost, "its node does not answer") if len(seen) > 3 else None
+
+    assert not trial.run(Stations([slot(0)], script))
+    assert trial.unmeasured == ["no sm90 is left for 2 parts of the suite"]
+    assert read_state(trial.folder).done == []
+    assert load_run(trial.folder / "base").missing_units > 0
+    later = Stations([slot(0, "three")])
+    assert trial.run(later)
+    assert {key for _, key in later.measured()} == {chunk.key for chunk in CHUNKS} - set(seen[:3])
+    trial.check_whole()
+
+
+def test_a_part_is_completed_by_its_device_and_measured_anew_by_another(trial):
+    part = {"base": 1, "head": 1}
+    cluster = Stations([slot(0), slot(1)], seconds=3.0)
+    cluster.script = lambda step, place, assignment: (
+        chunk_parcel(assignment.job, place, cluster.names[place], part)
+        if step == "measure" and cluster.now > 5
+        else None
+    )
+    with pytest.raises(Interrupted):
+        trial.run(cluster, stop=lambda: cluster.now > 8)
+    begun = [row for row in trial.rows("base") if row["round"] == "0"]
+    assert len(begun) > len([row for row in trial.rows("base") if row["round"] == "1"]) > 0
+    earlier = {}
+
+    def look(step, place, assignment):
+        if step == "measure" and (assignment.earlier or place == slot(1, "new")):
+            earlier[place] = bool(assignment.earlier)
+            assert not assignment.earlier or {"base.zip", "head.zip"} == set(entries(assignment.earlier, ""))
+
+    assert trial.run(Stations([slot(0), slot(1, "new")], look))
+    assert earlier == {slot(0): True, slot(1, "new"): False}
+    trial.check_whole()
+
+
+def test_at_a_stop_who_is_free_cleans_up(trial):
+    """One chunk is stopped at while the other station waits for work that only the first one may have."""
+    cluster = Stations([slot(0), slot(1)], answering("hang", place=slot(0)))
+    with pytest.raises(Interrupted):
+        trial.run(cluster, stop=lambda: len(cluster.measured()) == len(CHUNKS) and cluster.now > 20)
+    closed = [place for step, place, _ in cluster.log if step == "close"]
+    assert closed == [slot(1)]
+    assert not cluster.alive
+
+
+def test_a_part_with_one_arm_only_is_no_shard(trial):
+    arms = trial.arms()
+    content = arms.add_result(chunk_parcel(CHUNKS[0], slot(0), finished={"base": 1, "head": 0}))
+    assert content.manifest.station.steps == 1
+    assert arms.begun == {}
+    assert arms.done == {}
+    arms.close()
+    assert not list(trial.folder.glob("*/shards/*"))
+
+
+def test_more_rounds_are_added_by_the_devices_that_measured_the_first(trial):
+    assert trial.run(Stations([slot(0), slot(1)]))
+    more = dataclasses.replace(WHAT, rounds=ROUNDS + 1)
+    cluster = Stations([slot(0), slot(1)])
+    assert trial.run(cluster, what=more, chunks=chunks(rounds=ROUNDS + 1))
+    assert len(cluster.measured()) == len(CHUNKS)
+    trial.check_whole(ROUNDS + 1)
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_what_a_crash_left_of_one_arm_is_measured_again(trial, arm):
+    assert trial.run(Stations([slot(0)]))
+    (trial.folder / arm / "shards" / f"{CHUNKS[2].key}.zip").unlink()
+    cluster = Stations([slot(1)])
+    assert trial.run(cluster)
+    assert [key for _, key in cluster.measured()] == [CHUNKS[2].key]
+    trial.check_whole()
+
+
+def test_a_retry_measures_the_chunk_again_in_both_arms(trial):
+    hung = answering(lambda place: chunk_parcel(CHUNKS[1], place, cluster.names[place], hung="blas"), job=CHUNKS[1])
+    cluster = Stations([slot(0)], hung)
+    assert trial.run(cluster)
+    arms = trial.arms()
+    assert arms.failed(["oom"]) == {}
+    arms.close()
+    cluster = Stations([slot(0), slot(1)])
+    assert trial.run(cluster, retry=["timeout"])
+    assert cluster.measured() == [(slot(0), CHUNKS[1].key)]
+    trial.check_whole()
+    again = {arm: {(one.provider, one.verdict) for one in retries(trial.folder / arm)} for arm in ("base", "head")}
+    assert again == {"base": set(), "head": {("blas", "timeout")}}  # it hung in head alone
+
+
+def test_shards_of_two_stations_are_no_pair(trial):
+    assert trial.run(Stations([slot(0)]))
+    later = entries(chunk_parcel(CHUNKS[1], slot(1), "later").content, "")
+    (trial.folder / "head" / "shards" / f"{CHUNKS[1].key}.zip").write_bytes(later["head.zip"])  # killed before base
+    cluster = Stations([slot(1)])
+    assert trial.run(cluster)
+    assert [key for _, key in cluster.measured()] == [CHUNKS[1].key]
+    trial.check_whole()
+
+
+def test_a_chunk_that_one_arm_refuses_is_stored_in_none(trial):
+    arms = trial.arms()
+    arms.add_result(chunk_parcel(CHUNKS[0], slot(0)))
+    before = {arm: trial.units(arm) for arm in ARMS}
+    with pytest.raises(UsageError, match=r"provider .* is other code"):
+        arms.add_result(chunk_parcel(CHUNKS[1], slot(1), "b", sources={"head": "edited"}))
+    assert {arm: trial.units(arm) for arm in ARMS} == before
+    assert len(list(trial.folder.glob("*/shards/*"))) == 2
+    arms.add_result(chunk_parcel(CHUNKS[1], slot(1), "c"))
+    arms.close()
+
+
+def test_a_station_of_other_software_takes_no_part_from_the_start(trial):
+    def script(step, place, assignment):
+        other = {"environment": {"torch": "2.11.0"}}
+        return record_parcel(step, place, "b", **other) if step == "open" and place.host == "two" else None
+
+    cluster = Stations([slot(0), slot(0, "two")], script)
+    assert trial.run(cluster)
+    assert {place.host for place, _ in cluster.measured()} == {"one"}
+    assert any("torch is 2.13.0" in text for text in trial.observer.remarks)
+
+
+def test_shards_of_another_division_go(trial):
+    """A replay is of other cases when more rounds choose them."""
+    assert trial.run(Stations([slot(0)]))
+    other = chunks_of(ROWS, 3, "llm4bit-quick", ROUNDS, 2)
+    assert trial.run(Stations([slot(0)]), chunks=other)
+    trial.check_whole()
+
+
+def test_only_one_writes_a_comparison(trial):
+    arms = trial.arms()
+    with pytest.raises(UsageError, match="being written by another"):
+        trial.arms()
+    arms.close()
+    trial.arms().close()
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_under_any_faults_both_arms_of_a_problem_are_of_one_device(tmp_path_factory, data):
+    trial = Trial(tmp_path_factory.mktemp("any") / "both")
+    fates = st.sampled_from([None] * 8 + ["hang", (Lost, "its process died"), (Lost, "node"), (Failed, "disk")])
+    places = [slot(index) for index in range(data.draw(st.integers(1, 4)))]
+    with suppress(RooflensError):
+        trial.run(Stations(places, lambda step, place, assignment: data.draw(fates)))
+    base, head = map(trial.units, ARMS)
+    assert base == head
+    assert len(base) == len(set(base))
+    if base:
+        assert trial.device_by_problem("base") == trial.device_by_problem("head")
+    assert trial.run(Stations([slot(9, "fresh")]))
+    trial.check_whole()

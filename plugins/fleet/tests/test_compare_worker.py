@@ -1,0 +1,247 @@
+"""A station of a comparison: real checkouts and environments, arms whose processes are played."""
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from rooflens.harness.compare import runner
+from rooflens.harness.compare.replay import COORDINATES
+from rooflens.harness.compare.spec import CompareSpec, suite_hash
+from rooflens.harness.worker.messages import Ready, Setup
+from rooflens.plugins.fleet.engine import compare_worker
+from rooflens.plugins.fleet.engine.compare_worker import CompareWorker, CompareWorkerSpec
+from rooflens.plugins.fleet.engine.protocol import Assignment
+from rooflens.plugins.fleet.engine.result_archive import entries, pack, unpack
+from rooflens.shapes.device import Device
+from rooflens.shapes.errors import Interrupted, RooflensError
+
+from tests.harness.repositories import git, repository
+
+from .fabricated import PROTOCOL, run_json, run_manifest, slot
+from .test_compare_store import CHUNKS
+
+DEVICE = Device("cuda", 0, "Simulated", "NVIDIA", "sm90", 132, 1 << 26, 1 << 26, 1 << 37, "GPU-7")
+TABLE = "configurations\n"
+
+
+class Played:
+    """What the processes of the arms do: a call per round, that stores a row of run.json and says how it ended."""
+
+    def __init__(self):
+        self.calls, self.script = [], lambda call: True
+
+    def __call__(self, what, command, folder, variables, log, should_stop, look):
+        options = dict(pairwise(command))
+        said = SimpleNamespace(
+            what=what,
+            tree=folder,
+            kernel=(folder / "k.py").read_text(),
+            rounds=int(options["--rounds"]),
+            output=Path(options["-o"]),
+            only=json.loads(Path(options["--only"]).read_text()),
+            resume="--resume" in command,
+            device=options["--device"],
+            tuned=Path(options["--tuned"]).read_text() if "--tuned" in command else None,
+        )
+        self.calls.append(said)
+        ended = self.script(said)
+        said.output.mkdir(exist_ok=True)
+        manifest = run_json(rounds=said.rounds, environment={}, providers={}, device={}, planned_units=said.rounds)
+        (said.output / "run.json").write_text(json.dumps(manifest))
+        with log.open("a") as file:
+            file.write(f"{what} ran\n")
+        look()
+        return ended
+
+
+class RemarkCollector:
+    """Observer that counts."""
+
+    def __init__(self):
+        self.units, self.said = 0, []
+
+    def doing(self, what):
+        self.said.append(what)
+
+    def received(self, units):
+        self.units += units
+
+
+@pytest.fixture
+def played(monkeypatch):
+    """Play the arms, and the worker that says what the device is."""
+    ready = Ready(DEVICE, {"torch": "2.13.0"}, {}, "event", "flush", "default", "nvml", 4, "")
+    monkeypatch.setattr(
+        compare_worker, "SupervisedWorker", lambda *given: SimpleNamespace(ready=ready, kill=lambda: None)
+    )
+    found = Played()
+    monkeypatch.setattr(runner, "run_command", found)
+    return found
+
+
+@pytest.fixture
+def what(tmp_path):
+    repo = repository(tmp_path / "repo", {"k.py": "first"}, {"k.py": "second"})
+    commits = {"base": git(repo, "rev-parse", "HEAD~1"), "head": git(repo, "rev-parse", "HEAD")}
+    return CompareSpec(
+        repository=str(repo), commits=commits, suite="llm4bit-quick", files=("k.py",), options=("--device", "cuda"),
+        rounds=2, setup="", suite_hash=suite_hash("llm4bit-quick"), chunks=5,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def worker(tmp_path, what):
+    """Return `station(**changes of the comparison)`."""
+
+    def call(name="first", place=None, stop=lambda: False, shipped=None, **changes):
+        setup = Setup("cuda", None, None, PROTOCOL, (), ())
+        spec = CompareWorkerSpec(setup, run_manifest(), replace(what, **changes), "comparison-1", shipped or {})
+        heard = RemarkCollector()
+        made = CompareWorker(spec, place or slot(), name, tmp_path / f"scratch-{name}", heard, stop, ["a remark"])
+        made.heard = heard
+        return made
+
+    return call
+
+
+def chunk(number=0, arms=2):
+    return replace(CHUNKS[number], rounds=2, arms=arms)
+
+
+def said_of(archive, arm="base"):
+    manifest = json.loads(unpack(entries(archive.content, "")[f"{arm}.zip"], "")["run.json"])
+    return manifest["station"]
+
+
+def test_it_says_what_device_it_is_and_sets_the_versions_up_once(worker, played, tmp_path, what):
+    made = worker()
+    opened = entries(made.open().content, "")
+    manifest = json.loads(opened["run.json"])
+    assert manifest["device"]["uuid"] == "GPU-7"
+    assert manifest["station"] | {"elapsed_s": 0} == {
+        "name": "first", "host": "one", "slot": 0, "elapsed_s": 0, "remarks": ["a remark"],
+    }  # fmt: skip
+    checkouts = [text for text in made.heard.said if "check out" in text]
+    assert len(checkouts) == 2
+    for number in range(2):
+        made.measure(Assignment(chunk(number), b"", None))
+    assert [text for text in made.heard.said if "check out" in text] == checkouts
+    assert {call.kernel for call in played.calls} == {"first", "second"}
+    assert {call.tree for call in played.calls if call.kernel == "first"} == {
+        tmp_path / "scratch-first" / "comparison-1" / "base" / "tree"
+    }
+    made.close()
+    assert not (tmp_path / "scratch-first").exists()
+    assert git(Path(what.repository), "worktree", "list").count("\n") == 0
+
+
+def test_a_chunk_is_all_rounds_of_both_arms_in_turn_on_its_cells_alone(worker, played):
+    made = worker()
+    made.open()
+    archive = made.measure(Assignment(chunk(), b"", None))
+    assert [call.what for call in played.calls] == ["base, round 0", "head, round 0", "head, round 1", "base, round 1"]
+    assert [call.resume for call in played.calls] == [False, False, True, True]
+    for call in played.calls:
+        assert [tuple(row) for row in call.only] == list(chunk().rows)
+        assert call.only[0][COORDINATES.index("provider")] is None
+        assert call.device == "cuda"
+    assert made.heard.units == 4
+    for arm in ("base", "head"):
+        said = said_of(archive, arm)
+        assert (said["rounds"], said["steps"], said["finished"]) == (2, 4, 2)
+        assert said["session"] != said["name"]
+    assert b"head, round 1 ran" in entries(archive.content, "")["compare.log"]
+
+
+def test_a_part_goes_on_where_it_ended_in_another_station(worker, played, tmp_path):
+    """Cut short in the third of four runs: that one is run again, and nothing else."""
+    played.script = lambda call: len(played.calls) != 3
+    made = worker()
+    made.open()
+    part = made.measure(Assignment(chunk(), b"", None))
+    said = said_of(part)
+    assert (said["rounds"], said["steps"], said["finished"]) == (1, 2, 1)
+    assert not (tmp_path / "scratch-first").exists(), "who is stopped is asked for nothing more"
+    arms = {name: content for name, content in entries(part.content, "").items() if name.endswith(".zip")}
+    played.calls.clear()
+    played.script = lambda call: True
+    later = worker("later")
+    later.open()
+    whole = later.measure(Assignment(chunk(), pack(arms), None))
+    assert [call.what for call in played.calls] == ["head, round 1", "base, round 1"]
+    assert said_of(whole)["rounds"] == 2
+    assert said_of(whole)["elapsed_s"] >= said["elapsed_s"]
+    later.close()
+
+
+def test_a_stop_sends_home_what_there_is(worker, played):
+    def interrupt(call):
+        if len(played.calls) == 2:
+            raise Interrupted("interrupted")
+        return True
+
+    played.script = interrupt
+    made = worker()
+    made.open()
+    files = entries(made.measure(Assignment(chunk(), b"", None)).content, "")
+    assert {"station.json", "base.zip"} <= files.keys()
+    assert "head.zip" not in files
+    assert json.loads(files["station.json"])["steps"] == 1
+
+
+def test_no_time_is_left(worker, played):
+    made = worker()
+    made.open()
+    files = entries(made.measure(Assignment(chunk(), b"", 0.0)).content, "")
+    assert played.calls == []
+    assert json.loads(files["station.json"])["steps"] == 0
+
+
+def test_an_arm_that_fails_is_told_without_the_name_of_a_file_that_goes(worker, played, tmp_path):
+    def fail(call):
+        raise RooflensError(f"head, round 0: no such module; see {call.output.parent / 'compare.log'}")
+
+    played.script = fail
+    made = worker()
+    made.open()
+    with pytest.raises(RooflensError) as failed:
+        made.measure(Assignment(chunk(), b"", None))
+    assert str(failed.value) == "head, round 0: no such module"
+    assert not (tmp_path / "scratch-first").exists()
+
+
+def test_a_setup_that_fails_leaves_nothing(worker, played, tmp_path, what):
+    with pytest.raises(RooflensError, match=r"--setup failed with exit code 7; its log ends: .*cannot build"):
+        worker(setup="echo cannot build; exit 7").open()
+    assert not (tmp_path / "scratch-first").exists()
+    assert git(Path(what.repository), "worktree", "list").count("\n") == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"repository": "/not/here"}, "the repository /not/here is not on .*: every node must reach it by the same"),
+        ({"commits": {"base": "a" * 40, "head": "b" * 40}}, r"lacks base \(aaaaaaaaaaaa\): it is another clone"),
+        ({"suite_hash": "0"}, "suite llm4bit-quick is another one on"),
+    ],
+)
+def test_a_node_that_lacks_something_takes_no_part(worker, played, tmp_path, changes, words):
+    with pytest.raises(RooflensError, match=words):
+        worker(**changes).open()
+    assert not (tmp_path / "scratch-first").exists()
+
+
+def test_another_device_than_the_slot_says_is_refused(worker, played):
+    with pytest.raises(RooflensError, match="its device is sm90, not gfx950"):
+        worker(place=slot(arch="gfx950")).open()
+
+
+def test_tuned_tables_travel_with_the_brief(worker, played):
+    made = worker(shipped={"/driver/t.csv": TABLE}, tables={"base": "/driver/t.csv"})
+    made.open()
+    made.measure(Assignment(chunk(), b"", None))
+    assert {(call.what.partition(",")[0], call.tuned) for call in played.calls} == {("base", TABLE), ("head", None)}
+    made.close()

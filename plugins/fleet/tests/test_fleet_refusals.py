@@ -1,0 +1,165 @@
+"""What a fleet refuses, and how: one line, an exit code, and soon."""
+
+import json
+import os
+import re
+import socket
+import time
+from importlib.util import find_spec
+
+import pytest
+
+from tests.cli.tiny_runs import fresh, run_args
+
+from .ray_nodes import cpu_arch
+
+NO_RAY = """
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *where: None if name.partition(".")[0] == "ray" else find(name, *where)
+"""
+
+HERE = ["fleet", "run", "tiny.toml", "-o", "out"]
+
+with_ray = pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed")
+
+
+@pytest.fixture
+def refused(place, monkeypatch, refused):
+    """Return `refused(code, *arguments)`: run a command that must fail in one line, and return the line."""
+    monkeypatch.chdir(place)
+    for name in ("RAY_ADDRESS", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(code, *arguments):
+        line = refused(*arguments, code=code)
+        assert not (place / "out").exists()
+        return line
+
+    before = dict(os.environ)  # what Ray is to read stays in it
+    yield run
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "tiny.toml", "-o", "out", "--device", "cpu", "--jobs", "local:2"],
+        ["fleet", "run", "tiny.toml", "-o", "out"],
+        ["fleet", "run", "tiny.toml", "-o", "out", "--address", "127.0.0.1:6379"],
+        ["fleet", "devices"],
+    ],
+)
+def test_without_ray_one_line_names_the_extra(place, command):
+    (place / "sitecustomize.py").write_text(NO_RAY)
+    done = fresh(place, *command, env={"PYTHONPATH": str(place), "PATH": "/usr/bin:/bin", "HOME": str(place)})
+    assert done.returncode == 1
+    assert (
+        done.stderr == "rooflens: error: a fleet requires Ray, which is not installed: pip install 'rooflens[fleet]'\n"
+    )
+    assert done.stdout == ""
+
+
+def test_what_only_describes_a_fleet_needs_no_ray(place):
+    (place / "sitecustomize.py").write_text(NO_RAY)
+    environment = {"PYTHONPATH": str(place), "PATH": "/usr/bin:/bin", "HOME": str(place)}
+    environment |= {name: value for name, value in os.environ.items() if name == "ATEN_CPU_CAPABILITY"}
+    for command in (["fleet", "--help"], ["fleet", "run", "--help"], ["fleet", "run", "tiny.toml", "--dry-run"]):
+        done = fresh(place, *command, env=environment)
+        assert done.returncode == 0, done.stderr
+    cores = len(os.sched_getaffinity(0))
+    done = fresh(place, "fleet", "resources", "--device", "cpu", "--slots", cores, env=environment)
+    assert json.loads(done.stdout) == {cpu_arch(): cores}
+
+
+@with_ray
+@pytest.mark.parametrize("command", [HERE, [*HERE, "--address", "auto"], [*run_args(), "--jobs", "local:1"]])
+def test_the_variable_that_ray_refuses_is_named(refused, monkeypatch, command):
+    monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "0")
+    assert "unset it, and select AMD GPUs with HIP_VISIBLE_DEVICES instead" in refused(1, *command)
+
+
+@with_ray
+def test_nothing_that_listens_is_told_at_once(refused):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    began = time.monotonic()
+    line = refused(1, *HERE, "--address", f"127.0.0.1:{port}")
+    assert time.monotonic() - began < 10
+    assert line.startswith(f"rooflens: error: no Ray cluster answers at 127.0.0.1:{port}: start one ")
+
+
+@with_ray
+@pytest.mark.parametrize("address", ["somewhere", "10.0.0.7", "ray://10.0.0.7:10001", "10.0.0.7:port"])
+def test_an_address_is_auto_or_host_and_port(refused, address):
+    assert re.search(r"--address .* write .*HOST:PORT", refused(2, *HERE, "--address", address))
+
+
+@pytest.mark.parametrize("on", ["sm", "sm90=0", "sm90=x", "h200", "sm90,,gfx950"])
+def test_what_is_no_architecture_is_refused_before_anything_starts(refused, on):
+    assert "write an architecture, such as sm90" in refused(2, *HERE, "--on", on)
+
+
+@pytest.mark.parametrize("jobs", ["2", "local:0", "local:x", "all"])
+def test_jobs_are_of_this_machine(refused, jobs):
+    assert "write local:N for N devices of this machine" in refused(2, *run_args(file=None), "--jobs", jobs)
+
+
+@with_ray
+@pytest.mark.parametrize(
+    "command",
+    [
+        [*run_args(file=None), "--jobs", "local:{}"],
+        ["fleet", "resources", "--device", "cpu", "--slots", "{}"],
+        ["fleet", "start", "--device", "cpu", "--port", "1", "--slots", "{}"],
+    ],
+)
+def test_a_cpu_has_no_more_parts_than_cores(refused, command):
+    cores = len(os.sched_getaffinity(0))
+    line = refused(2, *(word.format(cores + 1) for word in command))
+    assert line.endswith(
+        f"{cores + 1} parts of the CPU are requested, and it has {cores} cores: request at most {cores}\n"
+    )
+
+
+@with_ray
+def test_a_head_whose_port_is_taken_is_told_so(refused):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        line = refused(2, "fleet", "start", "--device", "cpu", "--port", port)
+    assert line == f"rooflens: error: port {port} of this machine is taken by another program: choose a --port\n"
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_second_head_on_a_machine_names_the_first(two_nodes, refused):
+    line = refused(2, "fleet", "start", "--device", "cpu", "--port", two_nodes.address.rpartition(":")[2])
+    assert line.startswith(
+        f"rooflens: error: this machine is in the Ray cluster at {two_nodes.address} already: end it with ray stop, "
+    )
+
+
+@pytest.mark.ray
+def test_a_cluster_without_the_architecture_says_what_it_offers(two_nodes, place):
+    address = ("--address", two_nodes.address)
+    done = fresh(place, *HERE, *address, "--on", "gfx950", env=two_nodes.environment)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert f"1 x gfx950 is requested, and this cluster offers 2 x {cpu_arch()}: " in done.stderr
+    assert not (place / "out").exists()
+    done = fresh(place, *HERE, *address, "--on", f"{cpu_arch()}=3", env=two_nodes.environment)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+
+
+@pytest.mark.ray
+def test_devices_of_a_cluster_are_listed(two_nodes, place):
+    command = ("fleet", "devices", "--address", two_nodes.address)
+    done = fresh(place, *command, "--json", env=two_nodes.environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    nodes = json.loads(done.stdout)
+    assert {node["address"] for node in nodes} == {"127.0.0.1"}
+    assert sorted(sum(node["offers"].values()) for node in nodes) == [0, 1, 1]
+    shown = fresh(place, *command, env=two_nodes.environment).stdout.splitlines()
+    assert shown[0].split() == ["host", "address", "offers"]
+    assert sum(f"1 x {cpu_arch()}" in line for line in shown) == 2

@@ -1,0 +1,244 @@
+"""`rooflens fleet run` on two real nodes of Ray: what it stores is what one process would have stored."""
+
+import json
+import os
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rooflens.cli.run.run import run as run_here
+from rooflens.cli.run.run_request import read_request
+from rooflens.cli.run.selection import manifest
+from rooflens.cli.shared.runs import how_to_resume
+from rooflens.harness.plan.extra_cells import PLACE
+from rooflens.plugins.fleet.run import FleetTarget, _queue
+from rooflens.shapes.run_folder.manifest import StoredRefinement
+
+from tests.cli.tiny_runs import SLOW, check_whole, fresh, read, rooflens, run_args, write_suite
+
+from .fleet_runs import SMALL, arch_of, ended, fleet_args, planted, rows_by_unit, started, wait_for_problems
+from .ray_nodes import cpu_arch, is_loopback, listening, processes_of
+
+ONE_JOB = ("run", "tiny.toml", "--device", "cpu", "--jobs", "local:1", *SMALL, "-a", "M=1")
+
+MEETING = Path(__file__).with_name("meeting_provider.py")
+
+ODD = ("right", "crash", "stopped", "wrong", "refuses", "raises", "prepare_fails")
+
+OF_A_RUN = {
+    *("order", "process", "launches_per_sample", "blocked", "samples", "discarded", "disturbed", "stop_reason"),
+    *("elapsed_s", "prepare_s", "started_at"),
+}
+"""Columns of cells.csv in which two runs of one suite differ. The others follow from plan, code and device."""
+
+
+@pytest.fixture(scope="module")
+def both(two_nodes, tmp_path_factory):
+    """Measure one suite by a fleet and by a single process; return both folders, and what the fleet printed."""
+    limits = ("--timeout", "2s", "--threads", "1", "-a", "M=1,2", "--filter", "layer == 'q'")
+    alone = write_suite(tmp_path_factory.mktemp("alone"))
+    done = rooflens(alone, *run_args(*ODD), *limits)
+    assert done.returncode == 0, done.stderr
+    fleet = write_suite(tmp_path_factory.mktemp("fleet"))
+    done = fresh(fleet, *fleet_args(two_nodes.address, *ODD), *limits, env=two_nodes.environment)
+    assert done.returncode == 0, done.stderr
+    return alone, fleet, done
+
+
+@pytest.mark.ray
+def test_a_fleet_stores_the_units_verdicts_and_identities_of_a_single_process(both):
+    alone, fleet = map(rows_by_unit, both[:2])
+    assert len(alone) == 2 * 7 * 2 - 4 - 2 * 2  # a final failure ends its cell after one round
+    assert fleet.keys() == alone.keys()
+    for unit, row in alone.items():
+        assert {name: text for name, text in fleet[unit].items() if name not in OF_A_RUN} == {
+            name: text for name, text in row.items() if name not in OF_A_RUN
+        }
+
+
+@pytest.mark.ray
+def test_all_providers_of_a_problem_are_measured_on_one_device(both):
+    _, fleet, _ = both
+    devices = json.loads((fleet / "out" / "run.json").read_text())["devices"]
+    processes = {}
+    for row in read(fleet):
+        processes.setdefault((row["layer"], row["M"]), set()).add(row["process"])
+    assert len(processes) == 2
+    for numbers in processes.values():
+        assert any(numbers <= {str(number) for number in device["processes"]} for device in devices)
+
+
+@pytest.fixture(scope="module")
+def several(two_nodes, tmp_path_factory):
+    """Measure on two architectures; both nodes of one say that they have the same device, as GPUs that all nodes see.
+
+    Returns the folder, and what was printed.
+    """
+    place = write_suite(tmp_path_factory.mktemp("several"))
+    arch = arch_of("aarch64")
+    what = planted("aarch64", uuid="GPU-1234", cores=2)
+    with two_nodes.added({arch: 1}, **what), two_nodes.added({arch: 1}, **what):
+        arguments = fleet_args(two_nodes.address, "dequant_blas", "blas", file=None, on=(cpu_arch(), arch))
+        arguments.remove("--no-report")
+        done = fresh(place, *arguments, "--threads", "1", env=two_nodes.environment)
+    assert done.returncode == 0, done.stderr
+    return place, done
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_of_two_architectures_each_measures_everything_in_a_run_of_its_own(several):
+    out = several[0] / "out"
+    archs = [cpu_arch(), arch_of("aarch64")]
+    assert sorted(json.loads((out / "fleet.json").read_text())["architectures"]) == sorted(archs)
+    devices = []
+    for arch in archs:
+        check_whole(several[0], cells=12, out=out / arch)
+        devices.append(json.loads((out / arch / "run.json").read_text())["devices"])
+    assert [{device["arch"] for device in found} for found in devices] == [{arch} for arch in archs]
+    assert [len(found) for found in devices] == [2, 1]
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_the_report_has_the_architectures_side_by_side(several):
+    place, done = several
+    page = (place / "out" / "report.md").read_text()
+    assert cpu_arch() in page
+    assert arch_of("aarch64") in page
+    assert f"report        {Path('out/report.html')}" in done.stdout
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_two_stations_do_not_share_a_device(several):
+    place, done = several
+    assert done.stderr.count("is excluded: another worker has the same device (GPU-1234)") == 1
+    (device,) = json.loads((place / "out" / arch_of("aarch64") / "run.json").read_text())["devices"]
+    assert device["uuid"] == "GPU-1234"
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_six_stations_fill_one_folder(two_nodes, place):
+    arch, meeting = arch_of("amd64"), place / "meeting"
+    meeting.mkdir()
+    with two_nodes.added({arch: 6}, **planted("amd64", cores=6), MEETING=str(meeting)):
+        arguments = fleet_args(two_nodes.address, "meets", file=MEETING, on=(arch,))
+        limits = ("--threads", "1", "-a", "M=1..24", "--timeout", "90s")
+        done = fresh(place, *arguments, *limits, env=two_nodes.environment)
+    assert done.returncode == 0, done.stderr
+    check_whole(place, cells=48)
+    devices = json.loads((place / "out" / "run.json").read_text())["devices"]
+    assert sorted(device["slot"] for device in devices) == [0, 1, 2, 3, 4, 5]
+    assert len({row["process"] for row in read(place)}) == 6
+    done = rooflens(place, "validate", "out", "--strict")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_cluster_of_this_machine_alone_listens_nowhere_else_and_ends_with_the_sweep(place):
+    arguments = (*run_args("dequant_blas", file=None), *SLOW, "60ms", "-a", "M=1..8", "--jobs", "local:2")
+    with started(place, arguments) as process:
+        wait_for_problems(place, 1, process)
+        heard = listening(processes_of(process.pid))
+        code, errors = ended(process)
+    assert code == 0, errors
+    assert len(heard) >= 4
+    assert all(map(is_loopback, heard))
+    check_whole(place, cells=16)
+    assert "ray" not in errors.lower()
+    until = time.monotonic() + 30
+    while processes_of(process.pid):
+        assert time.monotonic() < until, processes_of(process.pid)
+        time.sleep(0.1)
+
+
+@pytest.mark.ray
+def test_the_nodes_of_these_tests_listen_nowhere_else(two_nodes):
+    heard = listening({pid for node in (two_nodes.head, *two_nodes.nodes) for pid in node.processes()})
+    assert len(heard) >= 7
+    assert all(map(is_loopback, heard))
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory):
+    """Measure with --jobs on a machine on which somebody has a cluster already; return the folder, and what was said.
+
+    Ray notes in a file what was started last on a machine, and joins that unless told otherwise.
+    """
+    place = write_suite(tmp_path_factory.mktemp("beside"))
+    with tempfile.TemporaryDirectory(prefix="r") as short:  # sockets are in there: their paths may have 107 bytes
+        (Path(short) / "ray").mkdir()
+        (Path(short) / "ray" / "ray_current_cluster").write_text("127.0.0.1:9")
+        done = fresh(place, *ONE_JOB, "--threads", "1", env={**os.environ, "RAY_TMPDIR": short})
+    return place, done
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_cluster_that_somebody_else_started_here_is_left_alone(beside):
+    place, done = beside
+    assert done.returncode == 0, done.stderr
+    check_whole(place, cells=2)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_nothing_is_left_where_temporary_files_are(tmp_path):
+    """Ray's sockets are there, whose paths must be short."""
+    place = write_suite(tmp_path)
+    with tempfile.TemporaryDirectory(prefix="rl-", dir="/tmp") as short:
+        mine = Path(short) / "rooflens-mine"
+        done = rooflens(place, *run_args("dequant_blas", "blas", file=None)[:-2], "-a", "M=1", "-o", str(mine))
+        assert done.returncode == 0, done.stderr
+        before = {path: path.read_bytes() for path in mine.iterdir()}
+        aged = time.time() - 3600
+        os.utime(mine / ".lock", times=(aged, aged))
+        done = fresh(place, *ONE_JOB, "--threads", "1", env={**os.environ, "TMPDIR": short})
+        assert done.returncode == 0, done.stderr
+        assert {path: path.read_bytes() for path in mine.iterdir()} == before
+        (others,) = {path for path in Path(short).iterdir() if path.name.startswith(("rooflens-", "ray"))} - {mine}
+        assert not list(others.iterdir())
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [("--threads=2", "threads was 1 and is 2"), ("--tuning=cold", "tuning was default and is cold")],
+)
+def test_what_measures_otherwise_is_refused_and_changes_nothing(beside, option, words):
+    manifest = beside[0] / "out" / "run.json"
+    before = manifest.read_bytes()
+    done = fresh(beside[0], *ONE_JOB, "--resume", option)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert words in done.stderr
+    assert manifest.read_bytes() == before
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_parts_of_a_cpu_go_on_as_such(beside):
+    """On all of it each would have other threads, and be refused."""
+    assert how_to_resume(beside[0] / "out").endswith("out --resume --jobs local:1")
+
+
+def test_each_architecture_goes_on_with_what_it_was_refined_by(tmp_path):
+    """The call is read from the run of the first one, in which nothing was added."""
+    options = dict.fromkeys(parameter.name for parameter in run_here.params)
+    given = {"suite": "llm4bit-quick", "axes": ("M=1,64",), "providers": ("blas", "dequant_blas"), "files": ()}
+    options |= given | {"filter_expression": "N == 512", "caches": "cold", "dtype": "bf16", "resume": True}
+    request = read_request({**options, "output": tmp_path, "device": "cpu"}, tmp_path / "sm90")
+    row = {name: request.cells[0].fields[name] for name in PLACE} | {"M": 7, "providers": ["blas", "dequant_blas"]}
+    for arch, added in (("sm90", []), ("gfx950", [row])):
+        content = replace(manifest(tmp_path / arch, request.suite), refine=StoredRefinement(added=added))
+        (tmp_path / arch).mkdir()
+        (tmp_path / arch / "run.json").write_text(content.to_text())
+        queue, _ = _queue(request, FleetTarget(), arch, None, tmp_path / arch)
+        sizes = {cell.problem.M for job in queue.store.jobs.values() for cell in job.task.cells}
+        queue.store.close()
+        assert sizes == {1, 64, *([7] if added else [])}

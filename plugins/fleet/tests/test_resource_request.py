@@ -1,0 +1,59 @@
+"""What a fleet is requested, against what is there."""
+
+import pytest
+from rooflens.plugins.fleet.engine.ray_environment import addresses
+from rooflens.plugins.fleet.engine.resource_request import architectures, limits, restricted
+from rooflens.shapes.errors import UsageError
+
+
+def test_architectures_are_found_among_the_resources_of_ray():
+    resources = {"CPU": 8.0, "GPU": 4.0, "node:10.0.0.7": 1.0, "accelerator_type:H200": 1.0, "sm90": 4.0, "memory": 1e9}
+    assert architectures(resources | {"gfx950": 0.0, "x86_64-avx512": 2.0}) == {"sm90": 4, "x86_64-avx512": 2}
+
+
+def test_unasked_every_gpu_takes_part_and_cpus_only_where_there_is_none():
+    assert limits({}, {"gfx950": 2, "sm90": 1, "x86_64-avx2": 3}) == {"gfx950": None, "sm90": None}
+    assert limits({}, {"x86_64-avx2": 3}) == {"x86_64-avx2": None}
+    assert limits({"sm90": 1}, {"gfx950": 2, "sm90": 4}) == {"sm90": 1}
+    assert limits({"sm90": 8, "gfx950": None}, {"sm90": 8, "gfx950": 1}) == {"sm90": 8, "gfx950": None}
+
+
+@pytest.mark.parametrize(
+    ("asked", "offered", "words"),
+    [
+        ({"gfx950": None}, {"sm90": 2}, "1 x gfx950 is requested, and this cluster offers 2 x sm90"),
+        ({"sm90": 3}, {"sm90": 2}, "3 x sm90 is requested"),
+        ({}, {}, "no node of this Ray cluster offers an architecture"),
+    ],
+)
+def test_what_is_not_there_is_said(asked, offered, words):
+    with pytest.raises(UsageError, match=words):
+        limits(asked, offered)
+
+
+def test_a_part_of_this_machine():
+    assert restricted({"sm90": 8}, 2) == {"sm90": 2}
+    assert restricted({"sm90": 8}, None) == {"sm90": 8}
+    assert restricted({"sm80": 1, "sm90": 1}, 2) == {"sm80": 1, "sm90": 1}
+    with pytest.raises(UsageError, match="local:9: this machine has 8 x sm90; request at most 8"):
+        restricted({"sm90": 8}, 9)
+    with pytest.raises(UsageError, match="CUDA_VISIBLE_DEVICES"):
+        restricted({"sm80": 1, "sm90": 1}, 1)
+
+
+def process(root, pid, arguments, variables=()):
+    folder = root / str(pid)
+    folder.mkdir()
+    (folder / "cmdline").write_bytes(b"\0".join(arguments) + b"\0")
+    (folder / "environ").write_bytes(b"\0".join(variables) + b"\0")
+
+
+def test_clusters_are_found_by_their_raylets_and_those_of_other_sweeps_left_alone(tmp_path):
+    raylet = b"/site-packages/ray/core/src/ray/raylet/raylet"
+    process(tmp_path, 10, [raylet, b"--x=1", b"--gcs-address=10.0.0.7:6379"])
+    process(tmp_path, 11, [raylet, b"--gcs-address=10.0.0.7:6379"], [b"HOME=/root"])
+    process(tmp_path, 12, [raylet, b"--gcs-address=127.0.0.1:4000"], [b"ROOFLENS_LOCAL_CLUSTER=1"])
+    process(tmp_path, 13, [b"python3", b"--gcs-address=10.0.0.8:1"])
+    (tmp_path / "14").mkdir()  # it has just ended
+    (tmp_path / "self").mkdir()
+    assert addresses(tmp_path) == ["10.0.0.7:6379"]
