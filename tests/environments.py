@@ -8,7 +8,9 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "api", "cli")
+FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "api", "cli", "plugins")
+LEFT_OUT = {"__pycache__", "tests"}
+"""Folders of which nothing is installed."""
 ROOT_FILES = ("__init__.py", "__main__.py", "py.typed")
 """What the package holds outside of its folders."""
 BUILD_FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")
@@ -20,7 +22,7 @@ def package_files() -> list[Path]:
         path.relative_to(ROOT)
         for folder in FOLDERS
         for path in (ROOT / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts and path.suffix not in {".so", ".pyc"}
+        if path.is_file() and path.suffix not in {".so", ".pyc"} and not LEFT_OUT & set(path.relative_to(ROOT).parts)
     ]
     return [*map(Path, ROOT_FILES), *sorted(found)]
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from .environments import FOLDERS
+
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "api", "cli")
 PAGE = ROOT / "docs" / "architecture.md"
 
 
@@ -42,6 +43,20 @@ class Added(Provider):
 
 ADDED = Added()
 PROVIDERS = [ADDED]
+"""
+
+PLUGIN = """
+from ...shapes.plugins import Command, Plugin
+
+PLUGIN = Plugin({"added": Command("rooflens.plugins.added.command:added", "Say what was added here.")})
+"""
+
+COMMAND = """
+import click
+
+@click.command()
+def added():
+    click.echo("an added command")
 """
 
 SCHEME = """
@@ -362,6 +377,13 @@ ADDITIONS = {
             ]
         },
     ),
+    "a plugin": Addition(
+        """
+        assert "Say what was added here." in printed("--help")
+        assert printed("added") == "an added command\\n"
+        """,
+        {"plugins/added/__init__.py": "", "plugins/added/plugin.py": PLUGIN, "plugins/added/command.py": COMMAND},
+    ),
     "a rule of the audit": Addition(
         """
         (work / "table.md").write_text("| M | ms |\\n|---|---|\\n| 1 | 2.5 |\\n| 2 | 3.5 |\\n")
@@ -503,7 +525,7 @@ def wrong(tmp_path_factory) -> dict[str, str]:
     project = place / "rooflens"
     (place / "work").mkdir()
     for folder in FOLDERS:
-        shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__", "tests"))
     shutil.copy(ROOT / "__init__.py", project)
     for addition in ADDITIONS.values():
         for name, text in addition.files.items():

@@ -110,7 +110,7 @@ def overlay(environment: VersionEnvironment) -> None:
     folder = environment.folder / "overlay" / "rooflens"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for name in ("__init__.py", "shapes", "harness", "analysis", "reports", "api", "cli"):
+    for name in ("__init__.py", "shapes", "harness", "analysis", "reports", "api", "cli", "plugins"):
         (folder / name).symlink_to(root / name)
     (folder / "kernels").symlink_to(environment.tree / "kernels")
 

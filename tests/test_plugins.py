@@ -1,0 +1,94 @@
+"""Without plugins everything else is imported, listed and measured; other packages can add some."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .environments import FOLDERS, ROOT
+
+PLUGINS = sorted(path.parent.name for path in (ROOT / "plugins").glob("*/plugin.py"))
+EVERYTHING = """
+import importlib, os, sys
+for folder, _, files in os.walk(sys.argv[1]):
+    for file in files:
+        path = os.path.join(folder, file)
+        if file.endswith(".py") and "__main__" not in file and "/tests" not in path and "aot_child" not in path:
+            importlib.import_module("rooflens." + os.path.relpath(path, sys.argv[1])[:-3].replace(os.sep, "."))
+"""
+MEASURED = (
+    *("run", "llm4bit-quick", "--filter", "N == 512", "-a", "M=1", "--cache", "warm", "-p", "dequant_blas"),
+    *("--rounds", "1", "--device", "cpu", "--no-calibrate", "--strict", "-o", "out"),
+)
+
+
+def without(folder: Path, *names: str) -> Path:
+    """Make a folder with rooflens, but without some plugins."""
+    package = folder / "rooflens"
+    package.mkdir(parents=True)
+    for name in ("__init__.py", "__main__.py", *FOLDERS):
+        if name != "plugins":
+            (package / name).symlink_to(ROOT / name)
+    (package / "plugins").mkdir()
+    for path in (ROOT / "plugins").iterdir():
+        if path.name not in (*names, "__pycache__"):
+            (package / "plugins" / path.name).symlink_to(path)
+    return folder
+
+
+def called(site: Path, *arguments: object, code: int = 0) -> str:
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=site,
+        env=os.environ | {"PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def works(site: Path, *gone: str) -> None:
+    assert called(site, "-c", "import rooflens; print(rooflens.__file__)").strip().startswith(str(site))
+    called(site, "-c", EVERYTHING, site / "rooflens")
+    listed = called(site, "-m", "rooflens", "--help")
+    assert not [name for name in gone if f"  {name} " in listed]
+    assert [name for name in PLUGINS if f"  {name} " in listed] == [name for name in PLUGINS if name not in gone]
+    assert "llm4bit-quick" in called(site, "-m", "rooflens", "list", "suites")
+    called(site, "-m", "rooflens", *MEASURED)
+    assert (site / "out" / "report.html").exists()
+
+
+def test_rooflens_works_without_plugins(tmp_path):
+    site = without(tmp_path, *PLUGINS)
+    works(site, *PLUGINS)
+    assert "unknown command 'audit'" in called(site, "-m", "rooflens", "audit", "x.csv", code=2)
+    on_two = called(site, "-m", "rooflens", "run", "llm4bit-quick", "--jobs", "local:2", code=2)
+    assert "run --jobs: no plugin" in on_two
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLUGINS)
+def test_rooflens_works_without_a_plugin(name, tmp_path):
+    works(without(tmp_path, name), name)
+
+
+def test_another_package_offers_a_plugin(tmp_path):
+    (tmp_path / "theirs.py").write_text(
+        "import click\nfrom rooflens.shapes.plugins import Command, Plugin\n"
+        "PLUGIN = Plugin({'theirs': Command('theirs:command', 'Print what theirs prints.')})\n"
+        "command = click.Command('theirs', callback=lambda: click.echo('theirs'))\n"
+    )
+    info = tmp_path / "theirs-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[rooflens.plugins]\ntheirs = theirs:PLUGIN\n")
+    assert called(tmp_path, "-m", "rooflens.cli", "theirs") == "theirs\n"
+    assert "Print what theirs prints." in called(tmp_path, "-m", "rooflens.cli", "--help")
+    (tmp_path / "theirs.py").write_text("import nowhere\n")
+    said = called(tmp_path, "-m", "rooflens.cli", "list", "suites", code=1)
+    assert said.count("\n") == 1
+    assert "the plugin theirs cannot be imported" in said
