@@ -1,6 +1,6 @@
-"""From what was measured to a Report: of a run, two versions or several architectures (`presets`)."""
+"""From what was measured to a Report: of a run or two versions (`presets`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from .. import __version__
@@ -10,12 +10,10 @@ from ..analysis.frames.load import RunData
 from ..analysis.run.pipeline import analyze
 from ..analysis.run.question import compare_with, with_times
 from ..analysis.run.serving import load_serving
-from ..shapes.errors import UsageError
 from . import formatting as fmt
 from .cells import coverage_text
 from .model import Report
-from .presets import OF_A_RUN, OF_TWO_VERSIONS, SIDE_BY_SIDE, Preset, of_a_run, of_two_versions
-from .sections.architectures.subject import Architectures, SweepInfo
+from .presets import OF_A_RUN, OF_TWO_VERSIONS, Preset, of_a_run, of_two_versions
 from .sections.comparison.open_points import arithmetic_means
 from .view import View
 
@@ -110,48 +108,3 @@ def build_comparison(result: Result, preset: str = COMPARED, arithmetic: bool = 
         generator=f"rooflens {__version__}",
         source=result.head.source,
     )
-
-
-def build_architectures(
-    sweep: SweepInfo,
-    views: Sequence[tuple[str, View]],
-    *,
-    missing: Mapping[str, str] | None = None,
-    links: Mapping[str, str] | None = None,
-) -> Report:
-    """Lay out the runs of `views`, (architecture, view of its run) each. Nothing is written.
-
-    missing  architecture of the sweep -> why it has no view: a clause without its full stop
-    links    architecture -> path of its own report, relative to where this one will be
-
-    Raises UsageError when there is no view, or when the baselines of the runs differ.
-    """
-    if not views:
-        raise UsageError(f"{sweep.path}: no architecture of this sweep has a finished cell yet")
-    subject = Architectures(sweep, dict(views), missing or {}, links or {})
-    return Report(
-        title=f"{sweep.suite} on {_listed([*subject.names, *subject.missing])}",
-        facts=_facts_of_sweep(subject),
-        sections=SIDE_BY_SIDE.sections(subject),
-        generator=f"rooflens {__version__}",
-        source=sweep.path,
-    )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-
-
-def _facts_of_sweep(subject: Architectures) -> tuple[tuple[str, str], ...]:
-    passed = [f"{name} {coverage_text(view.coverage)}" for name, view in subject.views.items()]
-    facts = (
-        ("sweep", subject.sweep.id),
-        ("measured", subject.sweep.created_at),
-        *((name, view.device_name) for name, view in subject.views.items()),
-        ("operands", ", ".join(dict.fromkeys(f"{part.dtype} · {part.scheme}" for part in subject.slices))),
-        ("cache", ", ".join(dict.fromkeys(part.cache for part in subject.slices))),
-        ("baseline", subject.baseline),
-        ("challengers", ", ".join(subject.challengers)),
-        ("cells", ", ".join(passed)),
-    )
-    return tuple((name, value) for name, value in facts if value)

@@ -1,7 +1,7 @@
-"""Which chapters make which report: one preset per kind of question, of one run, two versions or several architectures.
+"""Which chapters make which report: one preset per kind of question, of one run or two versions.
 
-To add a chapter, write a function that takes the subject (View, Result or Architectures) and returns a Section, or None
-if it has nothing to say, in a module of `sections/`, and name it here.
+To add a chapter, write a function that takes the subject (View or Result) and returns a Section, or None if it has
+nothing to say, in a module of `sections/`, and name it here.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,6 @@ from ..shapes.errors import UsageError, unknown_name
 from ..shapes.plugins import Hook, joining
 from ..shapes.verdict import Verdict
 from .model import Section, explained
-from .sections.architectures import conditions as arch_conditions
-from .sections.architectures import crossovers as arch_crossovers
-from .sections.architectures import curves as arch_curves
-from .sections.architectures import grid as arch_grid
-from .sections.architectures import headline as arch_headline
-from .sections.architectures.subject import Architectures
-from .sections.architectures.winners import disagreements
 from .sections.comparison import cases, cost, movers, open_points, origin, suite
 from .sections.comparison.dumbbell import dumbbell
 from .sections.comparison.issues import issues
@@ -56,7 +49,7 @@ from .sections.summary.takeaways import takeaways
 from .sections.summary.tally import tally
 from .view import View
 
-Subject = TypeVar("Subject", View, Result, Architectures)
+Subject = TypeVar("Subject", View, Result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,17 +183,6 @@ OF_TWO_VERSIONS: dict[str, Preset[Result]] = {
     )
 }
 """Presets of a comparison, the default first."""
-
-SIDE_BY_SIDE: Preset[Architectures] = Preset(
-    "architectures",
-    "the runs of several architectures side by side",
-    (
-        *(arch_headline.headline, arch_curves.curves, arch_grid.speedup, disagreements, arch_crossovers.crossovers),
-        *(arch_grid.roofline, arch_grid.times, arch_conditions.absences, arch_conditions.conditions),
-        *(arch_headline.digest, arch_conditions.limits),
-    ),
-)
-"""The one preset of several architectures."""
 
 PRESETS: dict[str, Preset[Any]] = {**OF_A_RUN, **OF_TWO_VERSIONS}
 

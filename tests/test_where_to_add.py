@@ -419,7 +419,7 @@ ADDITIONS = {
         {"reports/sections/summary/added.py": SECTION.format(model="...")},
         {"reports/presets.py": ('"everything that is known of a run",\n            (\n', "", "added,\n")},
     ),
-    "a chapter on two versions, or on several architectures": Addition(
+    "a chapter on two versions": Addition(
         """
         from rooflens.reports.presets import OF_TWO_VERSIONS
         assert OF_TWO_VERSIONS["branch"].chapters[0](None).id == "added"

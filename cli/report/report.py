@@ -13,8 +13,8 @@ from ...reports.exports.formats import EXPORTS
 from ...reports.render.formats import FORMATS
 from ...reports.render.layout import WIDTH
 from ...shapes.errors import UsageError
-from ...shapes.run_folder.manifest import COMPARISON, MANIFEST
-from ..shared.runs import find_folder, find_run, is_sweep, read_sweep
+from ...shapes.run_folder.manifest import COMPARISON
+from ..shared.runs import find_run
 from ..shared.tables import NO_WIDTH, terminal_width
 from ..shared.terminal import own
 
@@ -67,8 +67,7 @@ def report(
     """Write the report of a run, or of a run against another.
 
     RUN is the folder of a run, its name under ./runs, or `latest`; with BASE, the report says what changed from BASE to
-    RUN. The folder of a rooflens compare --git holds both. A sweep over several architectures is shown side by side,
-    and the report of each of its runs is written too. Without options, the page and the markdown go into the
+    RUN. The folder of a rooflens compare --git holds both. Without options, the page and the markdown go into the
     folder of RUN, as report.html and report.md (a preset other than full: report-PRESET.html and .md). With options,
     only what is named is written. The paths written are printed.
 
@@ -103,16 +102,9 @@ def report(
             return
         printed = [name for name in printed if name in files]
     nothing_asked = not digest and not any(files.values())
-    if source.is_sweep and nothing_asked:
-        from .architectures import write_reports
-
-        for path in write_reports(source.folder):
-            click.echo(path)
-        return
-    beside = next((path.parent for name, path in files.items() if path and FORMATS[name].default), source.folder)
     if arithmetic and not source.of_two:
         raise UsageError("--arithmetic is for the report of two versions: name the BASE too")
-    built = source.build(preset, beside, arithmetic)
+    built = source.build(preset, arithmetic)
     if digest or printed:
         _print(built, printed, ascii_only)
     from ...reports.write import default_files, write_report
@@ -144,7 +136,7 @@ def _printed(files: dict[str, Path | None], digest: bool) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What is reported on: a run; a run against `base`; the folder of a comparison, or of several architectures.
+    """What is reported on: a run; a run against `base`; the folder of a comparison.
 
     `baseline` and `challengers` of a run are those that the reader names, and so are the tables of `serving`.
     """
@@ -152,7 +144,6 @@ class _Source:
     folder: Path
     base: Path | None = None
     is_comparison: bool = False
-    is_sweep: bool = False
     baseline: str = ""
     challengers: tuple[str, ...] = ()
     serving: tuple[Path, ...] = ()
@@ -162,12 +153,8 @@ class _Source:
         """True where two versions are compared."""
         return self.is_comparison or self.base is not None
 
-    def build(self, preset: str | None, beside: Path, arithmetic: bool) -> "Report":
-        """Load and analyse it, and lay out the report; `beside`: the folder that it will lie in."""
-        if self.is_sweep:
-            from .architectures import build_side_by_side
-
-            return build_side_by_side(self.folder, beside)
+    def build(self, preset: str | None, arithmetic: bool) -> "Report":
+        """Load and analyse it, and lay out the report."""
         from ...reports.build import COMPARED, DEFAULT, build_comparison, build_report
         from ...reports.presets import of_a_run, of_two_versions
 
@@ -205,27 +192,15 @@ def _source(
         return _Source(Path(targets[0]), is_comparison=True)
     if len(targets) == 2:
         return _Source(find_run(targets[0]), find_run(targets[1]))
-    folder = find_folder(targets[0])
-    if (folder / MANIFEST).is_file() or not is_sweep(folder):
-        return _Source(folder, baseline=baseline, challengers=challengers, serving=serving)
-    from .architectures import check_preset
-
-    sweep = read_sweep(folder)
-    check_preset(sweep, preset)
-    if option:
-        raise UsageError(
-            f"{option} is for the report of one run, and {folder} holds several: name one, "
-            f"{' or '.join(map(str, sweep.runs))}"
-        )
-    return _Source(folder, is_sweep=True)
+    return _Source(find_run(targets[0]), baseline=baseline, challengers=challengers, serving=serving)
 
 
 def _export(source: _Source, files: dict[str, Path]) -> None:
     """Write the cells of a run in the formats of other tools; everything is rendered before anything is written."""
-    if source.of_two or source.is_sweep:
-        of = "two versions" if source.of_two else "several architectures"
+    if source.of_two:
         raise UsageError(
-            f"{_option(next(iter(files)))} exports one run, and {source.folder} holds {of}: name one of its runs"
+            f"{_option(next(iter(files)))} exports one run, and {source.folder} holds two versions: "
+            "name one of its runs"
         )
     from ...analysis.frames.load import load_run
     from ...analysis.run.pipeline import analyze

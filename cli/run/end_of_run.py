@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...shapes.errors import CorrectnessError, IncompleteError, RooflensError, UsageError
+from ...shapes.errors import CorrectnessError, IncompleteError, RooflensError
 from ...shapes.run_folder.manifest import EVENTS, WORKER_LOG, StoredRefinement
 from ...shapes.verdict import Verdict
 from ..shared.runs import how_to_resume, is_sweep, read_sweep
@@ -41,9 +41,7 @@ def conclude(folder: Path, *, complete: bool, report: bool, strict: bool) -> Non
         blemishes = []
         for arch in read_sweep(folder).architectures:
             click.echo(f"\n{style(arch, bold=True)}")
-            blemishes.append(finish(folder / arch, complete=complete, report=False))
-        if report:
-            _write_comparison(folder)
+            blemishes.append(finish(folder / arch, complete=complete, report=report))
     else:
         blemishes = [finish(folder, complete=complete, report=report)]
     errors = [error for error in blemishes if error]
@@ -52,17 +50,6 @@ def conclude(folder: Path, *, complete: bool, report: bool, strict: bool) -> Non
     for error in errors:
         if how_to_resume(folder) not in str(error):  # else it is printed already
             click.echo(f"note: {error}; the exit code is 0, and {error.exit_code} with --strict", err=True)
-
-
-def _write_comparison(folder: Path) -> None:
-    """Write the report on several architectures."""
-    from ..report.architectures import write_reports
-
-    try:
-        for path in write_reports(folder)[:2]:
-            click.echo(f"{'report' if path.suffix == '.html' else 'markdown':<14}{path}")
-    except UsageError as error:
-        click.echo(f"note: no report: {error}", err=True)
 
 
 def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | None:

@@ -131,7 +131,7 @@ def find_run(text: str, parent: Path = RUNS) -> Path:
     Raises UsageError with the nearest names when there is none, and for a sweep over several architectures: it holds
     runs.
     """
-    folder = find_folder(text, parent)
+    folder = _find_folder(text, parent)
     if (folder / MANIFEST).is_file():
         return folder
     sweep = read_sweep(folder)
@@ -143,11 +143,8 @@ def find_run(text: str, parent: Path = RUNS) -> Path:
     raise UsageError(f"{what} holds runs of several architectures: name one, {listed}")
 
 
-def find_folder(text: str, parent: Path = RUNS) -> Path:
-    """Return the folder of a run, or of a sweep over several architectures, that a RUN argument names.
-
-    Raises UsageError with the nearest names when there is none.
-    """
+def _find_folder(text: str, parent: Path) -> Path:
+    """Return the folder of a run, or of a sweep over several architectures."""
     if text == LATEST:
         runs = stored_runs(parent)
         if not runs:

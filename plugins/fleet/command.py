@@ -62,7 +62,7 @@ def run(**options: Any) -> None:
 
     A device or machine that is lost costs the problems it was at: another one of its architecture measures them again.
     What was received is in RUN at any time; resume with --resume, on any cluster. With several architectures, RUN
-    holds a run for each, and the report shows them side by side.
+    holds a run for each, with its own report.
 
     Exit 4 where problems are left over: no device of their architecture is left, or they ended every one that tried.
 

@@ -1,11 +1,10 @@
-"""A sweep over several architectures on disk: its reports, how it is listed, and what names one run of it."""
+"""A sweep over several architectures on disk: how it is listed, and what names one run of it."""
 
 import json
-import re
 
 import pytest
 from rooflens.cli.main import main
-from rooflens.cli.report.architectures import write_reports
+from rooflens.cli.run.end_of_run import conclude
 from rooflens.cli.shared.runs import find_run, read_sweep, stored_runs
 from rooflens.shapes.errors import UsageError
 
@@ -46,71 +45,10 @@ def told(invoke, *arguments, code=0):
     return invoke(*list(arguments), code=code)
 
 
-@pytest.mark.slow
-def test_the_report_side_by_side_and_each_runs_own_are_written(sweep, invoke):
-    folder = sweep()
-    paths = told(invoke, "report", "night").out.split()
-    for name in ("report.html", "sm90/report.html", "gfx950/report.md"):
-        assert f"runs/night/{name}" in paths
-        assert (folder / name).is_file()
-    page = (folder / "report.html").read_text("utf-8")
-    for architecture in ("sm90", "gfx950"):
-        links = re.findall(r'href="([^#"]*)"', page)
-        assert f"{architecture}/report.html" in links
-    assert all((folder / link).is_file() for link in links if link.endswith(".html"))
-    assert "AMD Instinct MI355X" in (folder / "gfx950" / "report.md").read_text("utf-8")
-    assert "NVIDIA H200" not in (folder / "gfx950" / "report.md").read_text("utf-8")
-    own = (folder / "sm90" / "report.html").read_bytes()
-    told(invoke, "report", "night/sm90")
-    assert (folder / "sm90" / "report.html").read_bytes() == own, "the same as of the run by itself"
-
-
-@pytest.mark.slow
-def test_forms_that_are_asked_for_are_all_that_is_written(sweep, tmp_path, invoke):
-    folder = sweep()
-    tree = json.loads(told(invoke, "report", "latest", "--json", "-").out)
-    assert tree["title"] == "llm4bit-quick on sm90 and gfx950"
-    assert tree["facts"]["sweep"] == "night"
-    assert not list(folder.glob("**/report*"))
-    assert '"link"' not in json.dumps(tree), "there is no report of a run yet"
-    write_reports(folder)
-    told(invoke, "report", "night", "--html", "elsewhere/a.html", "--markdown", "elsewhere/a.md", "--text", "a.txt")
-    for name in ("a.html", "a.md"):
-        assert "../runs/night/gfx950/report.html" in (tmp_path / "elsewhere" / name).read_text("utf-8")
-    assert (tmp_path / "elsewhere" / "../runs/night/gfx950/report.html").is_file()
-    digest = told(invoke, "report", "night", "--digest").out
-    assert digest.isascii()
-    assert max(map(len, digest.splitlines())) <= 72
-    assert {"sm90 (NVIDIA H200)", "gfx950 (AMD Instinct MI355X)"} <= set(digest.splitlines())
-    text = told(invoke, "report", "night", "--text", "-", "--ascii").out
-    assert text.isascii()
-    assert "dequant_blas / simt_4bit (time), > 1: simt_4bit is faster" in text
-
-
-def test_the_sweep_may_go_on_meanwhile(sweep, invoke):
-    folder = sweep("night", "sm90", "gfx950", "gfx942", begun=("sm90", "gfx942"))
-    (folder / "gfx942" / "cells.csv").write_text("cell_id,round\n")
-    assert not told(invoke, "report", "night").err
-    page = (folder / "report.html").read_text("utf-8")
-    assert "gfx950 is not in this report: its run has not begun (runs/night/gfx950 has no run.json)." in page
-    assert "gfx942 is not in this report: no cell of its run is finished (runs/night/gfx942)." in page
-    assert not (folder / "gfx950").exists()
-    assert not (folder / "gfx942" / "report.html").exists()
-
-
-def test_a_sweep_without_any_cell_is_one_line(sweep, invoke):
-    sweep(begun=())
-    error = told(invoke, "report", "night", code=2).err
-    assert error == "rooflens: error: runs/night: no architecture of this sweep has a finished cell yet\n"
-
-
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["report", "night", "--preset", "flat"], "name one for the preset flat, runs/night/sm90 or runs/night/gfx950"),
-        (["report", "night", "--preset", "branch"], "name one for the preset branch, runs/night/sm90 or"),
-        (["report", "night", "--preset", "flatt"], "did you mean flat?"),
-        (["report", "night", "--challenger", "simt_4bit"], "name one, runs/night/sm90 or runs/night/gfx950"),
+        (["report", "night"], "holds runs of several architectures: name one, runs/night/sm90 or runs/night/gfx950"),
         (["report", "night", "night/sm90"], "holds runs of several architectures: name one, runs/night/sm90 or"),
         (["roofline", "night"], "runs/night holds runs of several architectures: name one, runs/night/sm90 or"),
         (["crossover", "runs/night"], "runs/night holds runs of several architectures: name one, runs/night/sm90 or"),
@@ -127,25 +65,29 @@ def test_what_needs_one_run_names_them(sweep, invoke, arguments, words):
     assert out == ""
 
 
-@pytest.mark.slow
-def test_the_default_preset_by_name_is_the_default(sweep, invoke):
-    folder = sweep()
-    told(invoke, "report", "night", "--preset", "full")
-    assert (folder / "report.html").is_file()
-    assert (folder / "gfx950" / "report.html").is_file()
-
-
-def test_a_sweep_over_one_architecture(sweep, invoke):
+def test_a_sweep_over_one_architecture(sweep):
     sweep("night", "sm90", begun=("sm90",))
     with pytest.raises(UsageError, match=r"holds the run of one architecture: name it, runs/night/sm90$"):
         find_run("night")
-    assert "runs/night/report.html" in told(invoke, "report", "night").out
 
 
-def test_runs_of_a_sweep_are_runs(sweep, tmp_path, invoke):
+def test_runs_of_a_sweep_are_runs(sweep, invoke):
     folder = sweep()
     assert find_run("night/gfx950").resolve() == folder / "gfx950"
     assert "simt_4bit" in told(invoke, "roofline", "runs/night/sm90").out
+
+
+@pytest.mark.slow
+def test_every_run_of_a_sweep_gets_its_report_at_the_end(sweep, capsys):
+    """One run is not finished yet: it has no report, and the other has."""
+    folder = sweep()
+    (folder / "sm90" / "cells.csv").write_text("cell_id,round\n")
+    conclude(folder, complete=False, report=True, strict=False)
+    out, err = capsys.readouterr()
+    assert f"report        {folder}/gfx950/report.html" in out
+    assert "NVIDIA H200" not in (folder / "gfx950" / "report.md").read_text("utf-8")
+    assert sorted(path.name for path in folder.glob("**/report.*")) == ["report.html", "report.md"]
+    assert f"{folder}/sm90 --resume" in err
 
 
 def test_sweeps_are_listed_with_their_architectures(sweep, plant, invoke):

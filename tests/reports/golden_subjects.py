@@ -9,29 +9,24 @@ from typing import Any
 from rooflens.analysis.comparison.effects import Order
 from rooflens.analysis.comparison.result import Side, compare_runs
 from rooflens.analysis.frames.load import load_run
-from rooflens.reports.build import build_architectures, build_comparison, build_report
+from rooflens.reports.build import build_comparison, build_report
 from rooflens.reports.model import Report
-from rooflens.reports.presets import OF_A_RUN, PRESETS, SIDE_BY_SIDE
+from rooflens.reports.presets import OF_A_RUN
 from rooflens.reports.render import html, json_form, markdown, text
 
 from .planted import synthetic
-from .several_architectures import SWEEP, views_of, write_architectures
 
 SHAPES = (("toy", "up", 512, 2048), ("toy", "down", 2048, 512), ("large", "square", 4096, 4096))
 PROVIDERS = ("simt_4bit", "dequant_blas", "blas")
 STEP = 1e-9
 """Times are whole nanoseconds, so that the last digit of a logarithm on another machine changes none."""
 
-SUBJECTS = (*PRESETS, SIDE_BY_SIDE.name)
-"""Kinds of reports: every preset, and runs of several architectures side by side."""
-
 FORMATS = ("md", "txt", "json", "page.txt")
 
 
 def write_runs(folder: Path) -> None:
-    """Write the run, base and head of the comparison, and the runs of two architectures."""
+    """Write the run, and base and head of the comparison."""
     usual = {"shapes": SHAPES, "machine": synthetic.H200, "samples": 5, "quantum_s": STEP, "providers": PROVIDERS}
-    write_architectures(folder / "several", shapes=SHAPES, samples=5, quantum_s=STEP, Ms=(1, 16, 256), rounds=5)
     times = synthetic.modelled_latency(synthetic.H200)
     synthetic.write_run(
         folder / "toy",
@@ -55,11 +50,7 @@ def write_runs(folder: Path) -> None:
 
 
 def report_of(folder: Path, preset: str) -> Report:
-    """Build the report of a preset, or of several architectures, from what `write_runs` wrote."""
-    if preset == SIDE_BY_SIDE.name:
-        links = {name: f"{name}/report.html" for name in ("sm90", "gfx950")}
-        missing = {"gfx942": "its run has not begun"}
-        return build_architectures(SWEEP, views_of(folder / "several"), missing=missing, links=links)
+    """Build the report of a preset from what `write_runs` wrote."""
     if preset in OF_A_RUN:
         return build_report(load_run(folder / "toy"), preset)
     base, head = ((Side(name, f"runs/{name}"), load_run(folder / name)) for name in ("base", "head"))

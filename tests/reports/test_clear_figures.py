@@ -10,6 +10,7 @@ from rooflens.reports.figures.chart import Figure
 from rooflens.reports.figures.frames import frame
 from rooflens.reports.figures.marks import GREY, colour_index
 from rooflens.reports.figures.svg import draw
+from rooflens.reports.presets import PRESETS
 
 from . import golden_subjects
 from .planted import synthetic
@@ -38,7 +39,7 @@ def figures(tmp_path_factory):
         samples=2,
         latency=lambda cell: usual(cell) * (1 + ELEVEN.index(cell.provider) / 4),
     )
-    reports = {name: golden_subjects.report_of(folder, name) for name in golden_subjects.SUBJECTS}
+    reports = {name: golden_subjects.report_of(folder, name) for name in PRESETS}
     reports["eleven"] = build_report(load_run(folder / "eleven"))
     return {
         (name, block.id): block

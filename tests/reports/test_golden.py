@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from rooflens.reports.presets import OF_A_RUN, OF_TWO_VERSIONS, SIDE_BY_SIDE
+from rooflens.reports.presets import OF_A_RUN, OF_TWO_VERSIONS, PRESETS
 from rooflens.reports.render.formats import FORMATS as RENDERERS
 
-from .golden_subjects import FORMATS, SUBJECTS, differences, parsed, rendered, report_of, write_runs
+from .golden_subjects import FORMATS, differences, parsed, rendered, report_of, write_runs
 from .pages import nearly_equal_definitions
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module", params=list(SUBJECTS))
+@pytest.fixture(scope="module", params=list(PRESETS))
 def named_report(request, folder):
     return request.param, report_of(folder, request.param)
 
@@ -47,7 +47,7 @@ def test_no_two_definitions_of_a_chapter_are_nearly_equal(named_report):
 
 
 def test_no_golden_file_is_left_over():
-    assert {path.name for path in GOLDEN.iterdir()} == {f"{preset}.{form}" for preset in SUBJECTS for form in FORMATS}
+    assert {path.name for path in GOLDEN.iterdir()} == {f"{preset}.{form}" for preset in PRESETS for form in FORMATS}
 
 
 def test_the_goldens_are_small():
@@ -72,7 +72,7 @@ for preset in sys.argv[4:]:
 @pytest.mark.slow
 def test_the_same_bytes_in_another_process(folder, tmp_path):
     """Sets have another order in each: the hash of a text is salted."""
-    presets = [next(iter(OF_A_RUN)), next(iter(OF_TWO_VERSIONS)), SIDE_BY_SIDE.name]
+    presets = [next(iter(OF_A_RUN)), next(iter(OF_TWO_VERSIONS))]
     root = str(Path(__file__).resolve().parents[2])
     told = [
         subprocess.run(

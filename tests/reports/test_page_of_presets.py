@@ -7,15 +7,14 @@ import pytest
 from rooflens.analysis.comparison.effects import Order
 from rooflens.analysis.comparison.result import Side, compare_runs
 from rooflens.analysis.frames.load import load_run
-from rooflens.reports.build import build_architectures, build_comparison, build_report
+from rooflens.reports.build import build_comparison, build_report
 from rooflens.reports.figures import colours
-from rooflens.reports.presets import OF_A_RUN, PRESETS, SIDE_BY_SIDE
+from rooflens.reports.presets import OF_A_RUN, PRESETS
 from rooflens.reports.render import html
 
 from .browsing import CUT_OFF, HEADINGS, INKS, MOVING, NAMELESS, OPEN_ALL, OVERFLOW, as_hex
 from .measured import WATCHED
 from .planted import synthetic
-from .several_architectures import SWEEP, views_of, write_architectures
 
 pytestmark = pytest.mark.browser
 
@@ -49,11 +48,7 @@ def address(tmp_path_factory):
 
     @cache
     def written(name):
-        if name == SIDE_BY_SIDE.name:
-            views = views_of(write_architectures(folder / "several", Ms=every_m, samples=2))
-            built = build_architectures(SWEEP, views)
-        else:
-            built = build_report(run, name) if name in OF_A_RUN else build_comparison(result, name)
+        built = build_report(run, name) if name in OF_A_RUN else build_comparison(result, name)
         path = folder / f"{name}.html"
         path.write_text(html.render(built), encoding="utf-8")
         return path.as_uri()
@@ -61,7 +56,7 @@ def address(tmp_path_factory):
     return written
 
 
-KINDS = [pytest.param(name, marks=() if name == "full" else pytest.mark.slow) for name in (*PRESETS, SIDE_BY_SIDE.name)]
+KINDS = [pytest.param(name, marks=() if name == "full" else pytest.mark.slow) for name in PRESETS]
 
 
 @pytest.fixture(params=KINDS)

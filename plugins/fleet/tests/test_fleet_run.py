@@ -103,12 +103,11 @@ def test_of_two_architectures_each_measures_everything_in_a_run_of_its_own(sever
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_the_report_has_the_architectures_side_by_side(several):
+def test_each_architecture_has_its_report(several):
     place, done = several
-    page = (place / "out" / "report.md").read_text()
-    assert cpu_arch() in page
-    assert arch_of("aarch64") in page
-    assert f"report        {Path('out/report.html')}" in done.stdout
+    for arch in (cpu_arch(), arch_of("aarch64")):
+        assert (place / "out" / arch / "report.md").is_file()
+        assert f"report        {Path('out', arch, 'report.html')}" in done.stdout
 
 
 @pytest.mark.ray
