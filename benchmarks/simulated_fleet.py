@@ -18,7 +18,7 @@ from rooflens.shapes import suite
 from rooflens.shapes.files.csv_file import csv_text
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY
-from rooflens.shapes.run_folder.manifest import Manifest, StoredProtocol, StoredShape
+from rooflens.shapes.run_folder.manifest import Manifest, StoredProtocol
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.shapeset import Shape
 from rooflens.shapes.suite import Cache, Suite
@@ -65,7 +65,7 @@ def manifest_of(planted: Suite) -> Manifest:
         suite=planted.name,
         seed=planted.protocol.seed,
         rounds=ROUNDS,
-        shapes=[StoredShape.of(shape) for shape in planted.shapes],
+        shapes=list(planted.shapes),
         description=planted.description,
         baseline=planted.baseline,
         challengers=list(planted.challengers),

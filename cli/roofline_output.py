@@ -18,7 +18,7 @@ from ..reports import formatting as fmt
 from ..reports.listing import listing
 from ..reports.model import Block, Remarks, Section
 from ..reports.terms import GAP_PARTS
-from ..shapes.run_folder.manifest import StoredDevice
+from ..shapes.device import Device
 from ..shapes.verdict import reason_groups
 
 Row = Mapping[Hashable, Any]
@@ -148,7 +148,7 @@ def pairs_of(placed: pd.DataFrame) -> Section:
     return _section(*tables, remarks=[f"{fmt.plural(count, 'pair')}: {reason}" for reason, count in reasons if reason])
 
 
-def roofs_of(placed: pd.DataFrame, limits: pd.DataFrame, device: StoredDevice) -> Section:
+def roofs_of(placed: pd.DataFrame, limits: pd.DataFrame, device: Device) -> Section:
     """List the limits in use, and those beside one."""
     rows = [
         (

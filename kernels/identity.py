@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from ..shapes.device import Device
-from ..shapes.run_folder.manifest import StoredDevice
 from .functions import FunctionProvider
 from .provider import AnyProvider, Role
 from .source_hash import DIGITS, Root, contents, offered_in, roots
@@ -70,7 +69,7 @@ class Code:
         }
 
 
-def identity(launched: Mapping[str, Any], columns: Mapping[str, Any], device: Device | StoredDevice) -> str:
+def identity(launched: Mapping[str, Any], columns: Mapping[str, Any], device: Device) -> str:
     """Return 16 hex digits over what was `launched` and how it was timed, by its `columns` of cells.csv."""
     how = [dict(columns["config"]), columns["timer"], columns["cold_by"], device.kind, device.name, device.arch]
     content = json.dumps([launched, how], sort_keys=True)

@@ -2,11 +2,13 @@
 
 import csv
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from .errors import RooflensError, unknown_name
+from .files.record import Size, Whole, about, others
 from .gpu_architectures import architecture
 
 
@@ -55,25 +57,28 @@ class DeviceSpec:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """The device of a run. `kind` is "cpu" or "cuda" (torch's name, for NVIDIA and AMD alike); sizes in bytes.
+    """The device of a run, as it is found and as run.json describes it; a size of 0 is unknown.
 
-    `arch` is sm90, gfx942, x86_64-avx512, ...; `vendor` NVIDIA, AMD or the CPU's; `llc_bytes` the last-level cache
-    that a cold measurement evicts; `spec` the row of the device table when the name is known there. `compute_units` is
-    what torch counts (on RDNA pairs of them, the work-group processors); `reported_chiplets` what the driver does.
+    `spec` is the row of the device table when the name is known there, `reported_chiplets` what the driver counts.
     """
 
-    kind: str
-    index: int
-    name: str
-    vendor: str
-    arch: str
-    compute_units: int
-    llc_bytes: int
-    l2_bytes: int
-    memory_bytes: int
-    uuid: str = ""
+    kind: str = about("cpu or cuda (NVIDIA and AMD alike)", "")
+    index: Whole | None = about("number among the devices that the process saw", None)
+    name: str = about("name that the driver reports", "")
+    vendor: str = about("NVIDIA, AMD, or that of the CPU", "")
+    arch: str = about("architecture: sm90, gfx942, x86_64-avx512, ...", "")
+    compute_units: Size = about("SMs or CUs (gfx11, gfx12: pairs of CUs), or cores", 0, unknown=0)
+    llc_bytes: Whole = about("last-level cache, which a cold sample evicts", 0, unknown=0)
+    l2_bytes: Whole = about("L2 cache", 0, unknown=0)
+    memory_bytes: Whole = about("device memory", 0, unknown=0)
+    uuid: str = about("absent where there is none, as of a CPU", "")
     spec: DeviceSpec | None = None
     reported_chiplets: int = 0
+    host: str = about("of several devices: host name", "")
+    slot: Whole | None = about("of a fleet: position on its host", None)
+    stations: Whole | None = about("of a fleet: device workers that measured on it", None)
+    processes: tuple[Whole, ...] | None = about("of several devices: its values of the column `process`", None)
+    unknown: dict[str, Any] = others()
 
     @property
     def chiplets(self) -> int:
@@ -87,6 +92,11 @@ class Device:
         return "cpu" if self.kind == "cpu" else f"{self.kind}:{self.index}"
 
     @property
+    def is_cpu(self) -> bool:
+        """True where cells are timed on the host."""
+        return self.kind == "cpu"
+
+    @property
     def is_gpu(self) -> bool:
         """True for NVIDIA and AMD GPUs."""
         return self.kind == "cuda"
@@ -95,6 +105,10 @@ class Device:
     def is_rocm(self) -> bool:
         """True for AMD GPUs, which torch also calls "cuda"."""
         return self.is_gpu and self.vendor == "AMD"
+
+    def looked_up(self) -> "Device":
+        """Return the device with its row of the device table."""
+        return replace(self, spec=match_spec(self.name, self.arch, self.compute_units))
 
 
 @cache

@@ -7,30 +7,30 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from .errors import UsageError, quote, unknown_name
 from .files import csv_file
 from .files.file_text import decoded, read_content
+from .files.record import Size, about, others
 
 COLUMNS = ("suite", "model", "layer", "op", "N", "K", "B", "E", "top_k", "tp", "M_list", "seqlen", "notes")
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One weight shape W[N,K] and where it comes from; `label` ("model layer") is unique within its set.
+    """One weight shape W[N,K] and where it comes from; `label` ("model layer") is unique within its set."""
 
-    `E` and `top_k` are experts and how many of them a token goes to, `Ms` the sizes M that the source runs it at.
-    """
-
-    model: str
-    layer: str
-    N: int
-    K: int
-    B: int = 1
-    alias: str = ""
-    E: int = 1
-    top_k: int = 1
-    Ms: tuple[int, ...] = ()
+    model: str = about("model that it comes from")
+    layer: str = about("layer of that model")
+    N: Size = about("output features")
+    K: Size = about("input features")
+    B: Size = about("batch of independent GEMMs", 1)
+    alias: str = about("short name for tables", "")
+    E: Size = about("groups or experts", 1)
+    top_k: Size = about("experts per token", 1)
+    Ms: tuple[Size, ...] = about("values of M of this shape, where it has its own", (), unknown=())
+    unknown: dict[str, Any] = others()
 
     @property
     def label(self) -> str:

@@ -72,7 +72,7 @@ def provenance(run: RunData, study: Study, name: str, weights: str) -> Provenanc
         created_at=run.manifest.created_at,
         device=run.device.name,
         arch=study.arch,
-        compute_units=run.device.compute_units,
+        compute_units=run.device.compute_units or None,
         cache=str(table.cases["cache"].iloc[0]),
         gemms=len(table.cases),
         rounds=table.rounds,

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ...shapes.device import Device
 from ...shapes.errors import UsageError, unknown_name
 from ...shapes.files.json_file import read_object
 from ...shapes.files.stored_file import open_table
 from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, TableSchema
-from ...shapes.run_folder.manifest import MANIFEST, Manifest, StoredDevice, StoredProvider, checked
+from ...shapes.run_folder.manifest import MANIFEST, Manifest, StoredProvider, checked
 from ...shapes.run_folder.retries import Retry, retries
 from ...shapes.verdict import Verdict
 from ..statistics.arrays import Ints
@@ -115,7 +116,7 @@ class RunData:
         return not file or file.startswith("rooflens/")
 
     @property
-    def device(self) -> StoredDevice:
+    def device(self) -> Device:
         """Device of the run; of several, what they have in common."""
         return self.manifest.of_device
 

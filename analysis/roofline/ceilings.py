@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from ...shapes.device import match_spec
+from ...shapes.device import Device, match_spec
 from ...shapes.published_ceilings import missed
 from ...shapes.run_folder.columns import PUBLISHED
-from ...shapes.run_folder.manifest import StoredDevice
 from ..frames.notes import RunWarning, Topic
 
 _MATCHING = {"read": ("read", "copy"), "copy": ("copy",)}
@@ -173,7 +172,7 @@ class Ceilings:
 
 
 def ceiling_warnings(
-    table: pd.DataFrame, dtypes: Iterable[str], levels: Iterable[str], device: StoredDevice
+    table: pd.DataFrame, dtypes: Iterable[str], levels: Iterable[str], device: Device
 ) -> tuple[str, ...]:
     """Say which limits that the cells need are missing, only published, or suspiciously low.
 

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...shapes.device import match_spec
+from ...shapes.device import Device, match_spec
 from ...shapes.problem import Pass
-from ...shapes.run_folder.manifest import StoredDevice
 from ..statistics.arrays import Flags, Floats, Ints, floats
 from .bounds import IMPOSSIBLE_FACTOR, LIMITS, Bound, implemented
 from .ceilings import Ceiling, Ceilings
@@ -60,7 +59,7 @@ def memory_level(summary: pd.DataFrame) -> "pd.Series[str]":
     return summary["cache_level"].where(summary["cache"] != "cold", "dram")
 
 
-def choose(summary: pd.DataFrame, ceilings: Ceilings, device: StoredDevice) -> Used:
+def choose(summary: pd.DataFrame, ceilings: Ceilings, device: Device) -> Used:
     """Find the ceilings of each cell."""
     keys = pd.DataFrame(
         {
@@ -96,7 +95,7 @@ def _limits(
     }
 
 
-def impossible(summary: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -> "pd.Series[bool]":
+def impossible(summary: pd.DataFrame, ceilings: pd.DataFrame, device: Device) -> "pd.Series[bool]":
     """Find the cells whose time is under 0.98 of `hard_times`; False without a time.
 
     `ceilings` are the rows of ceilings.csv, and `device` is that of run.json. `place` marks the same cells.
@@ -106,7 +105,7 @@ def impossible(summary: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevi
     return summary["time_s"] < IMPOSSIBLE_FACTOR * hard
 
 
-def published_clock(device: StoredDevice) -> Ceiling | None:
+def published_clock(device: Device) -> Ceiling | None:
     """Clock of the published rates by the device table, for runs whose ceilings lack it."""
     spec = match_spec(device.name, device.arch, device.compute_units)
     if spec is None or spec.clock_hz is None:
@@ -114,9 +113,7 @@ def published_clock(device: StoredDevice) -> Ceiling | None:
     return Ceiling(spec.clock_hz, "boost clock", "spec", spec.source)
 
 
-def limit_times(
-    cells: pd.DataFrame, used: Used, device: StoredDevice
-) -> dict[str, "pd.Series[Any] | Floats | list[str]"]:
+def limit_times(cells: pd.DataFrame, used: Used, device: Device) -> dict[str, "pd.Series[Any] | Floats | list[str]"]:
     """Return the columns of `place` that are times of limits, and what they are made of."""
     llc_bytes = float(device.llc_bytes or 0)
     level = memory_level(cells)
@@ -182,7 +179,7 @@ SCHEDULE_ERROR = 1.1
 _PIPES = "the busiest pipe (derived: instructions of the machine code, at the observed clock)"
 
 
-def _units(device: StoredDevice) -> float:
+def _units(device: Device) -> float:
     return float(device.compute_units or np.nan)
 
 
@@ -194,7 +191,7 @@ def _tile_factor(cells: pd.DataFrame, flops: Floats) -> Floats:
     return np.where(flops > 0, factor, 1.0)
 
 
-def _wave_share(cells: pd.DataFrame, device: StoredDevice) -> Floats:
+def _wave_share(cells: pd.DataFrame, device: Device) -> Floats:
     """Mean load of the units over that of the busiest: (workgroups / units) / ceil(workgroups / units).
 
     Workgroups that share a unit share its rate, and one that has it alone has all of it, so the busiest unit has
@@ -252,9 +249,7 @@ def _kernels(cells: pd.DataFrame, launch: Floats, time: Floats) -> tuple[Floats,
     return np.where(possible, count, 1.0), between, possible
 
 
-def _schedule_times(
-    cells: pd.DataFrame, used: Used, device: StoredDevice, time: Floats
-) -> tuple[Floats, Floats, Flags]:
+def _schedule_times(cells: pd.DataFrame, used: Used, device: Device, time: Floats) -> tuple[Floats, Floats, Flags]:
     """Time of the workgroups that one unit runs one after another, of its busiest pipe, and where neither was refuted.
 
     As many workgroups as fit onto a unit run at once; each takes at least what it takes alone, on top of an empty
@@ -311,7 +306,7 @@ def _memory_times(
     return times, accepted
 
 
-def hard_times(cells: pd.DataFrame, ceilings: Ceilings, device: StoredDevice) -> Floats:
+def hard_times(cells: pd.DataFrame, ceilings: Ceilings, device: Device) -> Floats:
     """Return the least possible seconds of each cell, 0 where nothing is known that no kernel can beat.
 
     Reads that no cache can hold at the published bandwidth, useful FLOPs at the published or derived peak. Published
@@ -329,7 +324,7 @@ def hard_times(cells: pd.DataFrame, ceilings: Ceilings, device: StoredDevice) ->
     return np.asarray(np.nan_to_num(np.fmax(memory, compute), nan=0.0), dtype=np.float64)
 
 
-def uncached_bytes(cells: pd.DataFrame, device: StoredDevice) -> Floats:
+def uncached_bytes(cells: pd.DataFrame, device: Device) -> Floats:
     """Bytes that each cell must read from memory, whatever stays in the last-level cache."""
     llc_bytes = float(device.llc_bytes or 0)
     reads = cells["compulsory_bytes"] - output_bytes(cells)

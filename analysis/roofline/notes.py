@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...shapes.run_folder.manifest import StoredDevice
+from ...shapes.device import Device
 from ...shapes.verdict import Verdict
 from ..frames.notes import RunWarning, Topic
 from ..stability.canary import SLOWDOWN_ON_CPU, Drift
@@ -25,7 +25,7 @@ _FAST = "faster than its bound: a ceiling was measured too low, or output stayed
 _FIXED = "time does not grow with M: a fixed cost (dequantization, latency, partition camping)"
 
 
-def cell_notes(placed: pd.DataFrame, ceilings: Ceilings, device: StoredDevice) -> list[str]:
+def cell_notes(placed: pd.DataFrame, ceilings: Ceilings, device: Device) -> list[str]:
     """Return one text per placed cell, "" where its class says it all. Needs `hard_time_s` and `math_type`."""
     bound = placed["bound_class"]
     impossible = (bound == Bound.IMPOSSIBLE).to_numpy()
@@ -93,7 +93,7 @@ _OPTIONAL = {
 
 
 def roofline_warnings(
-    placed: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice, canary: Sequence[Drift] = ()
+    placed: pd.DataFrame, ceilings: pd.DataFrame, device: Device, canary: Sequence[Drift] = ()
 ) -> tuple[str, ...]:
     """Say which limits are missing, low, raised or excluded, and how many cells have no explanation or cannot be.
 

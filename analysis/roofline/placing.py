@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from ...shapes.run_folder.manifest import StoredDevice
+from ...shapes.device import Device
 from ..statistics.arrays import Flags, Floats, floats
 from .bounds import FLAT_SPREAD, IMPOSSIBLE_FACTOR, LIMITS, Bound, classify, flat_cells, implemented, near_floor
 from .ceilings import Ceilings
@@ -13,7 +13,7 @@ from .limits import COLUMNS, choose, hard_times, limit_times, math_dtypes
 from .notes import cell_notes
 
 
-def place(summary: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -> pd.DataFrame:
+def place(summary: pd.DataFrame, ceilings: pd.DataFrame, device: Device) -> pd.DataFrame:
     """Return `summary` with the columns of the roofline; `bound_class` is "" for cells that have not passed.
 
     `ceilings` are the rows of ceilings.csv, `device` is that of run.json (`llc_bytes`, `compute_units`, and `name` and

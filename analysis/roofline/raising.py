@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...shapes.run_folder.manifest import StoredDevice
+from ...shapes.device import Device
 from ...shapes.verdict import Verdict
 from ..frames.coordinates import shape_label
 from ..statistics.arrays import Floats, floats
@@ -23,7 +23,7 @@ REACHED = "reached by "
 """How the source of a raised ceiling begins."""
 
 
-def raise_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -> pd.DataFrame:
+def raise_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, device: Device) -> pd.DataFrame:
     """Return the rows of ceilings.csv, and one more for each measured ceiling that a cell of `summary` beats.
 
     Raised are GEMM peaks (useful FLOPs over time), bandwidths of memory (bytes that must be read from it over time) and
@@ -47,7 +47,7 @@ def _peaks(cells: pd.DataFrame, limits: Ceilings) -> Iterator[dict[str, Any]]:
         )
 
 
-def _bandwidths(cells: pd.DataFrame, limits: Ceilings, device: StoredDevice) -> Iterator[dict[str, Any]]:
+def _bandwidths(cells: pd.DataFrame, limits: Ceilings, device: Device) -> Iterator[dict[str, Any]]:
     patterns = np.array(pattern(cells), dtype=object)
     rates = uncached_bytes(cells, device) / floats(cells, "time_s")
     for name in dict.fromkeys(patterns):

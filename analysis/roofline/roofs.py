@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...shapes.run_folder.manifest import StoredDevice
+from ...shapes.device import Device
 from ...shapes.verdict import Verdict
 from .bounds import Bound
 from .ceilings import Ceiling, Ceilings
@@ -34,7 +34,7 @@ class CeilingInUse(NamedTuple):
     bounds: int
 
 
-def roofs(placed: pd.DataFrame, ceilings: pd.DataFrame, device: StoredDevice) -> pd.DataFrame:
+def roofs(placed: pd.DataFrame, ceilings: pd.DataFrame, device: Device) -> pd.DataFrame:
     """Return one row per known ceiling in use, memory first; columns: the fields of `CeilingInUse`."""
     limits = Ceilings.of(ceilings)
     passed = placed.loc[placed["verdict"] == Verdict.PASSED]
@@ -62,7 +62,7 @@ def _of_memory(passed: pd.DataFrame, limits: Ceilings) -> Iterator[CeilingInUse]
             yield _roof("bandwidth", published, 0, 0)
 
 
-def _of_matrix_units(passed: pd.DataFrame, limits: Ceilings, device: StoredDevice) -> Iterator[CeilingInUse]:
+def _of_matrix_units(passed: pd.DataFrame, limits: Ceilings, device: Device) -> Iterator[CeilingInUse]:
     multiplied = passed.loc[passed["flops"] > 0]
     clock = limits.clock() or published_clock(device)
     for dtype, cells in multiplied.groupby(math_dtypes(multiplied), sort=False):

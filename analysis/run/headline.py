@@ -140,7 +140,7 @@ def _asked(analysis: Analysis, mean: dict[Any, Any]) -> int:
     """Count the distinct GEMMs that a mean would be over if all that was asked for at its M had a ratio."""
     asked = int(mean["cells"] + mean["excluded"])
     if analysis.coverage.to_do:
-        own = [shape for shape in analysis.run.manifest.shapes if shape.Ms is None or mean["M"] in shape.Ms]
+        own = [shape for shape in analysis.run.manifest.shapes if not shape.Ms or mean["M"] in shape.Ms]
         asked = max(asked, len(own))
     return asked - int(mean["cells"] - mean["gemms"])
 

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from ...shapes.device import match_spec
+from ...shapes.device import Device, match_spec
 from ...shapes.errors import UsageError
 from ...shapes.problem import Op, Pass
-from ...shapes.run_folder.manifest import StoredDevice
 from ...shapes.scheme import DType
 from ...shapes.verdict import Verdict
 from ..frames.deciding import deciding
@@ -86,7 +85,7 @@ def _load(path: Path, analysis: Analysis) -> Serving:
     return Serving(path.name, rows.reset_index(drop=True))
 
 
-def _same_gpu(name: str, device: StoredDevice) -> bool:
+def _same_gpu(name: str, device: Device) -> bool:
     """True for one model of GPU, by the device table; by its very name where that does not know it."""
     if name == device.name:
         return True

@@ -11,7 +11,7 @@ from statistics import median
 
 import pandas as pd
 
-from ...shapes.run_folder.manifest import StoredDevice
+from ...shapes.device import Device
 from ..frames.load import RunData
 from .canary import KINDS, Drift, device_numbers
 
@@ -108,12 +108,12 @@ def device_name(run: RunData, number: int) -> str:
     return f"worker {-1 - number}" if number < 0 else labels(device_entries(run))[number]
 
 
-def device_entries(run: RunData) -> list[StoredDevice]:
+def device_entries(run: RunData) -> list[Device]:
     """What run.json says of each device; empty for a run of one device."""
     return run.manifest.devices if run.several_devices else []
 
 
-def labels(entries: Sequence[StoredDevice]) -> list[str]:
+def labels(entries: Sequence[Device]) -> list[str]:
     """Name devices so that no two are called the same: host, where there are several, and uuid, slot or index.
 
     The uuid goes before the index, which a process counts among the devices that it is allowed to see.
@@ -128,7 +128,7 @@ def labels(entries: Sequence[StoredDevice]) -> list[str]:
     return [f"{name} #{number}" if again[name] > 1 else name for number, name in enumerate(names, start=1)]
 
 
-def short_uuids(entries: Sequence[StoredDevice]) -> list[str]:
+def short_uuids(entries: Sequence[Device]) -> list[str]:
     """Beginnings of the uuids, as nvidia-smi writes them (GPU-8f6d2c1e), long enough to differ; "" without one."""
     whole = [entry.uuid.removeprefix(_PREFIX) for entry in entries]
     known = {uuid for uuid in whole if uuid}
@@ -141,7 +141,7 @@ def _differ(uuids: set[str], length: int) -> bool:
     return len({uuid[:length] for uuid in uuids}) == len(uuids)
 
 
-def _place(entry: StoredDevice) -> str:
+def _place(entry: Device) -> str:
     """Where on its host a device is: a slot of a CPU, else kind and index."""
     if entry.slot is not None:
         return f"slot {entry.slot}"

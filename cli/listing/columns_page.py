@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from ...shapes.files.record import documented
 from ...shapes.run_folder.columns import TableSchema
 from ...shapes.run_folder.columns_computed import COMPUTED
 from ...shapes.run_folder.manifest import COMPARISON, MANIFEST, SWEEP, ComparisonState, Manifest, SweepManifest
-from ...shapes.run_folder.record import documented
 
 
 def columns_page(tables: Sequence[TableSchema]) -> str:

@@ -78,7 +78,7 @@ class LeastTime:
     def _of(self, cell: Cell) -> float:
         device = self._manifest.of_device
         types = list(dict.fromkeys([cell.scheme.dtype.value, cell.scheme.math_dtype]))
-        limits = known_limits(device.device, types)
+        limits = known_limits(device.looked_up(), types)
         if not limits:
             return 0.0
         import pandas as pd

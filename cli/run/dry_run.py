@@ -178,7 +178,7 @@ def _stored_units(folder: Path, suite: Suite, cells: "tuple[Cell, ...]", table: 
     except FileNotFoundError as error:
         raise UsageError(f"no run to resume: {error.filename} does not exist; omit --resume to start one") from None
     sources = {name: info.source for name, info in manifest.providers.items()}
-    device = manifest.of_device.device
+    device = manifest.of_device.looked_up()
     protocol = replace(suite.protocol, timer=manifest.timer, cold_by=manifest.cold_by or suite.protocol.cold_by)
     refuse_merged(folder, manifest)
     refuse_another(manifest, suite)

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from ...shapes import suite as suites
 from ...shapes.errors import RooflensError, UsageError, nearest, quote, unknown_name
 from ...shapes.protocol import COLD_BY, MOST, TIMERS, Protocol
-from ...shapes.run_folder.manifest import VERSION, Manifest, StoredProtocol, StoredRepository, StoredShape
+from ...shapes.run_folder.manifest import VERSION, Manifest, StoredProtocol, StoredRepository
 from ...shapes.scheme import DType
 from ...shapes.schemes import parse_scheme
 from ...shapes.suite import Suite, cache_state, compared_with
@@ -227,7 +227,7 @@ def manifest(folder: Path, suite: Suite) -> Manifest:
 def describe(content: Manifest, suite: Suite, cells: "tuple[Cell, ...]", options: Options) -> None:
     """Describe the run in run.json. On resume, the plan is that of the latest call; earlier shapes stay."""
     refuse_another(content, suite)
-    shapes = [StoredShape.of(shape) for shape in dict.fromkeys(cell.shape for cell in cells)]
+    shapes = list(dict.fromkeys(cell.shape for cell in cells))
     found = _repository(options)
     if content.device is None:  # nothing is measured yet
         content.repository = found

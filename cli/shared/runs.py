@@ -53,27 +53,6 @@ class StoredRun:
     architectures: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSweep:
-    """The folder of a sweep over several architectures, each with a run folder in it, once that has begun."""
-
-    id: str
-    folder: Path
-    suite: str
-    created_at: str
-    architectures: tuple[str, ...]
-    made_at: float
-
-    def run_of(self, architecture: str) -> Path:
-        """Folder of the run on an architecture."""
-        return self.folder / architecture
-
-    @property
-    def runs(self) -> tuple[Path, ...]:
-        """Folders of all runs, begun or not."""
-        return tuple(map(self.run_of, self.architectures))
-
-
 def stored_runs(parent: Path = RUNS) -> list[StoredRun]:
     """List the runs and sweeps under `parent`, the newest first.
 
@@ -134,9 +113,8 @@ def find_run(text: str, parent: Path = RUNS) -> Path:
     folder = _find_folder(text, parent)
     if (folder / MANIFEST).is_file():
         return folder
-    sweep = read_sweep(folder)
+    names = [str(run) for run in runs_of_sweep(folder)]
     what = f"{LATEST} is {folder}, which" if text == LATEST else str(folder)
-    names = [str(run) for run in sweep.runs]
     if len(names) == 1:
         raise UsageError(f"{what} holds the run of one architecture: name it, {names[0]}")
     listed = f"{', '.join(names[:-1])} or {names[-1]}"
@@ -174,7 +152,12 @@ def is_sweep(folder: Path) -> bool:
     return (folder / SWEEP).is_file()
 
 
-def read_sweep(folder: Path) -> StoredSweep:
+def runs_of_sweep(folder: Path) -> list[Path]:
+    """Return the folders of all runs of a sweep, begun or not."""
+    return [folder / name for name in read_sweep(folder).architectures]
+
+
+def read_sweep(folder: Path) -> SweepManifest:
     """Read fleet.json. Raises UsageError, which says what is wrong with it."""
     path = folder / SWEEP
     try:
@@ -188,8 +171,7 @@ def read_sweep(folder: Path) -> StoredSweep:
             f"{path}: architectures = {quote(names)} must be a list of names of folders beside it; "
             "restore the file from a copy"
         )
-    when = made_at(sweep.ordered_at or sweep.created_at)
-    return StoredSweep(sweep.id, folder, sweep.suite, sweep.created_at, tuple(names), when)
+    return sweep
 
 
 def missing_units(count: int, folder: Path) -> str:
@@ -215,7 +197,7 @@ def how_to_resume(folder: Path) -> str:
 
 def _on_a_cluster(folder: Path) -> str:
     """The option for the cluster that a fleet measured on; "" where that was one of its own."""
-    runs = read_sweep(folder).runs if is_sweep(folder) else (folder,)
+    runs = runs_of_sweep(folder) if is_sweep(folder) else [folder]
     addresses = [fleet.address for run in runs if (fleet := glance(run).fleet) and fleet.address]
     return f" --address {shlex.quote(addresses[0])}" if addresses else ""
 
@@ -262,7 +244,7 @@ def _sweep_at_a_glance(folder: Path) -> StoredRun | None:
         sweep = read_sweep(folder)
     except UsageError:
         return None
-    begun = {name: _at_a_glance(sweep.run_of(name)) for name in sweep.architectures}
+    begun = {name: _at_a_glance(folder / name) for name in sweep.architectures}
     counts = [run.rows for run in begun.values() if run and run.rows is not None]
     return StoredRun(
         id=folder.name,
@@ -272,7 +254,7 @@ def _sweep_at_a_glance(folder: Path) -> StoredRun | None:
         device=", ".join(f"{name}: {run.device if run else 'not begun'}" for name, run in begun.items()),
         rows=sum(counts) if counts else None,
         made_at=sweep.made_at,
-        architectures=sweep.architectures,
+        architectures=tuple(sweep.architectures),
     )
 
 

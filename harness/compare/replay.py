@@ -5,9 +5,9 @@ from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ...shapes.device import Device
 from ...shapes.files.csv_file import csv_text
 from ...shapes.run_folder.columns import TUNING
-from ...shapes.run_folder.manifest import StoredDevice
 from ..plan.plan import MODEL_FIELDS, Cell
 from ..storage.tables import fields, replace
 
@@ -18,7 +18,7 @@ Row = tuple[Any, ...]
 """Values of `COORDINATES`; a provider that is None is any."""
 
 
-def write_table(path: Path, rows: Iterable[Mapping[Hashable, Any]], side: str, device: StoredDevice) -> Path:
+def write_table(path: Path, rows: Iterable[Mapping[Hashable, Any]], side: str, device: Device) -> Path:
     """Write a tuned table that pins the configuration `<side>_config` (JSON text) of each row."""
     found = []
     for number, row in enumerate(rows):

@@ -1,19 +1,20 @@
 """What run.json says of the device, the software and the code of a run, or of several runs that are joined."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
+from ...shapes.device import Device
 from ...shapes.errors import UsageError
-from ...shapes.run_folder.manifest import MANIFEST, Manifest, StoredDevice
+from ...shapes.run_folder.manifest import Manifest
 from ..worker.messages import Ready
 
 
 def describe(manifest: Manifest, ready: Ready) -> None:
     """Complete a run.json with what its first worker found. Raises UsageError when a later one finds something else."""
-    device, spec = StoredDevice.of(ready.device), ready.device.spec
+    device = ready.device
     if manifest.device is None:
-        manifest.device, manifest.device_spec = device, spec.name if spec else ""
+        manifest.device, manifest.device_spec = device, device.spec.name if device.spec else ""
         manifest.environment, manifest.telemetry = dict(ready.environment), ready.telemetry
         manifest.timer, manifest.cold_by, manifest.tuning = ready.timer, ready.cold_by, ready.tuning
         manifest.threads = ready.threads
@@ -43,11 +44,14 @@ def union(lists: Iterable[Iterable[Any]]) -> list[Any]:
     return joined
 
 
-def common(devices: Sequence[StoredDevice]) -> StoredDevice:
+_WHERE = ("host", "slot", "stations", "processes")
+
+
+def common(devices: Sequence[Device]) -> Device:
     """Return what all devices have in common, besides where they are and which processes they had."""
-    first, *others = (one.to_json() for one in devices)
-    shared = {key: value for key, value in first.items() if all(one.get(key) == value for one in others)}
-    return replace(StoredDevice.read(shared, MANIFEST), host="", slot=None, stations=None, processes=None)
+    first, *others = devices
+    stated = {one.name: getattr(first, one.name) for one in fields(Device) if one.name not in _WHERE}
+    return Device(**{key: value for key, value in stated.items() if all(getattr(one, key) == value for one in others)})
 
 
 def joined_texts(mappings: Sequence[Mapping[str, Any]]) -> dict[str, str]:

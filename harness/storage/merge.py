@@ -15,10 +15,12 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, TextIO
 
+from ...shapes.device import Device
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.files.csv_file import write_rows
+from ...shapes.files.record import to_json
 from ...shapes.run_folder.columns import CEILINGS, TABLES, TableSchema
-from ...shapes.run_folder.manifest import EVENTS, MANIFEST, VERSION, Manifest, MergedShard, StoredDevice
+from ...shapes.run_folder.manifest import EVENTS, MANIFEST, VERSION, Manifest, MergedShard
 from .manifest import common, joined_texts, union
 from .merge_conflicts import obstacles
 from .scratch import make_scratch, remove_scratch
@@ -122,29 +124,30 @@ def _provenance(shard: Shard, first_process: int, merged: Manifest) -> list[Merg
     return [MergedShard.read(left | stated, shard.folder / MANIFEST)]
 
 
-def _devices(shards: Sequence[Shard]) -> list[StoredDevice]:
+def _devices(shards: Sequence[Shard]) -> list[Device]:
     """List every device once, with the processes of all its shards; without them where one does not state its own."""
-    entries: dict[str, StoredDevice] = {}
+    entries: dict[str, Device] = {}
     for shard, first_process in zip(shards, _first_processes(shards), strict=True):
         listed = shard.manifest.devices or [_device(shard)]
         for entry in listed:
             own = entry.processes
             if own is None and len(listed) == 1:
-                own = list(range(shard.processes))
+                own = tuple(range(shard.processes))
             key, numbered = _identity(entry), None if own is None else {first_process + number for number in own}
-            known = entries.setdefault(key, replace(entry, processes=[]))
+            known = entries.setdefault(key, replace(entry, processes=()))
             if known.processes is not None:
-                known.processes = None if numbered is None else sorted(numbered.union(known.processes))
+                joined = None if numbered is None else tuple(sorted(numbered.union(known.processes)))
+                entries[key] = replace(known, processes=joined)
     return list(entries.values())
 
 
-def _identity(device: StoredDevice) -> str:
+def _identity(device: Device) -> str:
     """What identifies a device: host and uuid; without a uuid (a CPU) all that it says."""
-    stated = [device.host, device.uuid] if device.uuid else replace(device, processes=None).to_json()
+    stated = [device.host, device.uuid] if device.uuid else to_json(replace(device, processes=None))
     return json.dumps(stated, sort_keys=True)
 
 
-def _device(shard: Shard) -> StoredDevice:
+def _device(shard: Shard) -> Device:
     return replace(shard.manifest.of_device, host=str(shard.manifest.environment.get("host", "")))
 
 

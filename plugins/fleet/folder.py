@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...cli.shared.runs import created, is_sweep, read_sweep
+from ...cli.shared.runs import created, is_sweep, read_sweep, runs_of_sweep
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.protocol import Protocol
 from ...shapes.run_folder.manifest import MANIFEST, SWEEP, Manifest, SweepManifest, read_manifest
@@ -16,7 +16,7 @@ def run_folders(folder: Path, archs: Sequence[str]) -> dict[str, Path]:
 
 def stored_run(folder: Path | None) -> Path | None:
     """Return a run folder that has the options of the sweep in `folder`: its first one."""
-    return read_sweep(folder).runs[0] if folder is not None and is_sweep(folder) else folder
+    return runs_of_sweep(folder)[0] if folder is not None and is_sweep(folder) else folder
 
 
 def refuse_foreign(folder: Path, resume: bool) -> None:
@@ -60,7 +60,7 @@ def refuse_other_ways(folder: Path, stored: Manifest, protocol: Protocol, thread
 def stored_architectures(folder: Path) -> list[str]:
     """Return the architectures of the sweep in `folder`; [] before any is known."""
     if is_sweep(folder):
-        return list(read_sweep(folder).architectures)
+        return read_sweep(folder).architectures
     device = _content(folder).device if (folder / MANIFEST).exists() else None
     return [device.arch] if device and device.arch else []
 

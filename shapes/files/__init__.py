@@ -2,6 +2,7 @@
 
 file_text    limits that all have
 json_file    JSON
+record       JSON objects as dataclasses: read, checked, written, documented
 toml_file    TOML
 csv_file     CSV, read and written
 stored_file  files of run folders

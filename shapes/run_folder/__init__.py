@@ -4,7 +4,6 @@ columns      every column of every table
 columns_isa  those of isa.csv
 columns_computed  those that are computed when a run is read
 manifest     run.json and its neighbours: names of files, and what they say
-record       JSON objects as dataclasses: read, checked, written, documented
 disturbance  what disturbed a measurement, and the text of `disturbed`
 retries      what was measured again after a failure
 """

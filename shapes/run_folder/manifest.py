@@ -6,16 +6,16 @@ list or None. docs/columns.md is generated from these classes.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
-from ..device import Device, match_spec
+from ..device import Device
 from ..errors import UsageError
 from ..files.json_file import read_object
+from ..files.record import Check, Keys, Number, Record, Scalar, Size, Whole, about
 from ..shapeset import Shape
-from .record import Check, Keys, Number, Record, Scalar, Size, Whole, about
 
 MANIFEST = "run.json"
 EVENTS = "events.log"
@@ -56,47 +56,6 @@ Request = Annotated[
 ]
 
 
-_BYTES = ("llc_bytes", "l2_bytes", "memory_bytes")
-_OF_A_DEVICE = ("kind", "index", "name", "vendor", "arch", "compute_units", *_BYTES, "uuid")
-
-
-@dataclass(slots=True, kw_only=True)
-class StoredDevice(Record):
-    """A device as run.json describes it."""
-
-    kind: str = about("cpu or cuda (NVIDIA and AMD alike)", "")
-    index: Whole | None = about("number among the devices that the process saw", None)
-    name: str = about("name that the driver reports", "")
-    vendor: str = about("NVIDIA, AMD, or that of the CPU", "")
-    arch: str = about("architecture: sm90, gfx942, x86_64-avx512, ...", "")
-    compute_units: Size | None = about("SMs or CUs (gfx11, gfx12: pairs of CUs), or cores", None)
-    llc_bytes: Whole | None = about("last-level cache, which a cold sample evicts", None)
-    l2_bytes: Whole | None = about("L2 cache", None)
-    memory_bytes: Whole | None = about("device memory", None)
-    uuid: str = about("absent where there is none, as of a CPU", "")
-    host: str = about("of several devices: host name", "")
-    slot: Whole | None = about("of a fleet: position on its host", None)
-    stations: Whole | None = about("of a fleet: device workers that measured on it", None)
-    processes: list[Whole] | None = about("of several devices: its values of the column `process`", None)
-
-    @classmethod
-    def of(cls, device: Device) -> Self:
-        """Describe a device."""
-        return cls(**{name: getattr(device, name) for name in _OF_A_DEVICE})
-
-    @property
-    def device(self) -> Device:
-        """The device that is described, with its published peaks."""
-        stated: dict[str, Any] = {name: getattr(self, name) or 0 for name in ("index", "compute_units", *_BYTES)}
-        texts: dict[str, Any] = {name: getattr(self, name) for name in ("kind", "name", "vendor", "arch", "uuid")}
-        return Device(**stated, **texts, spec=match_spec(self.name, self.arch, self.compute_units))
-
-    @property
-    def is_cpu(self) -> bool:
-        """Return whether cells were timed on the host."""
-        return self.kind == "cpu"
-
-
 @dataclass(slots=True, kw_only=True)
 class StoredProvider(Record):
     """A provider as run.json describes it."""
@@ -105,26 +64,6 @@ class StoredProvider(Record):
     source: str = about("hash of its source files", "")
     file: str = about("its source file", "")
     decoded: bool | None = about("true: it read decoded operands, so it counts as a reference", None)
-
-
-@dataclass(slots=True, kw_only=True)
-class StoredShape(Record):
-    """A weight shape of the plan."""
-
-    model: str = about("model that it comes from")
-    layer: str = about("layer of that model")
-    N: Size | None = about("output features", None)
-    K: Size | None = about("input features", None)
-    B: Size | None = about("batch of independent GEMMs", None)
-    alias: str = about("short name for tables", "")
-    E: Size | None = about("groups or experts", None)
-    top_k: Size | None = about("experts per token", None)
-    Ms: list[Size] | None = about("values of M of this shape, where it has its own", None)
-
-    @classmethod
-    def of(cls, shape: Shape) -> Self:
-        """Describe a shape; equal to what is read of it later."""
-        return cls(**asdict(shape) | {"Ms": [*shape.Ms]})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -260,7 +199,7 @@ class Manifest(Record):
     command: list[str] = about("command line", make=list)
     suite: str = about("suite name", "")
     seed: Whole | None = about("seed of operands and order", None)
-    shapes: list[StoredShape] = about("weight shapes of the plan", make=list)
+    shapes: list[Shape] = about("weight shapes of the plan", make=list)
     request: Request | None = about("options of `rooflens run`, as --resume repeats them", None)
     tune: Request | None = about("those of `rooflens tune`; such a folder holds a tuned table and is no run", None)
     description: str = about("description of the suite", "")
@@ -271,9 +210,9 @@ class Manifest(Record):
     planned_units: Whole | None = about("planned (cell, round) rows of cells.csv", None)
     planned_searches: Whole | None = about("of a tuned table: planned searches", None)
     complete_searches: Whole | None = about("of a tuned table: its searches, once all of them are there", None)
-    device: StoredDevice | None = about("the device; of several, what they have in common", None)
+    device: Device | None = about("the device; of several, what they have in common", None)
     device_spec: str = about("its row in the table of published peaks", "")
-    devices: list[StoredDevice] = about("of several devices: each of them", make=list)
+    devices: list[Device] = about("of several devices: each of them", make=list)
     environment: dict[str, Scalar] = about("versions and settings that timings depend on", make=dict)
     providers: dict[str, StoredProvider] = about("providers by name", make=dict)
     repository: StoredRepository | None = about(
@@ -298,7 +237,7 @@ class Manifest(Record):
         return made_at(self.ordered_at or self.created_at)
 
     @property
-    def of_device(self) -> StoredDevice:
+    def of_device(self) -> Device:
         """The device, once it is known."""
         assert self.device
         return self.device
@@ -325,6 +264,11 @@ class SweepManifest(Record):
     created_at: str = about("UTC time at which it began")
     ordered_at: str = about("as in run.json", "")
     architectures: list[str] = about("names of the run folders beside it")
+
+    @property
+    def made_at(self) -> float:
+        """As of a run."""
+        return made_at(self.ordered_at or self.created_at)
 
 
 _ROUND = Annotated[

@@ -4,8 +4,8 @@ import math
 from typing import Any
 
 import pandas as pd
+from rooflens.shapes.device import Device
 from rooflens.shapes.run_folder.columns import GEOMETRY as GEOMETRY_COLUMNS
-from rooflens.shapes.run_folder.manifest import StoredDevice
 
 from .synthetic import CPU, PlantedCell, ceiling_rows
 
@@ -39,4 +39,4 @@ def ceilings(*rows: tuple[str, str, str, str, float, str]) -> pd.DataFrame:
 
 
 CPU_CEILINGS = pd.DataFrame(ceiling_rows(CPU)).fillna("")
-CPU_DEVICE = StoredDevice(**CPU.device)
+CPU_DEVICE = Device(**CPU.device)

@@ -6,8 +6,9 @@ import pytest
 from rooflens.cli.run.best_ratio import BestRatio, LeastTime
 from rooflens.harness.ceilings import known_limits
 from rooflens.harness.plan.plan import Cell
+from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem as Gemm
-from rooflens.shapes.run_folder.manifest import Manifest, StoredDevice
+from rooflens.shapes.run_folder.manifest import Manifest
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.suite import Cache
@@ -95,9 +96,9 @@ def test_the_least_time_of_a_device_follows_from_what_is_published_or_derived(mo
     monkeypatch.setattr(known_limits, "maximum_clock_hz", lambda: 4e9)
     monkeypatch.setattr(known_limits.cpu_info, "flags", lambda: frozenset({"sse2", "avx", "avx512f"}))
     one = Cell("s", None, Gemm(M=M, N=4096, K=4096), parse_scheme("nf4-g64", DType.BF16), "p", Cache.COLD)
-    least = LeastTime(Manifest(device=StoredDevice(**device.device)))
+    least = LeastTime(Manifest(device=Device(**device.device)))
     assert least(one) == pytest.approx(0.98 * least_s)
     assert least(one) == least(one)
     monkeypatch.setattr(known_limits, "maximum_clock_hz", lambda: None)
-    unknown = LeastTime(Manifest(device=StoredDevice(**device.device | {"name": "a device that no table has"})))
+    unknown = LeastTime(Manifest(device=Device(**device.device | {"name": "a device that no table has"})))
     assert unknown(one) == 0

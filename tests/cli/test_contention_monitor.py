@@ -10,7 +10,8 @@ from rooflens.cli.run import contention_monitor
 from rooflens.cli.run.contention_monitor import ContentionMonitor, HostLoad
 from rooflens.harness.telemetry.linux import HostFacts
 from rooflens.harness.telemetry.source import Reading
-from rooflens.shapes.run_folder.manifest import Manifest, StoredDevice
+from rooflens.shapes.device import Device
+from rooflens.shapes.run_folder.manifest import Manifest
 from rooflens.shapes.verdict import Verdict
 
 
@@ -46,7 +47,7 @@ def told(monkeypatch, kind="cpu", elsewhere=0.0, load=0.1, others=(), verdicts=(
     )
     cores = HostLoad(Host(elsewhere), sleep=lambda seconds: None)
     stream = io.StringIO()
-    with ContentionMonitor(stream, Manifest(device=StoredDevice(kind=kind)), Store(*others), cores) as watch:
+    with ContentionMonitor(stream, Manifest(device=Device(kind=kind)), Store(*others), cores) as watch:
         watch.started(2, done)
         for verdict in verdicts:
             cell = SimpleNamespace(provider="p", shape=Shape(), problem="x", scheme="y", cache="warm")

@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 from rooflens.analysis.frames.tables import parse_table
 from rooflens.reports.sections.limits.ceilings import ceilings
+from rooflens.shapes.device import Device
 from rooflens.shapes.run_folder.columns import CEILINGS
-from rooflens.shapes.run_folder.manifest import StoredDevice
 
 
 def view_of(table, device=None):
-    run = SimpleNamespace(device=device or StoredDevice())
+    run = SimpleNamespace(device=device or Device())
     return SimpleNamespace(run=run, analysis=SimpleNamespace(ceilings=table))
 
 
@@ -47,7 +47,7 @@ peak,,gemm,fp8,1978.9e12,FLOP/s,spec,a data sheet
 
 def test_a_best_pattern_below_all_known_measurements_gets_a_note():
     """An H200 that is known to reach 1326 TFLOPS in FP8 and 4199 GB/s: 67 % and 87 % of what is published."""
-    h200 = StoredDevice(name="NVIDIA H200", arch="sm90")
+    h200 = Device(name="NVIDIA H200", arch="sm90")
     usual = parse_table(FP8 % (b"4.4e12", b"1326.2e12"), CEILINGS, "ceilings.csv")
     low = parse_table(FP8 % (b"3.55e12", b"1100e12"), CEILINGS, "ceilings.csv")
     assert not [line[6].note for line in ceilings(view_of(usual, h200)).blocks[0].rows if line[6].note]

@@ -4,7 +4,8 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 from ....harness.storage.manifest import common, joined_texts
-from ....shapes.run_folder.manifest import EarlierWorker, Manifest, StoredDevice, StoredProvider, StoredWorker
+from ....shapes.device import Device
+from ....shapes.run_folder.manifest import EarlierWorker, Manifest, StoredProvider, StoredWorker
 
 _ALIKE = ("device_spec", "timer", "cold_by", "tuning", "telemetry", "threads")
 
@@ -19,7 +20,7 @@ class DeviceRegistry:
     """Collects what the shards of one run say of their devices."""
 
     def __init__(self) -> None:
-        self._devices: dict[Hashable, StoredDevice] = {}
+        self._devices: dict[Hashable, Device] = {}
         self._processes: dict[tuple[str, int], int] = {}
         self._workers: set[str] = set()
         self._environments: dict[tuple[tuple[str, str], ...], None] = {}
@@ -29,11 +30,11 @@ class DeviceRegistry:
     def add(self, manifest: Manifest) -> None:
         """Add the run.json of a shard."""
         worker = manifest.of_station
-        entry = replace(manifest.of_device, host=worker.host, slot=worker.slot, stations=0, processes=[])
-        device = self._devices.setdefault(device_of(manifest), entry)
-        if worker.name not in self._workers:
-            self._workers.add(worker.name)
-            device.stations = 1 + (device.stations or 0)
+        key, new = device_of(manifest), worker.name not in self._workers
+        entry = replace(manifest.of_device, host=worker.host, slot=worker.slot, stations=0, processes=())
+        device = self._devices.get(key, entry)
+        self._workers.add(worker.name)
+        self._devices[key] = replace(device, stations=new + (device.stations or 0))
         self._environments[tuple(manifest.environment.items())] = None
         for name, info in manifest.providers.items():
             self._providers.setdefault(name, info)
@@ -45,7 +46,8 @@ class DeviceRegistry:
         if key not in self._processes:
             self._processes[key] = len(self._processes)
             device = self._devices[device_of(manifest)]
-            device.processes = [*(device.processes or ()), self._processes[key]]
+            processes = (*(device.processes or ()), self._processes[key])
+            self._devices[device_of(manifest)] = replace(device, processes=processes)
         return self._processes[key]
 
     def describe(self, manifest: Manifest) -> None:

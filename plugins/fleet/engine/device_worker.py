@@ -14,7 +14,7 @@ from ....harness.sweep.observer import SweepObserver
 from ....harness.sweep.session import OutOfTimeError, Session
 from ....harness.telemetry.clock import CLOCK
 from ....shapes.errors import Interrupted
-from ....shapes.run_folder.manifest import WORKER_LOG, Manifest, StoredShape
+from ....shapes.run_folder.manifest import WORKER_LOG, Manifest
 from .device_registry import earlier_workers
 from .jobs import SweepJob
 from .protocol import Assignment, DeviceWorker, ResultArchive, WorkerSpec
@@ -164,7 +164,7 @@ class SweepWorker(DeviceWorker[SweepWorkerSpec]):
             stated = getattr(self.spec.manifest, one.name)
             if stated and one.name not in ("id", "created_at"):
                 setattr(manifest, one.name, deepcopy(stated))
-        manifest.shapes = [StoredShape.of(shape) for shape in dict.fromkeys(cell.shape for cell in cells)]
+        manifest.shapes = list(dict.fromkeys(cell.shape for cell in cells))
         manifest.planned_units = len(cells) * self.spec.setup.protocol.rounds
         manifest.station = None
         return manifest

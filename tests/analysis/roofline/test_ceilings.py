@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 from rooflens.analysis.roofline.ceilings import Ceilings, ceiling_warnings
-from rooflens.shapes.run_folder.manifest import StoredDevice
+from rooflens.shapes.device import Device
 
 from ..planted_frames import ceilings
 
@@ -40,7 +40,7 @@ def test_a_read_benchmark_below_the_copy_is_not_the_limit_of_reads():
 def test_a_cache_that_was_measured_slower_than_memory_gives_way_to_it():
     table = TABLE.assign(value=TABLE["value"].where(TABLE["level"] != "llc", 1e9))
     assert str(Ceilings.of(table).bandwidth("llc")) == "dram read bandwidth (measured: test)"
-    first, *_ = ceiling_warnings(table, [], ["llc"], StoredDevice())
+    first, *_ = ceiling_warnings(table, [], ["llc"], Device())
     assert first.startswith("measured llc bandwidth is below that of memory")
 
 
@@ -86,36 +86,36 @@ def test_the_launch_floor_is_the_least_empty_launch():
     assert Ceilings.of(pd.concat([table, old], ignore_index=True)).launch().value == 2.5e-6
     tiles = table[table["pattern"].str.startswith("tile")]
     assert Ceilings.of(tiles).launch() is None
-    assert ceiling_warnings(tiles, [], [], StoredDevice())[0].startswith("no launch floor")
+    assert ceiling_warnings(tiles, [], [], Device())[0].startswith("no launch floor")
 
 
 def test_warnings_name_what_is_missing_or_published():
-    warnings = ceiling_warnings(TABLE, ["bf16", "fp8"], ["dram", "l2"], StoredDevice())
+    warnings = ceiling_warnings(TABLE, ["bf16", "fp8"], ["dram", "l2"], Device())
     assert warnings == (
         "no l2 bandwidth in ceilings.csv: it limits no cell here, and bound classes may be wrong",
         "no fp8 GEMM peak in ceilings.csv: it limits no cell here, and bound classes may be wrong",
     )
-    spec = ceiling_warnings(TABLE[TABLE["kind"] == "spec"], ["bf16"], [], StoredDevice())
+    spec = ceiling_warnings(TABLE[TABLE["kind"] == "spec"], ["bf16"], [], Device())
     assert spec[0] == "bf16 GEMM peak was not measured: the published value is used instead (test)"
     assert spec[1].startswith("no launch floor")
-    assert len(ceiling_warnings(pd.DataFrame(columns=TABLE.columns), ["bf16"], ["dram"], StoredDevice())) == 3
+    assert len(ceiling_warnings(pd.DataFrame(columns=TABLE.columns), ["bf16"], ["dram"], Device())) == 3
 
 
 @pytest.mark.parametrize(
     ("device", "read", "bf16", "fp8", "low"),
     [
         # What an H200 usually reaches, 67 % of the published FP8 peak among it, and the same 16 % lower.
-        (StoredDevice(name="NVIDIA H200", arch="sm90"), 4444.7e9, 772.8e12, 1326.2e12, []),
-        (StoredDevice(name="NVIDIA H200", arch="sm90"), 0.84 * 4199e9, 772.8e12, 1326.2e12, ["dram bandwidth"]),
-        (StoredDevice(name="NVIDIA H200", arch="sm90"), 4444.7e9, 0.84 * 772.8e12, 1326.2e12, ["bf16 GEMM peak"]),
-        (StoredDevice(name="NVIDIA H200", arch="sm90"), 4444.7e9, 772.8e12, 0.84 * 1326.2e12, ["fp8 GEMM peak"]),
+        (Device(name="NVIDIA H200", arch="sm90"), 4444.7e9, 772.8e12, 1326.2e12, []),
+        (Device(name="NVIDIA H200", arch="sm90"), 0.84 * 4199e9, 772.8e12, 1326.2e12, ["dram bandwidth"]),
+        (Device(name="NVIDIA H200", arch="sm90"), 4444.7e9, 0.84 * 772.8e12, 1326.2e12, ["bf16 GEMM peak"]),
+        (Device(name="NVIDIA H200", arch="sm90"), 4444.7e9, 772.8e12, 0.84 * 1326.2e12, ["fp8 GEMM peak"]),
         # What a search over sizes found on an H100: 70 % of the published peak.
-        (StoredDevice(name="NVIDIA H100 80GB HBM3", arch="sm90"), 3000e9, 700e12, 1402.6e12, []),
+        (Device(name="NVIDIA H100 80GB HBM3", arch="sm90"), 3000e9, 700e12, 1402.6e12, []),
         # Its FP8 peak is far below what is published, but nobody has measured a better one.
-        (StoredDevice(name="NVIDIA L4", arch="sm89"), 100e9, 40e12, 80e12, []),
+        (Device(name="NVIDIA L4", arch="sm89"), 100e9, 40e12, 80e12, []),
         # The one figure of FP8 on an RTX 5090 is above the published peak: not credible, so it condemns nothing.
-        (StoredDevice(name="NVIDIA GeForce RTX 5090", arch="sm120"), 1500e9, 200e12, 300e12, []),
-        (StoredDevice(name="a CPU", arch="x86-64-avx512"), 1e9, 1e9, 1e9, []),
+        (Device(name="NVIDIA GeForce RTX 5090", arch="sm120"), 1500e9, 200e12, 300e12, []),
+        (Device(name="a CPU", arch="x86-64-avx512"), 1e9, 1e9, 1e9, []),
     ],
 )
 def test_low_is_what_misses_every_known_measurement_of_the_device(device, read, bf16, fp8, low):

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from rooflens.analysis.roofline import place
 from rooflens.analysis.roofline.bounds import Bound
 from rooflens.analysis.roofline.gaps import NAMED, PARTS, STEPS, gap_totals, gaps
-from rooflens.shapes.run_folder.manifest import StoredDevice
+from rooflens.shapes.device import Device
 
 from ..planted_frames import ceilings, cell
 
 N = K = 4096
 NK = N * K
 NF4 = NK // 2 + 4 * (NK // 64)
-DEVICE = StoredDevice(llc_bytes=32 << 20, compute_units=100)
+DEVICE = Device(llc_bytes=32 << 20, compute_units=100)
 TABLE = ceilings(
     ("bandwidth", "dram", "read", "", 4e12, "measured"),
     ("bandwidth", "llc", "read", "", 8e12, "measured"),

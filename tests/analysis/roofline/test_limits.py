@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from rooflens.analysis.roofline import place, roofline_warnings
 from rooflens.analysis.roofline.bounds import Bound
 from rooflens.analysis.roofline.roofs import roofs
-from rooflens.shapes.run_folder.manifest import StoredDevice
+from rooflens.shapes.device import Device
 
 from ..planted_frames import GEOMETRY, ceilings, cell
 
 N = K = 4096
 NK = N * K
 NF4 = NK // 2 + 4 * (NK // 64)
-DEVICE = StoredDevice(llc_bytes=32 << 20, compute_units=100, name="a device", arch="none")
+DEVICE = Device(llc_bytes=32 << 20, compute_units=100, name="a device", arch="none")
 
 TABLE = ceilings(
     ("bandwidth", "dram", "read", "", 4e12, "measured"),

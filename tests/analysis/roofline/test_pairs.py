@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 from rooflens.analysis.roofline import place
 from rooflens.analysis.roofline.pairs import pair_means, pairs
-from rooflens.shapes.run_folder.manifest import StoredDevice
+from rooflens.shapes.device import Device
 
 from ..planted_frames import ceilings, cell
 
-DEVICE = StoredDevice(llc_bytes=32 << 20)
+DEVICE = Device(llc_bytes=32 << 20)
 TABLE = ceilings(
     ("bandwidth", "dram", "read", "", 50e9, "measured"),
     ("bandwidth", "llc", "read", "", 200e9, "measured"),

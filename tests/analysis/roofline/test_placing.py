@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rooflens.analysis.roofline import bound_shares, place, raise_ceilings, roofline_warnings
 from rooflens.analysis.roofline.bounds import Bound
 from rooflens.analysis.stability.canary import Drift
-from rooflens.shapes.run_folder.manifest import StoredDevice
+from rooflens.shapes.device import Device
 
 from ..planted_frames import CPU_CEILINGS, CPU_DEVICE, ceilings, cell
 
@@ -26,7 +26,7 @@ TABLE = ceilings(
     ("peak", "", "gemm", "bf16", 400e9, "measured"),
     ("launch", "", "", "", 2e-6, "measured"),
 )
-DEVICE = StoredDevice(llc_bytes=32 << 20)
+DEVICE = Device(llc_bytes=32 << 20)
 
 
 def placed(*rows, table=TABLE, device=DEVICE) -> pd.DataFrame:
@@ -96,7 +96,7 @@ def test_dequantization_moves_the_dense_weight_and_re_reads_it():
     spilled = one(row)  # 43 MB in all do not fit into 32 MiB
     assert spilled["dram_time_s"] == pytest.approx(moved / 50e9)
     assert math.isnan(spilled["llc_time_s"])
-    cached = one(row, device=StoredDevice(llc_bytes=64 << 20))  # now they do: only first reads come from memory
+    cached = one(row, device=Device(llc_bytes=64 << 20))  # now they do: only first reads come from memory
     assert cached["dram_time_s"] == pytest.approx((NF4 + 2 * (K + N)) / 50e9)
     assert cached["llc_time_s"] == pytest.approx(2 * dense / 200e9)
     for found in (spilled, cached):  # the bound is of the problem, whatever the provider moves
@@ -108,7 +108,7 @@ def test_dequantization_moves_the_dense_weight_and_re_reads_it():
 def test_blas_reads_dense_operands_from_memory_however_large_the_cache():
     dense = 2 * (NK + K + N)
     row = cell(1.1 * dense / 50e9, provider="blas", role="reference", moved_bytes=float(dense))
-    found = one(row, device=StoredDevice(llc_bytes=1 << 30))
+    found = one(row, device=Device(llc_bytes=1 << 30))
     assert found["dram_time_s"] == pytest.approx(dense / 50e9)
     assert found["bound_class"] == "dram"
     assert found["fraction_of_implemented"] == pytest.approx(1 / 1.1)
@@ -120,7 +120,7 @@ def test_a_byte_model_that_the_time_refutes_falls_back_to_first_reads():
     row = cell(250e-6, moved_bytes=float(compulsory + 16 * NF4))  # re-reads alone would take 755 us
     assert math.isnan(one(row)["llc_time_s"])
     assert one(row)["bound_class"] == "dram"
-    spills = one(row, device=StoredDevice(llc_bytes=1 << 20))
+    spills = one(row, device=Device(llc_bytes=1 << 20))
     assert spills["dram_time_s"] == pytest.approx(compulsory / 50e9)
 
 

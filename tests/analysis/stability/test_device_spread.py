@@ -9,7 +9,7 @@ from rooflens.analysis.run.pipeline import analyze
 from rooflens.analysis.stability.canary import drifts_by_device
 from rooflens.analysis.stability.device_spread import device_warnings, spreads
 from rooflens.analysis.stability.devices import measured_devices
-from rooflens.shapes.run_folder.manifest import StoredDevice
+from rooflens.shapes.device import Device
 
 from ..several_devices import fleet, gpu, noisy, reading
 from ..synthetic import CPU, write_run
@@ -27,7 +27,7 @@ def with_canary(run, rows, entries=None):
     numbers = sorted({row["process"] for row in rows})
     entries = entries or [gpu(0, [number], uuid=f"{number:08d}") for number in numbers]
     return replace(
-        run, canary=pd.DataFrame(rows), manifest=replace(run.manifest, devices=[StoredDevice(**one) for one in entries])
+        run, canary=pd.DataFrame(rows), manifest=replace(run.manifest, devices=[Device(**one) for one in entries])
     )
 
 
@@ -168,7 +168,7 @@ def test_it_concerns_the_run_as_a_whole(tmp_path):
 def test_slots_of_one_cpu_are_devices(run):
     canary = [reading(minute, time, process=number) for number, time in enumerate((1e-3, 1.2e-3)) for minute in (0, 1)]
     entries = [CPU.device | {"host": "a", "slot": slot, "processes": [slot]} for slot in (0, 1)]
-    cpu = replace(run, manifest=replace(run.manifest, device=StoredDevice(**CPU.device)))
+    cpu = replace(run, manifest=replace(run.manifest, device=Device(**CPU.device)))
     (warning,) = told(with_canary(cpu, canary, entries))
     assert "20.0% longer on slot 1 than on slot 0" in warning
 

@@ -8,7 +8,7 @@ from rooflens.analysis.run.pipeline import analyze
 from rooflens.analysis.run.summarize import summarize
 from rooflens.analysis.stability.canary import device_numbers
 from rooflens.analysis.stability.devices import beside_fleet, device_name, labels, short_uuids
-from rooflens.shapes.run_folder.manifest import StoredDevice
+from rooflens.shapes.device import Device
 
 from ..several_devices import fleet, gpu, reading
 from ..synthetic import CPU, write_run
@@ -106,7 +106,7 @@ def test_a_run_of_one_device_lists_none(tmp_path):
     ],
 )
 def test_labels_by_hand(entries, expected):
-    assert labels([StoredDevice(**entry) for entry in entries]) == expected
+    assert labels([Device(**entry) for entry in entries]) == expected
 
 
 ENTRIES = st.lists(
@@ -126,13 +126,13 @@ ENTRIES = st.lists(
 
 @given(ENTRIES)
 def test_no_two_devices_have_one_label(entries):
-    found = labels([StoredDevice(**entry) for entry in entries])
+    found = labels([Device(**entry) for entry in entries])
     assert len(set(found)) == len(entries)
     assert all(found)
 
 
 def test_short_uuids_are_beginnings_that_differ():
-    known = [StoredDevice(uuid=uuid) for uuid in ("aaaaaaaa-1111-2", "aaaaaaaa-1112-2", "", "bbbbbbbb-1111-2")]
+    known = [Device(uuid=uuid) for uuid in ("aaaaaaaa-1111-2", "aaaaaaaa-1112-2", "", "bbbbbbbb-1111-2")]
     assert short_uuids(known) == ["GPU-aaaaaaaa-1111", "GPU-aaaaaaaa-1112", "", "GPU-bbbbbbbb-1111"]
 
 

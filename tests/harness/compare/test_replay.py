@@ -6,7 +6,6 @@ from rooflens.harness.worker.prepared import offered
 from rooflens.shapes import suite as suites
 from rooflens.shapes import tuned
 from rooflens.shapes.device import Device
-from rooflens.shapes.run_folder.manifest import StoredDevice
 
 DEVICE = Device("cpu", 0, "test", "test", "x86-64", 2, 1 << 25, 1 << 20, 1 << 34)
 
@@ -25,7 +24,7 @@ def rows(configs):
 def test_the_table_gives_each_cell_its_own_configuration(tmp_path):
     given = ['{"BM": 16}', '{"BM": 32, "stages": 2}']
     table = tuned.load(
-        write_table(tmp_path / "x" / "base.csv", rows(given), "base", StoredDevice(arch="x86-64", compute_units=2))
+        write_table(tmp_path / "x" / "base.csv", rows(given), "base", Device(arch="x86-64", compute_units=2))
     )
     found = [table.lookup(DEVICE, cell.problem, cell.scheme, cell.provider, cell.cache) for cell in cells()[:3]]
     assert found == [{"BM": 16}, {"BM": 32, "stages": 2}, None]
