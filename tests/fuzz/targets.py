@@ -237,7 +237,6 @@ _EVERY: tuple[tuple[Target, Callable[[Path], None]], ...] = (
             "fleet.json",
             ["runs/night/fleet.json", "runs/night/sm90/run.json"],
             [
-                "report {}/runs/night --text -",
                 "crossover {}/runs/night",
                 "validate {}/runs/night/sm90",
                 "history {}/runs/night",
