@@ -111,13 +111,15 @@ def test_warm_heads_only_where_nothing_else_was_measured(tmp_path):
     assert headline(planted(tmp_path, TIMES, caches=("warm",))).lead.setting[3] == "warm"
 
 
-def test_a_mean_knows_over_how_many_shapes_it_is(tmp_path):
+@pytest.mark.parametrize("own", [{}, {"Ms": []}], ids=["nothing is said of its own M", "it has none"])
+def test_a_mean_knows_over_how_many_shapes_it_is(tmp_path, own):
     """At M=8 a shape failed, and another was not reached: a mean over four is no mean over six."""
     shapes = (("a", "up", 64, 96), ("b", "up", 64, 96), *((name, "up", 64 * n, 96) for n, name in enumerate("cdef", 2)))
     gone = {
         "failures": lambda cell: ("oom", "") if (cell.model, cell.M, cell.provider) == ("c", 8, "fast") else None,
         "skip": lambda cell, _: (cell.model, cell.M) == ("d", 8),
         "shapes": shapes,
+        "manifest": {"shapes": [{"model": m, "layer": layer, "N": n, "K": k} | own for m, layer, n, k in shapes]},
     }
     lead = headline(planted(tmp_path, TIMES, **gone)).lead
     assert [(one.shapes, one.asked) for one in lead.means] == [(5, 5), (3, 5)]  # a and b are one GEMM, and one vote
