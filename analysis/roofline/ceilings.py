@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from ...shapes.device import Device, match_spec
+from ...shapes.device import Device
 from ...shapes.published_ceilings import missed
 from ...shapes.run_folder.columns import PUBLISHED
 from ..frames.notes import RunWarning, Topic
@@ -184,7 +184,7 @@ def ceiling_warnings(
     needed = [(f"{level} bandwidth", known_of.get(level, ""), "", ceilings.bandwidth(level)) for level in levels]
     needed += [(f"{dtype} GEMM peak", "peak", dtype, ceilings.peak(dtype)) for dtype in dtypes]
     needed.append(("launch floor", "", "", ceilings.launch()))
-    spec = match_spec(device.name, device.arch, device.compute_units)
+    spec = device.looked_up().spec
     warnings: list[str] = [
         f"measured {level} bandwidth is below that of memory, which is used instead: was the device busy?"
         for level in levels

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...shapes.device import Device, match_spec
+from ...shapes.device import Device
 from ...shapes.problem import Pass
 from ..statistics.arrays import Flags, Floats, Ints, floats
 from .bounds import IMPOSSIBLE_FACTOR, LIMITS, Bound, implemented
@@ -107,7 +107,7 @@ def impossible(summary: pd.DataFrame, ceilings: pd.DataFrame, device: Device) ->
 
 def published_clock(device: Device) -> Ceiling | None:
     """Clock of the published rates by the device table, for runs whose ceilings lack it."""
-    spec = match_spec(device.name, device.arch, device.compute_units)
+    spec = device.looked_up().spec
     if spec is None or spec.clock_hz is None:
         return None
     return Ceiling(spec.clock_hz, "boost clock", "spec", spec.source)

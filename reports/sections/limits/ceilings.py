@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ....shapes.device import DeviceSpec, match_spec
+from ....shapes.device import DeviceSpec
 from ....shapes.published_ceilings import missed
 from ....shapes.run_folder.columns import PUBLISHED
 from ... import formatting as fmt
@@ -36,7 +36,7 @@ def ceilings(view: View) -> Section:
     for row in rows:
         if row["kind"] == "measured":
             best[_key(row)] = max(best.get(_key(row), 0.0), float(row["value"]))
-    device = match_spec(view.run.device.name, view.run.device.arch, view.run.device.compute_units)
+    device = view.run.device.looked_up().spec
     lines = tuple(_line(row, specs, _low(row, best, device)) for row in rows)
     return Section(
         "ceilings", "Ceilings", (Table("ceilings-table", "Limits of this device", columns, lines, how_to_read=reading),)
