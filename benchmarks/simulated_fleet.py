@@ -16,6 +16,7 @@ from rooflens.plugins.fleet.engine.protocol import Assignment, ResultArchive, Sl
 from rooflens.plugins.fleet.engine.result_archive import pack
 from rooflens.shapes import suite
 from rooflens.shapes.files.csv_file import csv_text
+from rooflens.shapes.files.record import to_json
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY
 from rooflens.shapes.run_folder.manifest import Manifest, StoredProtocol
@@ -204,7 +205,7 @@ class SimulatedCluster:
         }
         if self._random.random() < job.units * UNIT_S / 60:  # about every minute
             tables["canary"] = self._canary()
-        return self._packed(slot, job.key, [asdict(job.task.cells[0].shape)], tables)
+        return self._packed(slot, job.key, [to_json(job.task.cells[0].shape)], tables)
 
     def _canary(self) -> str:
         row = {
