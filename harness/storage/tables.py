@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from ...shapes.errors import RooflensError
 from ...shapes.files import csv_file
-from ...shapes.run_folder.columns import ColumnType, TableSchema
+from ...shapes.run_folder.columns import ColumnSchema, ColumnType, TableSchema
 
 LONGEST_TEXT = 1 << 16
 """Characters of a text that are stored; Python's csv module reads fields of twice as many."""
@@ -48,20 +48,30 @@ def fields(table: TableSchema, row: Mapping[str, Any]) -> list[str]:
     """
     if unknown := set(row) - set(table.names):
         raise ValueError(f"not in the schema of {table.file}: {', '.join(sorted(unknown))}")
-    return [_text(column.kind, row.get(column.name)) for column in table.columns]
+    return [_text(column, row.get(column.name)) for column in table.columns]
 
 
-def _text(kind: ColumnType, value: Any) -> str:
+def _text(column: ColumnSchema, value: Any) -> str:
     if value is None or value == "" or value != value:  # NaN is unknown
         return ""
-    if kind is ColumnType.JSON:
+    if column.kind is ColumnType.JSON:
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
-    if kind is ColumnType.BOOL:
+    if column.kind is ColumnType.BOOL:
         return "true" if value else "false"
-    if kind is ColumnType.FLOAT:
-        return repr(float(value))
+    if column.kind is ColumnType.FLOAT:
+        return repr(stored_s(float(value)) if column.unit == "s" else float(value))
     text = str(value).replace("\r", " ").replace("\n", " ")
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."
+
+
+def stored_s(seconds: float) -> float:
+    """Round a time to 0.1 ns, or to five significant digits where those are finer.
+
+    Clocks here count 1 ns (CUPTI, the host) to 1 us (events of HIP): a tenth of the finest, so that ties stay ties, and
+    gaps between kernels, which are differences of long times, stay what they were. Only means of many launches are
+    finer, and they come from samples that last a thousand steps of their clock or more: under 10 us, five digits.
+    """
+    return float(f"{seconds:.5g}") if abs(seconds) < 1e-5 else round(seconds, 10)
 
 
 def append(path: Path, text: str) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rooflens.harness.storage.store import RunStore
 from rooflens.harness.storage.tables import replace
@@ -86,6 +87,39 @@ def test_units_are_read_back(folder):
     with RunStore.reopen(folder) as store:
         assert store.verdicts == {("c0", 0): "passed", ("c1", 0): "passed"}
     assert [float(sample["time_s"]) for sample in read(folder, "samples.csv")] == [1e-3, 2e-3, 3e-3]
+
+
+@pytest.mark.parametrize(
+    "step_s, first",
+    [(1e-9, 1_000), (1e-9, 100_000_000), (32e-9, 100), (10e-9, 123_456), (1e-6, 7), (32e-9 / 200, 31_250)],
+    ids=["CUPTI", "0.1 s of CUPTI", "events of an H200", "events of an MI300X", "events of HIP", "mean of 200 in a graph"],
+)
+def test_times_lose_less_than_a_tenth_of_what_their_timer_counts(folder, step_s, first):
+    """Ticks reach Python as differences of large readings, or as float32 milliseconds."""
+    ticks = [first + number % 50 for number in range(100)]
+    noisy = [float(np.float32(tick * step_s * 1e3)) / 1e3 if tick < 1 << 20 else tick * step_s for tick in ticks]
+    with RunStore.reopen(folder) as store:
+        store.commit(row("c2", 0), taken(*noisy, host_s=tuple(noisy), event_s=tuple(noisy), kernels_s=tuple(noisy)))
+    rows = read(folder, "samples.csv")[-100:]
+    times = np.array([float(one["time_s"]) for one in rows])
+    assert [[one[name] for name in ("host_time_s", "event_time_s", "kernels_s")] for one in rows] == [
+        [one["time_s"]] * 3 for one in rows
+    ], "equal times stay equal"
+    lost = np.abs(times - np.array(ticks) * step_s)
+    assert (lost <= 0.0501e-9 + 6e-8 * times).all()
+    if step_s >= 1e-9:
+        assert len(set(times)) == 50, "ticks stay apart, and ties stay ties"
+    assert max(len(one["time_s"]) for one in rows) <= 12
+    with RunStore.reopen(folder) as store:
+        store.commit(row("c3", 0), taken(*times))
+    assert [one["time_s"] for one in read(folder, "samples.csv")[-100:]] == [one["time_s"] for one in rows]
+
+
+def test_a_short_mean_keeps_five_digits_and_no_time_becomes_zero(folder):
+    with RunStore.reopen(folder) as store:
+        store.commit(row("c2", 0), taken(1.234567e-8, 9.87654321e-7, 1e-29, -3.21234567e-8, 0.0))
+    stored = [sample["time_s"] for sample in read(folder, "samples.csv")[-5:]]
+    assert stored == ["1.2346e-08", "9.8765e-07", "1e-29", "-3.2123e-08", "0.0"]
 
 
 def test_a_retried_unit_leaves_the_tables_for_the_events_and_comes_back_once(tmp_path):
