@@ -1,15 +1,16 @@
-"""The measurements behind the claims of the documents: what to measure, why, and how long it takes on an H200.
+"""The measurements behind the claims of the documents: what to measure, why, and the device time that is left to do.
 
-1. `ENTRIES` lists runs in three tiers, each with its reason. A long one has parts: filters that split its problems.
-2. Without --measure, the list is printed: which runs are stored, which are expired or missing, and the device time that
-   they need.
-3. --measure runs what is not stored, first tier first, one part per GPU at a time, each within its budget, and stops
-   before --within is over. A second call goes on where the first one stopped.
-4. --store joins the parts of finished runs, and writes them to a folder such as docs/results: times in the digits of
-   their timer, tables compressed.
+1. `ENTRIES` lists arguments of `rooflens run` in three tiers, each with its reason.
+2. `standing` compares the cells of an entry with stored runs of its suite and protocol: a problem is done where one of
+   them has all its providers, undisturbed, by the default timer, and with the identity that the present kernels have.
+3. Without --measure, a table says how many cells of each entry are current, expired or missing, and the device time
+   that is left, at the pace of stored runs.
+4. --measure runs what is left of the first tier that is not whole, or of --tiers: parts of a few minutes, one per GPU
+   at a time, until --within is over. A second call goes on where the first one stopped.
+5. --store merges what is current of each entry that is whole, and writes it to --stored, compressed.
 
-    python benchmarks/campaign.py --measure --within 9m --gpus 4 --tiers AB --folder runs/campaign
-    python benchmarks/campaign.py --store docs/results --folder runs/campaign
+    python benchmarks/campaign.py --measure --within 9m --gpus 4
+    python benchmarks/campaign.py --store
 """
 
 import gzip
@@ -19,223 +20,302 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import numpy as np
+import pandas as pd
 from options import options
+from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.run.summarize import summarize
+from rooflens.cli.run.run import run as run_command
+from rooflens.cli.run.selection import completed, suite_of
 from rooflens.cli.shared.values import seconds
+from rooflens.harness.compare.replay import COORDINATES, write_only
+from rooflens.harness.machine.device import find_device
+from rooflens.harness.plan.plan import plan
+from rooflens.shapes.files.stored_file import open_table
+from rooflens.shapes.protocol import LIMITS, Protocol
+from rooflens.shapes.run_folder.columns import TABLES
+from rooflens.shapes.run_folder.manifest import MANIFEST, StoredProtocol
+from rooflens.shapes.verdict import RETRIED
 
 ROOT = Path(__file__).resolve().parents[1]
-DIGITS = 5
-"""Significant digits of a time: CUPTI counts 32 ns of launches that take 2 us and more."""
+sys.path.append(str(ROOT / "docs"))
+from stored_runs import default_timer, expired  # noqa: E402
+
+CELL = list(COORDINATES)
+PROBLEM = [name for name in CELL if name not in ("provider", "cache")]
 
 START_S = 25
 """Imports, operands and ceilings of one run."""
+
+PART_S = 240
+"""Device time of one run, by forecast."""
+
+UNIT_S, LARGE_UNIT_S, LARGE_FLOPS = 0.08, 0.5, 1e11
+"""Device time of a cell and round while no run of its suite is stored, and the FLOPs from which a launch is large."""
+
+CURRENT, EXPIRED, MISSING = "current", "expired", "missing"
 
 SPREAD = ((512, 2048), (2048, 2048), (2048, 768), (1024, 4096), (4096, 4096), (2880, 4096), (3584, 18944),
           (14336, 4096), (5120, 13824), (8192, 8192), (28672, 8192), (2048, 7168))  # fmt: skip
 """(N, K) of the twelve shapes that stand for the forty of llm4bit."""
 
-TRAINED = ("Llama-2-7B", "Llama-2-70B", "Llama-3.1-8B", "Llama-3.1-405B", "Qwen2.5-7B", "Qwen2.5-72B", "Mistral-7B")
+TWELVE = " or ".join(f"(N == {n} and K == {k})" for n, k in SPREAD)
 OURS_4BIT = "-p simt_4bit -p cuda_4bit -p mma_4bit -p dequant_blas -p blas -p stock_triton"
 FP8 = "-p cuda_fp8 -p torch_scaled_mm_fp8 -p blas_bf16_fp8 --baseline torch_scaled_mm_fp8 --challenger cuda_fp8"
 
 
-def any_of(template: str, *values: object) -> str:
-    """Join a condition over values with `or`."""
-    return " or ".join(template.format(*(value if isinstance(value, tuple) else (value,))) for value in values)
-
-
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One run: arguments of `rooflens run`, the device time of each of its parts, and what asks for it."""
+    """One run: its tier and name under docs/results, what asks for it, arguments of `rooflens run`, and which cells."""
 
     tier: str
     name: str
     why: str
     arguments: str
-    seconds: float
-    parts: tuple[str, ...] = ("",)
+    condition: str = ""
 
 
-def _spread(dtype: str, seconds: float) -> Entry:
-    sizes = any_of("N == {} and K == {}", *SPREAD)
+def _spread(dtype: str) -> Entry:
     return Entry(
         "A", f"h200-llm4bit-{dtype}", f"speedups and crossovers of the 4-bit document in {dtype}",
         f"llm4bit --dtype {dtype} --cache cold -a M=1,4,16,64,256,1024,2048 {OURS_4BIT} --rounds 5 --budget 0.1s",
-        seconds, (sizes,),
+        TWELVE,
     )  # fmt: skip
 
 
-def _training(pass_: str, seconds: float, *groups: tuple[str, ...]) -> Entry:
+def _training(pass_: str) -> Entry:
     return Entry(
         "A", f"h200-fp8-{pass_}", f"84 shapes of the training document, {pass_}: ours, cuBLAS and bf16",
-        f"fp8-train {FP8} --rounds 2 --budget 0.1s", seconds,
-        tuple(f"scheme == 'fp8-blockwise' and `pass` == '{pass_}' and model in {group!r}" for group in groups),
+        f"fp8-train {FP8} --rounds 2 --budget 0.1s", f"scheme == 'fp8-blockwise' and `pass` == '{pass_}'",
     )  # fmt: skip
 
 
 ENTRIES = (
-    _spread("bf16", 240),
-    _spread("fp16", 240),
-    _spread("fp32", 260),
-    _training("fwd", 260, TRAINED[:3] + TRAINED[4:5] + TRAINED[6:], (TRAINED[3], TRAINED[5])),
-    _training("bwd", 330, TRAINED[:3] + TRAINED[4:5] + TRAINED[6:], (TRAINED[3],), (TRAINED[5],)),
-    _training("step", 380, TRAINED[:3] + TRAINED[4:5] + TRAINED[6:], (TRAINED[3],), (TRAINED[5],)),
+    *map(_spread, ("bf16", "fp16", "fp32")),
+    *map(_training, ("fwd", "bwd", "step")),
     Entry("A", "h200-fp8-train-rounds", "twelve shapes of the training document with intervals",
-          f"fp8-train {FP8} --rounds 5 --budget 0.1s", 200,
-          ("scheme == 'fp8-blockwise' and model == 'Llama-2-7B' and `pass` != 'bwd'",)),
-    Entry("A", "h200-fp8-quant", "quantizers of the training document", "fp8-quant --rounds 3 --budget 0.1s", 110),
+          f"fp8-train {FP8} --rounds 5 --budget 0.1s",
+          "scheme == 'fp8-blockwise' and model == 'Llama-2-7B' and `pass` != 'bwd'"),
+    Entry("A", "h200-fp8-quant", "quantizers of the training document", "fp8-quant --rounds 3 --budget 0.1s"),
     Entry("A", "h200-mxfp8-quant", "quantizers of the MX-FP8 document",
-          "mxfp8-quant --cache cold --rounds 5 --budget 0.1s", 120),
-    Entry("A", "h200-ao-quant", "five quantizers of torchao's document", "ao-quant --rounds 5 --budget 0.1s", 60),
-    Entry("A", "h200-ao-dense", "torchao's dense products", "ao-dense --rounds 3 --budget 0.1s", 300,
-          ("M <= 4096", "M > 4096")),
+          "mxfp8-quant --cache cold --rounds 5 --budget 0.1s"),
+    Entry("A", "h200-ao-quant", "five quantizers of torchao's document", "ao-quant --rounds 5 --budget 0.1s"),
+    Entry("A", "h200-ao-dense", "torchao's dense products", "ao-dense --rounds 3 --budget 0.1s"),
     Entry("A", "h200-ao-grouped", "torchao's grouped products, one launch, a loop and bf16",
           "ao-grouped -p cuda_grouped_ao -p grouped_ao -p loop_ao -p loop_bf16_ao -p grouped_mm_bf16_ao --rounds 3 "
-          "--budget 0.1s", 240, ("E in (8, 16)",)),
+          "--budget 0.1s", "E in (8, 16)"),
     Entry("A", "h200-ao-grouped-linear", "grouped linears: forward and step, casts inside",
-          "ao-grouped-linear -p cuda_grouped_ao -p grouped_mm_bf16_ao --rounds 3 --budget 0.1s", 150,
-          ("E in (8, 16)",)),
+          "ao-grouped-linear -p cuda_grouped_ao -p grouped_mm_bf16_ao --rounds 3 --budget 0.1s", "E in (8, 16)"),
     Entry("A", "h200-ao-linear", "dense linears: forward and step, casts inside",
-          "ao-linear -p cuda_ao -p blas_bf16_ao --rounds 3 --budget 0.1s", 150),
+          "ao-linear -p cuda_ao -p blas_bf16_ao --rounds 3 --budget 0.1s"),
     Entry("A", "h200-mxfp8-decode", "decode grid of the MX-FP8 document",
           "mxfp8-decode --cache cold -p cuda_mx -p gemv_mx -p mma_mx -p dispatch_mx -p stock_triton_mx -p "
-          "small_tile_mx -p blas_bf16_mx -p dequant_blas_mx -a M=1,2,4,8,16,32,64 --rounds 5 --budget 0.1s", 480,
-          ("M in (1, 4, 16)", "M in (2, 8, 32, 64)")),
+          "small_tile_mx -p blas_bf16_mx -p dequant_blas_mx -a M=1,2,4,8,16,32,64 --rounds 5 --budget 0.1s"),
     Entry("A", "h200-mxfp8-moe", "MoE of the MX-FP8 document, all ten shapes",
-          "mxfp8-moe --cache cold --rounds 3 --budget 0.1s", 300, ("M in (1, 2, 4, 8)", "M in (16, 32, 64, 128)")),
+          "mxfp8-moe --cache cold --rounds 3 --budget 0.1s"),
     Entry("A", "h200-mxfp8-moe-weighted", "the second GEMM of the MoE, weighted",
-          "mxfp8-moe-weighted --rounds 3 --budget 0.1s", 180),
+          "mxfp8-moe-weighted --rounds 3 --budget 0.1s"),
     Entry("A", "h200-a16w8", "DeepSeek table and the large case of the A16W8 document",
-          "a16w8-deepseek --cache cold --rounds 5 --budget 0.1s", 300, ("dtype == 'bf16'", "dtype == 'fp16'")),
+          "a16w8-deepseek --cache cold --rounds 5 --budget 0.1s"),
     Entry("B", "h200-llm4bit", "all forty shapes of the 4-bit document, every M",
-          f"llm4bit --dtype bf16 --cache cold {OURS_4BIT} --rounds 3 --budget 0.1s", 300,
-          ("N * K < 8e6", "8e6 <= N * K < 33e6", "33e6 <= N * K < 65e6", "N * K >= 65e6")),
+          f"llm4bit --dtype bf16 --cache cold {OURS_4BIT} --rounds 3 --budget 0.1s"),
     Entry("C", "h200-llm4bit-warm", "the 4-bit document, warm",
-          f"llm4bit --dtype bf16 --cache warm -a M=1,4,16,64,256 {OURS_4BIT} --rounds 3 --budget 0.1s", 200,
-          (any_of("N == {} and K == {}", *SPREAD),)),
+          f"llm4bit --dtype bf16 --cache warm -a M=1,4,16,64,256 {OURS_4BIT} --rounds 3 --budget 0.1s", TWELVE),
     Entry("C", "h200-w4a16", "INT4, MXFP4 and NVFP4 weights on twelve shapes",
           "w4a16 --dtype bf16 --cache cold -a M=1,4,16,64 -p simt_4bit -p cuda_4bit -p mma_4bit -p torch_int4 -p "
-          "dequant_blas -p blas --rounds 3 --budget 0.1s", 240, (any_of("N == {} and K == {}", *SPREAD),)),
+          "dequant_blas -p blas --rounds 3 --budget 0.1s", TWELVE),
 )  # fmt: skip
+
+
+def known_cells(folders: Sequence[Path], suites: set[str], device: str) -> pd.DataFrame:
+    """Judge every stored cell of some suites on a device; one row for each, and for each run that has it.
+
+    state    a disturbed cell is missing, and one without all of its rounds; a failure that would come again is current
+    folder, suite, conditions   the run
+    unit_s   device time of a cell and round in it
+    """
+    found = [pd.DataFrame(columns=[*CELL, "state", "folder", "suite", "conditions", "unit_s"])]
+    for folder in (path.parent for place in folders for path in sorted(place.glob(f"*/{MANIFEST}"))):
+        content = json.loads((folder / MANIFEST).read_text("utf-8"))
+        if content.get("suite") not in suites or (content.get("device") or {}).get("name") != device:
+            continue
+        run = load_run(folder)
+        cells = summarize(run)
+        passed = cells["verdict"] == "passed"
+        old = (expired(run, cells[passed]) | (cells["timer"] != default_timer(run))[passed]).reindex(cells.index)
+        unusable = (cells["disturbed"] != "") | (cells["rounds"] < run.manifest.rounds)
+        unusable = cells["verdict"].isin(RETRIED) | (passed & unusable)
+        cells["state"] = np.select([old.eq(True), unusable], [EXPIRED, MISSING], CURRENT)
+        began = pd.to_datetime(run.cells["started_at"], format="ISO8601")
+        ended = began + pd.to_timedelta(run.cells["elapsed_s"].fillna(0), unit="s")
+        spent = ended.groupby(run.cells["process"]).max() - began.groupby(run.cells["process"]).min()
+        pace = spent.sum().total_seconds() / len(run.cells)
+        where = {"folder": folder, "suite": run.manifest.suite, "conditions": conditions(run.manifest.protocol)}
+        found.append(cells[[*CELL, "state"]].assign(**where, unit_s=pace))
+    return pd.concat(found)
+
+
+def conditions(protocol: Protocol | StoredProtocol) -> str:
+    """Write what runs must share to be merged."""
+    return str([getattr(protocol, one.name) for one in fields(Protocol) if one.name not in LIMITS])
+
+
+def standing(entry: Entry, known: pd.DataFrame) -> pd.DataFrame:
+    """List the cells of an entry.
+
+    state    the best that a run has
+    folder   the run that has all cells of the problem, and current; NaN where none does
+    left_s   device time until it is so
+    """
+    chosen = completed(run_command.make_context("run", entry.arguments.split()).params)
+    suite = suite_of(chosen)
+    wanted = pd.DataFrame([cell.fields | {"flops": cell.problem.flops} for cell in plan(suite, entry.condition)])
+    of_suite = known[known["suite"] == suite.name]
+    alike = of_suite[of_suite["conditions"] == conditions(suite.protocol)]
+    cells = wanted.merge(alike, on=CELL, how="left").fillna({"state": MISSING})
+    current = cells[cells["state"] == CURRENT].groupby([*PROBLEM, "folder"], as_index=False).size()
+    complete = current.merge(wanted.groupby(PROBLEM, as_index=False).size()).drop_duplicates(PROBLEM, keep="last")
+    cells = cells.sort_values("state").drop_duplicates(CELL)[[*CELL, "state"]]  # current, expired, missing
+    cells = wanted.merge(cells, on=CELL).merge(complete[[*PROBLEM, "folder"]], on=PROBLEM, how="left")
+    guess = np.where(cells["flops"] >= LARGE_FLOPS, LARGE_UNIT_S, UNIT_S)
+    unit_s = guess if of_suite.empty else of_suite.groupby("folder")["unit_s"].first().median()
+    return cells.assign(left_s=np.where(cells["folder"].isna(), unit_s * suite.protocol.rounds, 0.0))
+
+
+def left_s(cells: pd.DataFrame) -> float:
+    """Device time that is left of an entry."""
+    sampling = float(cells["left_s"].sum())
+    return sampling + START_S * np.ceil(sampling / PART_S)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One part of an entry, measured by one process on one device."""
+    """A part of an entry: problems that one process measures on one device, all providers of each."""
 
     entry: Entry
-    number: int
     folder: Path
-
-    @property
-    def device(self) -> str | None:
-        """Device on which it began, and can be resumed; None before."""
-        manifest = self.folder / "run.json"
-        return json.loads(manifest.read_text("utf-8"))["request"]["device"] if manifest.exists() else None
+    cells: pd.DataFrame
 
     def command(self, device: str, left_s: float) -> list[str]:
-        """Return the command line that begins or resumes it."""
-        start = [sys.executable, "-m", "rooflens", "run", "-o", str(self.folder), "--max-time", f"{left_s:.0f}s"]
-        if self.device:
-            return [*start, "--resume", "--no-report"]
-        chosen = self.entry.parts[self.number]
-        filter_ = ["--filter", chosen] if chosen else []
-        return [*start, *self.entry.arguments.split(), *filter_, "--no-report", "--device", device]
+        """Return the command line that measures it."""
+        only = write_only(self.folder.with_name(f"{self.folder.name}.json"), self.cells.to_dict("records"))
+        run = [sys.executable, "-m", "rooflens", "run", *self.entry.arguments.split(), "--only", str(only)]
+        return [*run, "-o", str(self.folder), "--device", device, "--max-time", f"{left_s:.0f}s", "--no-report"]
 
 
-def jobs_of(entries: list[Entry], folder: Path) -> Iterator[Job]:
-    """Parts of entries, tier by tier, the longest first."""
-    for tier in sorted({entry.tier for entry in entries}):
-        for entry in sorted((one for one in entries if one.tier == tier), key=lambda one: -one.seconds):
-            for number in range(len(entry.parts)):
-                yield Job(entry, number, folder / f"{entry.name}.{number}")
+def jobs(standings: Mapping[Entry, pd.DataFrame], folder: Path) -> list[Job]:
+    """Divide what is left, tier by tier, the longest entry first; each part has a folder of its own."""
+    found = []
+    for entry, cells in sorted(standings.items(), key=lambda one: (one[0].tier, -left_s(one[1]))):
+        left = cells[cells["folder"].isna()]
+        part = (left["left_s"].cumsum() // PART_S).groupby([left[name] for name in PROBLEM]).transform("min")
+        free = (place for number in count() if not (place := folder / f"{entry.name}.{number}").exists())
+        found += [Job(entry, place, rows) for (_, rows), place in zip(left.groupby(part), free, strict=False)]
+    return found
 
 
-def is_complete(folder: Path) -> bool:
-    """True where a run has every unit that it planned."""
-    if not (folder / "run.json").exists() or not (folder / "cells.csv").exists():
-        return False
-    from rooflens.analysis.frames.load import load_run
-
-    return load_run(folder).missing_units == 0
-
-
-def measure(jobs: list[Job], gpus: int, deadline: float) -> None:
+def measure(waiting: list[Job], gpus: int, deadline: float) -> None:
     """Measure jobs on GPUs, each on the next one that is free, until there is no time left for another."""
     lock = threading.Lock()
 
-    def work(gpu: int) -> None:
+    def work(device: str) -> None:
         while True:
             with lock:
                 left = deadline - time.monotonic()
-                job = next((one for one in jobs if one.device in (None, f"cuda:{gpu}")), None)
-                if left < 2 * START_S or job is None:
+                if left < 2 * START_S or not waiting:
                     return
-                jobs.remove(job)
+                job = waiting.pop(0)
             began = time.monotonic()
-            done = subprocess.run(job.command(f"cuda:{gpu}", left - 10), capture_output=True, text=True)
+            done = subprocess.run(job.command(device, left - 10), capture_output=True, text=True)
             took = time.monotonic() - began
             last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-            print(f"cuda:{gpu} {job.folder.name}: exit {done.returncode} after {took:.0f} s {last}", flush=True)
+            print(f"{device} {job.folder.name}: exit {done.returncode} after {took:.0f} s {last}", flush=True)
 
-    threads = [threading.Thread(target=work, args=(gpu,)) for gpu in range(gpus)]
+    threads = [threading.Thread(target=work, args=(f"cuda:{gpu}",)) for gpu in range(gpus)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
 
-def store(entry: Entry, folder: Path, target: Path) -> None:
-    """Join the parts of a finished entry and keep them compressed, with times in the digits of their timer."""
-    parts = [folder / f"{entry.name}.{number}" for number in range(len(entry.parts))]
-    whole = parts[0]
-    if len(parts) > 1:
-        whole = folder / entry.name
-        subprocess.run([sys.executable, "-m", "rooflens", "merge", "-o", str(whole), *map(str, parts)], check=True)
-    place = target / entry.name
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    for path in whole.glob("*.csv"):
-        text = path.read_text("utf-8")
-        if path.name == "samples.csv":
-            text = rounded(text)
-        if path.name in ("cells.csv", "samples.csv", "telemetry.csv"):
-            (place / f"{path.name}.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
-        else:
-            (place / path.name).write_text(text, "utf-8")
-    content = json.loads((whole / "run.json").read_text("utf-8"))
-    (place / "run.json").write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+def store(entry: Entry, cells: pd.DataFrame, target: Path) -> None:
+    """Merge the runs that have the problems of an entry, and keep them with the large tables compressed."""
+    with TemporaryDirectory() as scratch:
+        parts = [part_of(Path(run), rows, Path(scratch) / Path(run).name) for run, rows in cells.groupby("folder")]
+        whole = parts[0]
+        if len(parts) > 1:
+            whole = Path(scratch) / f"{entry.name}.merged"
+            subprocess.run([sys.executable, "-m", "rooflens", "merge", "-o", str(whole), *map(str, parts)], check=True)
+        place = target / entry.name
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        for path in (*whole.glob("*.csv"), whole / MANIFEST):
+            content = path.read_bytes()
+            if path.name in ("cells.csv", "samples.csv", "telemetry.csv"):
+                (place / f"{path.name}.gz").write_bytes(gzip.compress(content, mtime=0))
+            else:
+                (place / path.name).write_bytes(content)
 
 
-def rounded(samples: str) -> str:
-    """Write the times of samples.csv in the digits that their timer has."""
-    header, *lines = samples.splitlines()
-    at = header.split(",").index("time_s")
-    rows = [line.split(",") for line in lines]
-    for row in rows:
-        row[at] = f"{float(row[at]):.{DIGITS}g}"
-    return "\n".join([header, *(",".join(row) for row in rows)]) + "\n"
+def part_of(run: Path, cells: pd.DataFrame, target: Path) -> Path:
+    """Copy a run with some of its cells alone."""
+    target.mkdir()
+    files = {table.file: open_table(run / table.file) for table in TABLES}
+    tables = {name: pd.read_csv(file, dtype=str, keep_default_na=False) for name, file in files.items() if file}
+    kept = tables["cells.csv"].merge(cells[CELL].astype(str), on=CELL)["cell_id"]
+    for name, rows in tables.items():
+        rows = rows[rows["cell_id"].isin(kept)] if "cell_id" in rows else rows
+        rows.to_csv(target / name, index=False, lineterminator="\n")
+    content = json.loads((run / MANIFEST).read_text("utf-8"))
+    content["planned_units"] = kept.nunique() * content["rounds"]
+    (target / MANIFEST).write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    return target
+
+
+def table(standings: Mapping[Entry, pd.DataFrame]) -> Iterator[str]:
+    """Yield the lines of the table, tier by tier."""
+    for tier in sorted({entry.tier for entry in standings}):
+        own = {entry: cells for entry, cells in standings.items() if entry.tier == tier}
+        whole = sum(not left_s(cells) for cells in own.values())
+        yield f"tier {tier}: {whole} of {len(own)} entries whole, {sum(map(left_s, own.values())) / 60:.0f} min left"
+        yield f"  {'':27}{'cells':>7}{CURRENT:>9}{EXPIRED:>9}{MISSING:>9}{'min left':>10}"
+        for entry, cells in own.items():
+            counts = "".join(f"{(cells['state'] == state).sum():9}" for state in (CURRENT, EXPIRED, MISSING))
+            yield f"  {entry.name:27}{len(cells):7}{counts}{left_s(cells) / 60:10.1f}  {entry.why}"
 
 
 def main() -> None:
-    """Print the list, measure, or store."""
-    asked = options(__doc__, measure=False, within="9m", gpus=1, tiers="ABC", folder="runs/campaign", store="")
-    folder = Path(asked.folder)
-    entries = [entry for entry in ENTRIES if entry.tier in asked.tiers]
+    """Print the table, measure, or store."""
+    asked = options(
+        __doc__, measure=False, store=False, within="9m", gpus=1, tiers="", folder="runs/campaign",
+        stored=str(ROOT / "docs" / "results"), on="",
+    )  # fmt: skip
     deadline = time.monotonic() + seconds(asked.within, "--within")
-    jobs = list(jobs_of(entries, folder))
+    folder, target, here = Path(asked.folder), Path(asked.stored), find_device("auto")
+    device = asked.on or (here.name if here.is_gpu else "NVIDIA H200")
+
+    def look() -> dict[Entry, pd.DataFrame]:
+        entries = [entry for entry in ENTRIES if entry.tier in (asked.tiers or "ABC")]
+        known = known_cells((target, folder), {entry.arguments.split()[0] for entry in entries}, device)
+        return {entry: standing(entry, known) for entry in entries}
+
+    found = look()
     if asked.measure:
         folder.mkdir(parents=True, exist_ok=True)
-        measure([job for job in jobs if not is_complete(job.folder)], asked.gpus, deadline)
-    for entry in entries:
-        mine = [job for job in jobs if job.entry is entry]
-        done = sum(is_complete(job.folder) for job in mine)
-        print(f"{entry.tier} {entry.name:24} {done} / {len(mine)} parts, {entry.seconds:4.0f} s each: {entry.why}")
-        if asked.store and done == len(mine):
-            store(entry, folder, Path(asked.store))
+        next_tier = min((entry.tier for entry, cells in found.items() if left_s(cells)), default="")
+        chosen = {entry: cells for entry, cells in found.items() if entry.tier in (asked.tiers or next_tier)}
+        measure(jobs(chosen, folder), asked.gpus, deadline)
+        found = look()
+    print(f"on {device}", *table(found), sep="\n")
+    for entry, cells in found.items() if asked.store else ():
+        if not left_s(cells):
+            store(entry, cells, target)
 
 
 if __name__ == "__main__":

@@ -2,15 +2,16 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from rooflens.analysis.frames.coordinates import COORDINATES
 from rooflens.analysis.frames.deciding import deciding
-from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.frames.load import RunData, load_run
 from rooflens.analysis.run.summarize import summarize
 from rooflens.kernels import registry
 from rooflens.kernels.identity import code_of, identity
@@ -54,22 +55,37 @@ def marks(name: str, provider: str = "") -> frozenset[str]:
 def _marks(name: str) -> dict[str, set[str]]:
     """By provider: another timer than the default, another identity than the present kernels have, disturbed cells."""
     run = load_run(RESULTS / name)
-    timer = "host" if run.device.is_cpu else "profiler"
     cells = _summary(name).query("verdict == 'passed'")
-    shipped = registry.load([one for one in cells["provider"].unique() if one in registry.BUILTIN])
+    timer, disturbed = cells["timer"] != default_timer(run), cells["disturbed"] != ""
+    marked = {EVENT: timer, DISTURBED: disturbed, EARLIER: expired(run, cells)}
+    return {
+        provider: {word for word, holds in marked.items() if holds[part.index].any()}
+        for provider, part in cells.groupby("provider")
+    }
+
+
+def default_timer(run: RunData) -> str:
+    """Timer that a run on this device takes today."""
+    return "host" if run.device.is_cpu else "profiler"
+
+
+def expired(run: RunData, cells: pd.DataFrame) -> "pd.Series[bool]":
+    """Tell which of `cells`, passed ones of `summarize`, have another identity than the present kernels of rooflens."""
+    columns = ["provider", "timer", "cold_by", "config", "kernels", "identity"]
+    kinds = cells[columns].drop_duplicates()
+    shipped = registry.load([one for one in kinds["provider"].unique() if one in registry.BUILTIN])
     codes = {one: code_of(provider) for one, provider in shipped.items()}
-    found: dict[str, set[str]] = {}
-    columns = cells[["provider", "timer", "cold_by", "config", "kernels", "identity", "disturbed"]].drop_duplicates()
-    for row in columns.to_dict("records"):
-        provider = row["provider"]
-        said = found.setdefault(provider, set())
-        said |= {word for word, holds in ((EVENT, row["timer"] != timer), (DISTURBED, row["disturbed"])) if holds}
-        if provider in codes and EARLIER not in said:
-            kernels, role = json.loads(row["kernels"] or "[]"), shipped[provider].role
-            launched = codes[provider].launched(kernels, role, not run.device.is_cpu, run.manifest.environment)
-            if row["identity"] != identity(launched, row | {"config": json.loads(row["config"] or "{}")}, run.device):
-                said.add(EARLIER)
-    return found
+
+    def is_expired(row: Mapping[Hashable, Any]) -> bool:
+        if (provider := row["provider"]) not in codes:
+            return False
+        kernels, role = json.loads(row["kernels"] or "[]"), shipped[provider].role
+        launched = codes[provider].launched(kernels, role, not run.device.is_cpu, run.manifest.environment)
+        now = identity(launched, {**row, "config": json.loads(row["config"] or "{}")}, run.device)
+        return bool(row["identity"] != now)
+
+    found = [is_expired(row) for row in kinds.to_dict("records")]
+    return cells[columns].merge(kinds.assign(expired=found), how="left")["expired"].set_axis(cells.index).astype(bool)
 
 
 def named(text: str) -> Iterator[str]:
