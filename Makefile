@@ -4,6 +4,7 @@
 #                the kernels on CPUs with fewer instruction sets
 # make fuzz      give damaged and hostile files to every command that reads files, 5000 for each target
 # make bench     run the programs under benchmarks/: our kernels and tools beside their peers, as ratios
+# make campaign  measure what benchmarks/campaign.py lists and is not stored for this GPU, WITHIN=9m on GPUS=1
 # make docs      regenerate the generated pages of docs/
 # make site      build the documentation site, build/site/index.html: it can be searched without a network
 # make golden    regenerate the reports in tests/reports/golden/: look at the diff before you commit it
@@ -29,7 +30,10 @@ export PYTHON VENV VENV_FLAGS PIP_FLAGS
 # Empty is unset: where it is set, as in many containers, every process compiles every module anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-all test-rest fuzz bench docs site golden results clean
+WITHIN ?= 9m
+GPUS ?= 1
+
+.PHONY: help demo test test-all test-rest fuzz bench campaign docs site golden results clean
 .NOTPARALLEL:
 
 help:
@@ -113,6 +117,9 @@ fuzz: $(VENV)/.installed-test
 
 bench: $(VENV)/.installed-test
 	@for program in benchmarks/*.py; do echo "==> $$program"; $(BIN)/python "$$program"; done
+
+campaign: $(VENV)/.installed
+	@$(BIN)/python benchmarks/campaign.py --measure --within $(WITHIN) --gpus $(GPUS)
 
 docs: $(VENV)/.installed
 	@echo "==> docs/columns.md, docs/architecture.md, docs/commands.md"

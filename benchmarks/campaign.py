@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,9 +37,7 @@ from rooflens.cli.shared.values import seconds
 from rooflens.harness.compare.replay import COORDINATES, write_only
 from rooflens.harness.machine.device import find_device
 from rooflens.harness.plan.plan import plan
-from rooflens.shapes.files.stored_file import open_table
 from rooflens.shapes.protocol import LIMITS, Protocol
-from rooflens.shapes.run_folder.columns import TABLES
 from rooflens.shapes.run_folder.manifest import MANIFEST, StoredProtocol
 from rooflens.shapes.verdict import RETRIED
 
@@ -72,7 +70,7 @@ FP8 = "-p cuda_fp8 -p torch_scaled_mm_fp8 -p blas_bf16_fp8 --baseline torch_scal
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One run: its tier and name under docs/results, what asks for it, arguments of `rooflens run`, and which cells."""
+    """A run: tier, name without that of the device, what asks for it, arguments of `rooflens run`, and which cells."""
 
     tier: str
     name: str
@@ -83,7 +81,7 @@ class Entry:
 
 def _spread(dtype: str) -> Entry:
     return Entry(
-        "A", f"h200-llm4bit-{dtype}", f"speedups and crossovers of the 4-bit document in {dtype}",
+        "A", f"llm4bit-{dtype}", f"speedups and crossovers of the 4-bit document in {dtype}",
         f"llm4bit --dtype {dtype} --cache cold -a M=1,4,16,64,256,1024,2048 {OURS_4BIT} --rounds 5 --budget 0.1s",
         TWELVE,
     )  # fmt: skip
@@ -91,7 +89,7 @@ def _spread(dtype: str) -> Entry:
 
 def _training(pass_: str) -> Entry:
     return Entry(
-        "A", f"h200-fp8-{pass_}", f"84 shapes of the training document, {pass_}: ours, cuBLAS and bf16",
+        "A", f"fp8-{pass_}", f"84 shapes of the training document, {pass_}: ours, cuBLAS and bf16",
         f"fp8-train {FP8} --rounds 2 --budget 0.1s", f"scheme == 'fp8-blockwise' and `pass` == '{pass_}'",
     )  # fmt: skip
 
@@ -99,35 +97,35 @@ def _training(pass_: str) -> Entry:
 ENTRIES = (
     *map(_spread, ("bf16", "fp16", "fp32")),
     *map(_training, ("fwd", "bwd", "step")),
-    Entry("A", "h200-fp8-train-rounds", "twelve shapes of the training document with intervals",
+    Entry("A", "fp8-train-rounds", "twelve shapes of the training document with intervals",
           f"fp8-train {FP8} --rounds 5 --budget 0.1s",
           "scheme == 'fp8-blockwise' and model == 'Llama-2-7B' and `pass` != 'bwd'"),
-    Entry("A", "h200-fp8-quant", "quantizers of the training document", "fp8-quant --rounds 3 --budget 0.1s"),
-    Entry("A", "h200-mxfp8-quant", "quantizers of the MX-FP8 document",
+    Entry("A", "fp8-quant", "quantizers of the training document", "fp8-quant --rounds 3 --budget 0.1s"),
+    Entry("A", "mxfp8-quant", "quantizers of the MX-FP8 document",
           "mxfp8-quant --cache cold --rounds 5 --budget 0.1s"),
-    Entry("A", "h200-ao-quant", "five quantizers of torchao's document", "ao-quant --rounds 5 --budget 0.1s"),
-    Entry("A", "h200-ao-dense", "torchao's dense products", "ao-dense --rounds 3 --budget 0.1s"),
-    Entry("A", "h200-ao-grouped", "torchao's grouped products, one launch, a loop and bf16",
+    Entry("A", "ao-quant", "five quantizers of torchao's document", "ao-quant --rounds 5 --budget 0.1s"),
+    Entry("A", "ao-dense", "torchao's dense products", "ao-dense --rounds 3 --budget 0.1s"),
+    Entry("A", "ao-grouped", "torchao's grouped products, one launch, a loop and bf16",
           "ao-grouped -p cuda_grouped_ao -p grouped_ao -p loop_ao -p loop_bf16_ao -p grouped_mm_bf16_ao --rounds 3 "
           "--budget 0.1s", "E in (8, 16)"),
-    Entry("A", "h200-ao-grouped-linear", "grouped linears: forward and step, casts inside",
+    Entry("A", "ao-grouped-linear", "grouped linears: forward and step, casts inside",
           "ao-grouped-linear -p cuda_grouped_ao -p grouped_mm_bf16_ao --rounds 3 --budget 0.1s", "E in (8, 16)"),
-    Entry("A", "h200-ao-linear", "dense linears: forward and step, casts inside",
+    Entry("A", "ao-linear", "dense linears: forward and step, casts inside",
           "ao-linear -p cuda_ao -p blas_bf16_ao --rounds 3 --budget 0.1s"),
-    Entry("A", "h200-mxfp8-decode", "decode grid of the MX-FP8 document",
+    Entry("A", "mxfp8-decode", "decode grid of the MX-FP8 document",
           "mxfp8-decode --cache cold -p cuda_mx -p gemv_mx -p mma_mx -p dispatch_mx -p stock_triton_mx -p "
           "small_tile_mx -p blas_bf16_mx -p dequant_blas_mx -a M=1,2,4,8,16,32,64 --rounds 5 --budget 0.1s"),
-    Entry("A", "h200-mxfp8-moe", "MoE of the MX-FP8 document, all ten shapes",
+    Entry("A", "mxfp8-moe", "MoE of the MX-FP8 document, all ten shapes",
           "mxfp8-moe --cache cold --rounds 3 --budget 0.1s"),
-    Entry("A", "h200-mxfp8-moe-weighted", "the second GEMM of the MoE, weighted",
+    Entry("A", "mxfp8-moe-weighted", "the second GEMM of the MoE, weighted",
           "mxfp8-moe-weighted --rounds 3 --budget 0.1s"),
-    Entry("A", "h200-a16w8", "DeepSeek table and the large case of the A16W8 document",
+    Entry("A", "a16w8", "DeepSeek table and the large case of the A16W8 document",
           "a16w8-deepseek --cache cold --rounds 5 --budget 0.1s"),
-    Entry("B", "h200-llm4bit", "all forty shapes of the 4-bit document, every M",
+    Entry("B", "llm4bit", "all forty shapes of the 4-bit document, every M",
           f"llm4bit --dtype bf16 --cache cold {OURS_4BIT} --rounds 3 --budget 0.1s"),
-    Entry("C", "h200-llm4bit-warm", "the 4-bit document, warm",
+    Entry("C", "llm4bit-warm", "the 4-bit document, warm",
           f"llm4bit --dtype bf16 --cache warm -a M=1,4,16,64,256 {OURS_4BIT} --rounds 3 --budget 0.1s", TWELVE),
-    Entry("C", "h200-w4a16", "INT4, MXFP4 and NVFP4 weights on twelve shapes",
+    Entry("C", "w4a16", "INT4, MXFP4 and NVFP4 weights on twelve shapes",
           "w4a16 --dtype bf16 --cache cold -a M=1,4,16,64 -p simt_4bit -p cuda_4bit -p mma_4bit -p torch_int4 -p "
           "dequant_blas -p blas --rounds 3 --budget 0.1s", TWELVE),
 )  # fmt: skip
@@ -146,6 +144,8 @@ def known_cells(folders: Sequence[Path], suites: set[str], device: str) -> pd.Da
         if content.get("suite") not in suites or (content.get("device") or {}).get("name") != device:
             continue
         run = load_run(folder)
+        if run.cells.empty:
+            continue
         cells = summarize(run)
         passed = cells["verdict"] == "passed"
         old = (expired(run, cells[passed]) | (cells["timer"] != default_timer(run))[passed]).reindex(cells.index)
@@ -214,7 +214,8 @@ def jobs(standings: Mapping[Entry, pd.DataFrame], folder: Path) -> list[Job]:
     found = []
     for entry, cells in sorted(standings.items(), key=lambda one: (one[0].tier, -left_s(one[1]))):
         left = cells[cells["folder"].isna()]
-        part = (left["left_s"].cumsum() // PART_S).groupby([left[name] for name in PROBLEM]).transform("min")
+        begins = left["left_s"].cumsum() - left["left_s"]
+        part = (begins // PART_S).groupby([left[name] for name in PROBLEM]).transform("min")
         free = (place for number in count() if not (place := folder / f"{entry.name}.{number}").exists())
         found += [Job(entry, place, rows) for (_, rows), place in zip(left.groupby(part), free, strict=False)]
     return found
@@ -247,10 +248,11 @@ def measure(waiting: list[Job], gpus: int, deadline: float) -> None:
 def store(entry: Entry, cells: pd.DataFrame, target: Path) -> None:
     """Merge the runs that have the problems of an entry, and keep them with the large tables compressed."""
     with TemporaryDirectory() as scratch:
-        parts = [part_of(Path(run), rows, Path(scratch) / Path(run).name) for run, rows in cells.groupby("folder")]
+        runs = enumerate(cells.groupby("folder"))
+        parts = [part_of(Path(run), rows, Path(scratch) / str(number)) for number, (run, rows) in runs]
         whole = parts[0]
         if len(parts) > 1:
-            whole = Path(scratch) / f"{entry.name}.merged"
+            whole = Path(scratch) / entry.name
             subprocess.run([sys.executable, "-m", "rooflens", "merge", "-o", str(whole), *map(str, parts)], check=True)
         place = target / entry.name
         shutil.rmtree(place, ignore_errors=True)
@@ -266,8 +268,8 @@ def store(entry: Entry, cells: pd.DataFrame, target: Path) -> None:
 def part_of(run: Path, cells: pd.DataFrame, target: Path) -> Path:
     """Copy a run with some of its cells alone."""
     target.mkdir()
-    files = {table.file: open_table(run / table.file) for table in TABLES}
-    tables = {name: pd.read_csv(file, dtype=str, keep_default_na=False) for name, file in files.items() if file}
+    paths = {path.name.removesuffix(".gz"): path for path in run.glob("*.csv*")}
+    tables = {name: pd.read_csv(path, dtype=str, keep_default_na=False) for name, path in paths.items()}
     kept = tables["cells.csv"].merge(cells[CELL].astype(str), on=CELL)["cell_id"]
     for name, rows in tables.items():
         rows = rows[rows["cell_id"].isin(kept)] if "cell_id" in rows else rows
@@ -299,9 +301,14 @@ def main() -> None:
     deadline = time.monotonic() + seconds(asked.within, "--within")
     folder, target, here = Path(asked.folder), Path(asked.stored), find_device("auto")
     device = asked.on or (here.name if here.is_gpu else "NVIDIA H200")
+    if asked.measure and not (here.is_gpu and device == here.name):
+        sys.exit(f"campaign: --measure is for the GPU of this machine, and this is {here.name}")
+    model = "-".join(device.lower().split()[1:])  # without the vendor
+    entries = [
+        replace(entry, name=f"{model}-{entry.name}") for entry in ENTRIES if entry.tier in (asked.tiers or "ABC")
+    ]
 
     def look() -> dict[Entry, pd.DataFrame]:
-        entries = [entry for entry in ENTRIES if entry.tier in (asked.tiers or "ABC")]
         known = known_cells((target, folder), {entry.arguments.split()[0] for entry in entries}, device)
         return {entry: standing(entry, known) for entry in entries}
 

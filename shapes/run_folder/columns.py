@@ -236,7 +236,8 @@ CELLS = TableSchema(
 
 SAMPLES = TableSchema(
     "samples",
-    "every raw timing, in the order it was taken; nothing is dropped, what does not count says why",
+    "every raw timing, in the order it was taken, to 0.1 ns and at least five digits; nothing is dropped, what does "
+    "not count says why",
     (
         CELL_ID,
         _int("round", "measurement round", required=True),

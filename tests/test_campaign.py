@@ -1,0 +1,144 @@
+"""The campaign knows what of its list is stored, and measures the rest."""
+
+import json
+from dataclasses import asdict, replace
+
+import campaign
+import pytest
+from campaign import CURRENT, EXPIRED, MISSING, Entry, jobs, known_cells, left_s, standing
+from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.run.summarize import summarize
+from rooflens.kernels import registry
+from rooflens.kernels.identity import code_of, identity
+from rooflens.shapes.protocol import Protocol
+from rooflens.shapes.run_folder.manifest import StoredDevice
+
+from .analysis.synthetic import H200, write_run
+
+ENTRY = Entry(
+    "A", "planted", "a claim",
+    "llm4bit --dtype bf16 --cache cold -a M=1,2,4,8,16 -p simt_4bit -p dequant_blas --rounds 2 --budget 0.1s",
+    "N == 4096 and K == 4096",
+)  # fmt: skip
+PROTOCOL = Protocol(rounds=2, budget_s=0.1)
+VERSIONS = {"torch": "2.11.0"}
+DISTURBED = {"disturbed": "1 process of others computed on the device"}
+OLD = {"identity": "0" * 16}
+
+
+@pytest.fixture(scope="module")
+def today():
+    """Columns that the kernels of today give to the cells of a provider; each process lasts 4 s."""
+    found = {}
+    for name, provider in registry.load(("simt_4bit", "dequant_blas")).items():
+        how = {"config": {}, "timer": "profiler", "cold_by": "flush"}
+        launched = code_of(provider).launched([], provider.role, True, VERSIONS)
+        stamp = identity(launched, how, StoredDevice(**H200.device))
+        moment = {"started_at": "2026-01-02T03:00:00Z", "elapsed_s": 4.0}
+        found[name] = how | moment | {"kernels": [], "identity": stamp}
+    return found
+
+
+@pytest.fixture
+def plant(tmp_path, today):
+    """Write a run of some M; `changes` are columns of simt_4bit by M."""
+
+    def write(name, Ms, changes=(), **options):
+        changes = {("simt_4bit", M): columns for M, columns in dict(changes).items()}
+        manifest = {"protocol": asdict(PROTOCOL), "environment": VERSIONS} | options.pop("manifest", {})
+        return write_run(
+            tmp_path / name, suite="llm4bit", shapes=(("llama2-7b", "q/k/v/o", 4096, 4096),), Ms=Ms, rounds=2,
+            providers=(*today,), machine=replace(H200, timer="profiler"), manifest=manifest,
+            columns=lambda cell, _: today[cell.provider] | changes.get((cell.provider, cell.M), {}),
+            **options,
+        )  # fmt: skip
+
+    return write
+
+
+def look(folder):
+    return standing(ENTRY, known_cells([folder], {"llm4bit"}, "NVIDIA H200"))
+
+
+def states(cells):
+    return {M: tuple(rows.sort_values("provider")["state"]) for M, rows in cells.groupby("M")}
+
+
+def test_what_is_missing_expired_disturbed_or_cut_short_is_measured_again_and_nothing_else(plant, tmp_path):
+    cut_short = {"skip": lambda cell, round_: cell.M == 8 and round_ == 1}
+    plant("first", (1, 2, 4, 8), {2: OLD, 4: DISTURBED}, **cut_short)
+    plant("shorter", (16,), manifest={"protocol": asdict(replace(PROTOCOL, budget_s=0.05))})
+    plant("another-device", (16,), manifest={"device": H200.device | {"name": "NVIDIA H100"}})
+    cells = look(tmp_path)
+    assert states(cells) == {
+        1: (CURRENT, CURRENT),
+        2: (CURRENT, EXPIRED),
+        4: (CURRENT, MISSING),
+        8: (MISSING, MISSING),
+        16: (MISSING, MISSING),
+    }
+    paces = [4.0 / (2 * 7), 4.0 / (2 * 2)]  # seconds over rows of cells.csv, of both runs on this device
+    assert cells["left_s"].sum() == pytest.approx(4 * 2 * 2 * sum(paces) / 2)
+    assert left_s(cells) == pytest.approx(cells["left_s"].sum() + campaign.START_S)
+    header, _, line = campaign.table({ENTRY: cells})
+    assert header.startswith("tier A: 0 of 1 entries whole")
+    assert line.split()[:5] == ["planted", "10", "4", "1", "5"]
+
+    (job,) = jobs({ENTRY: cells}, tmp_path)
+    command = job.command("cuda:1", 99)
+    only = json.loads((tmp_path / "planted.0.json").read_text())
+    assert command[command.index("--only") + 1] == str(tmp_path / "planted.0.json")
+    at = campaign.CELL.index("M"), campaign.CELL.index("provider")
+    assert {tuple(row[i] for i in at) for row in only} == {
+        (M, p) for M in (2, 4, 8, 16) for p in ("simt_4bit", "dequant_blas")
+    }
+
+    plant("planted.0", (2, 4, 8, 16))
+    cells = look(tmp_path)
+    assert left_s(cells) == 0
+    assert jobs({ENTRY: cells}, tmp_path) == []
+    campaign.store(ENTRY, cells, tmp_path / "results")
+    kept = load_run(tmp_path / "results" / "planted")
+    assert kept.missing_units == 0
+    assert sorted(summarize(kept)["M"]) == sorted([1, 2, 4, 8, 16] * 2)
+    assert (summarize(kept)["disturbed"] == "").all()
+    assert states(look(tmp_path / "results")) == dict.fromkeys((1, 2, 4, 8, 16), (CURRENT, CURRENT))
+
+
+def test_all_providers_of_a_problem_come_from_one_run(plant, tmp_path):
+    plant("first", (1, 2, 4, 8, 16), {1: DISTURBED})
+    plant(
+        "second",
+        (1,),
+        {},
+        failures=lambda cell: ("crashed", "out of luck") if cell.provider == "dequant_blas" else None,
+    )
+    cells = look(tmp_path)
+    assert states(cells)[1] == (CURRENT, CURRENT), "each in one of the runs"
+    assert set(cells[cells["left_s"] > 0]["M"]) == {1}
+
+
+def test_a_failure_that_would_come_again_is_current(plant, tmp_path):
+    plant(
+        "run", (1, 2, 4, 8, 16), failures=lambda cell: ("unsupported", "no") if cell.provider == "simt_4bit" else None
+    )
+    assert left_s(look(tmp_path)) == 0
+
+
+def test_parts_are_whole_problems_of_a_few_minutes(tmp_path, monkeypatch):
+    cells = look(tmp_path)  # nothing is stored
+    assert cells["left_s"].tolist() == [2 * campaign.UNIT_S] * 10
+    monkeypatch.setattr(campaign, "PART_S", 5 * 2 * campaign.UNIT_S)
+    (tmp_path / "planted.0").mkdir()
+    parts = jobs({ENTRY: cells}, tmp_path)
+    assert [(one.folder.name, sorted(one.cells["M"])) for one in parts] == [
+        ("planted.1", [1, 1, 2, 2, 4, 4]),
+        ("planted.2", [8, 8, 16, 16]),
+    ]
+
+
+def test_every_entry_can_be_planned():
+    nothing = known_cells([], set(), "NVIDIA H200")
+    found = {entry.name: len(standing(entry, nothing)) for entry in campaign.ENTRIES}
+    assert len(found) == len(campaign.ENTRIES), "names are distinct"
+    assert min(found.values()) >= 24
