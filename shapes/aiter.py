@@ -1,10 +1,11 @@
 """A tuned table in the CSV shape that aiter's tuned GEMM tables have.
 
-`gfx,cu_num,M,N,K,q_dtype_w,libtype,kernelId,splitK,us,kernelName,tflops,bw,errRatio`, one row per problem and scheme:
-the fastest provider with its configuration. Where any problem is batched, a column B stands before M, as in
-aiter's tables of batched GEMMs.
+`gfx,cu_num,M,N,K,dtype,q_dtype_w,libtype,kernelId,splitK,us,kernelName,tflops,bw,errRatio`, one row per problem, type
+and scheme: the fastest provider with its configuration. Where any problem is batched, a column B stands before M, as in
+aiter's tables of batched GEMMs. `kernels.dispatch_table` reads it for a dispatcher.
 
 gfx, cu_num     architecture and number of compute units (sm90 and 132 on an H200)
+dtype           activation type
 q_dtype_w       our scheme (nf4-g64): these weights have no name there
 libtype         our provider
 kernelId        position of the configuration in that provider's list for this problem
@@ -29,19 +30,18 @@ from .schemes import parse_scheme
 from .tuned import Key, TunedConfiguration
 
 HEADER = (
-    *("gfx", "cu_num", "M", "N", "K", "q_dtype_w", "libtype", "kernelId"),
+    *("gfx", "cu_num", "M", "N", "K", "dtype", "q_dtype_w", "libtype", "kernelId"),
     *("splitK", "us", "kernelName", "tflops", "bw", "errRatio"),
 )
 
 
-def refuse_ambiguous(dtypes: Iterable[str], caches: Iterable[str]) -> None:
-    """Raise UsageError when there is more than one activation type or cache state, for which it has no column."""
-    for what, values, option in (("dtypes", set(dtypes), "--dtype"), ("cache states", set(caches), "--cache")):
-        if len(values) > 1:
-            raise UsageError(
-                f"--export: a table in that format cannot distinguish the {what} {', '.join(sorted(values))}: "
-                f"choose one with {option}"
-            )
+def refuse_ambiguous(caches: Iterable[str]) -> None:
+    """Raise UsageError when there is more than one cache state, for which it has no column."""
+    if len(values := set(caches)) > 1:
+        raise UsageError(
+            f"--export: a table in that format cannot distinguish the cache states {', '.join(sorted(values))}: choose "
+            "one with --cache"
+        )
 
 
 def fastest(choices: Mapping[Key, TunedConfiguration]) -> dict[Key, TunedConfiguration]:
@@ -57,9 +57,9 @@ def fastest(choices: Mapping[Key, TunedConfiguration]) -> dict[Key, TunedConfigu
 def tuned_csv(choices: Mapping[Key, TunedConfiguration]) -> str:
     """Write the `fastest` provider of each problem and scheme.
 
-    Raises UsageError when the table holds more than one activation type or cache state.
+    Raises UsageError when the table holds more than one cache state.
     """
-    refuse_ambiguous((key.dtype for key in choices), (key.cache for key in choices))
+    refuse_ambiguous(key.cache for key in choices)
     best = fastest(choices)
     batched = any(key.B > 1 for key in best)
     header = (*HEADER[:2], *["B"] * batched, *HEADER[2:])
@@ -74,6 +74,7 @@ def _row(key: Key, choice: TunedConfiguration, batched: bool) -> list[str]:
         key.arch,
         str(key.compute_units),
         *(str(size) for size in ([key.B] * batched + [key.M, key.N, key.K])),
+        key.dtype,
         key.scheme,
         key.provider,
         "" if choice.candidate is None else str(choice.candidate),

@@ -5,7 +5,6 @@ Added are
 
 B                   batch, where any is above 1
 E, top_k            experts, and experts per token, where any of either is above 1
-dtype               activation type
 use_challenger      1 where another arm than the incumbent runs
 status              engaged, parity, incumbent or given (`policy.EntryStatus`)
 incumbent, incumbent_us
@@ -49,8 +48,7 @@ def emit_csv(policy: Policy, timings: Timings, provenance: Provenance) -> str:
     if why := refusal(timings):
         raise UsageError(f"--emit csv: {why}; choose json or python")
     several = [name for names in (["B"], ["E", "top_k"]) for name in names if (timings.cases[names] > 1).any(axis=None)]
-    before = [*HEADER[:2], *several, *HEADER[2:5], "dtype"]
-    header = [*before, *HEADER[5:], *ADDED, *PROVENANCE]
+    header = [*HEADER[:2], *several, *HEADER[2:], *ADDED, *PROVENANCE]
     rows = []
     evidence = weigh_evidence(timings, provenance.margin)
     same = _same(provenance)

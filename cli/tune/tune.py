@@ -90,7 +90,7 @@ def _read_request(options: Mapping[str, Any]) -> RunRequest:
     if options["export"]:
         from ...shapes.aiter import refuse_ambiguous
 
-        refuse_ambiguous((cell.scheme.dtype for cell in cells), (cell.cache for cell in cells))
+        refuse_ambiguous(cell.cache for cell in cells)
     return RunRequest(
         folder=options["output"] or new_folder(suite.name, TUNED),
         suite=suite,

@@ -1,7 +1,7 @@
 """A tuned table of aiter: per GEMM the fastest provider and its configuration, in the columns of `shapes.aiter`.
 
-Source: ROCm/aiter @e404860, whose aiter/configs/a8w8_bpreshuffle_tuned_gemm.csv has these columns; its tables of other
-formats have some of them.
+Source: ROCm/aiter @e404860, whose aiter/configs/a8w8_bpreshuffle_tuned_gemm.csv has these columns, but for dtype;
+tables of other formats have some of them, and dtype.
 """
 
 import json
@@ -21,7 +21,7 @@ def content(analysis: Analysis) -> bytes:
     """Write the table of the cold times, or of the warm ones where there are no others.
 
     It has no references, and only the forward pass of GEMMs: aiter tunes others in tables of other columns. Raises
-    UsageError for a run without such cells, or with several activation types.
+    UsageError for a run without such cells.
     """
     run = analysis.run
     cells = deciding(analysis.cells)
@@ -31,11 +31,6 @@ def content(analysis: Analysis) -> bytes:
         raise UsageError(f"--aiter: {run.id} has no time of a GEMM's forward pass, other than of references")
     cold = cells[cells["cache"] == Cache.COLD]
     cells = cells if cold.empty else cold
-    if len(dtypes := cells["dtype"].unique()) > 1:
-        raise UsageError(
-            f"--aiter: its table has no column for the dtypes {', '.join(dtypes)}: "
-            f"rooflens dispatch {run.id} --emit csv writes one"
-        )
     choices: dict[Key, TunedConfiguration] = {}
     for row in cells.to_dict("records"):
         same = {name: row[name.rstrip("_")] for name in Key._fields if name not in _OF_DEVICE}

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from itertools import product
 from pathlib import Path
 
 import jsonschema
@@ -10,6 +11,10 @@ import pandas as pd
 import pytest
 from rooflens.analysis.imports.read import read
 from rooflens.cli.main import main
+from rooflens.kernels.dispatch_table import DispatchRow, find_row, read_table
+from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType
+from rooflens.shapes.schemes import parse_scheme
 
 from ..analysis.synthetic import H200
 
@@ -154,18 +159,39 @@ def test_pytorch_takes_one_record_per_cell_and_metric(exported):
 
 
 def test_aiters_table_comes_back_to_the_last_digit(exported, tmp_path):
-    (tmp_path / "tuned.csv").write_text(text := exported("aiter"))
+    (tmp_path / "tuned.csv").write_text(text := exported("aiter", dtypes=("bf16", "fp16")))
     rows = list(csv.DictReader(text.splitlines()))
-    # header of aiter/configs/a8w8_bpreshuffle_tuned_gemm.csv, ROCm/aiter @e404860
-    header = "gfx,cu_num,M,N,K,q_dtype_w,libtype,kernelId,splitK,us,kernelName,tflops,bw,errRatio"
+    # header of aiter/configs/a8w8_bpreshuffle_tuned_gemm.csv, ROCm/aiter @e404860, and the activation type
+    header = "gfx,cu_num,M,N,K,dtype,q_dtype_w,libtype,kernelId,splitK,us,kernelName,tflops,bw,errRatio"
     assert text.splitlines()[0] == header
     assert {row["libtype"] for row in rows} == {"simt_4bit"}, "a reference is faster, and no kernel for these weights"
     imported = read(tmp_path / "tuned.csv")
     assert imported.source == "aiter tuned table"
     assert [f"{time * 1e6:.6g}" for time in imported.frame["time_s"]] == [row["us"] for row in rows]
-    assert imported.frame[["M", "N", "K"]].astype(str).to_numpy().tolist() == [
-        [row[name] for name in "MNK"] for row in rows
-    ]
+    sizes = ["M", "N", "K", "dtype"]
+    assert imported.frame[sizes].astype(str).to_numpy().tolist() == [[row[name] for name in sizes] for row in rows]
+    assert imported.frame["kernels"].tolist() == [row["kernelName"] for row in rows]
+
+
+def test_a_dispatcher_runs_what_aiters_table_says(exported, tmp_path):
+    """The fastest provider of each problem and type, with its configuration, and nothing where nothing was measured."""
+    faster = {"bf16": "gemv_4bit", "fp16": "simt_4bit"}
+    configs = {"gemv_4bit": {"BLOCK_N": 16, "EVEN": True, "SPLIT_K": 4}, "simt_4bit": {}}
+    (tmp_path / "tuned.csv").write_text(
+        exported(
+            "aiter",
+            dtypes=("bf16", "fp16"),
+            providers=("simt_4bit", "gemv_4bit", "dequant_blas"),
+            latency=lambda cell: cell.M * (1e-5 if cell.provider == faster[cell.dtype] else 2e-5),
+            columns=lambda cell, round_: {"config": configs.get(cell.provider, {})},
+        )
+    )
+    table = read_table(tmp_path / "tuned.csv")
+    assert sum(map(len, table.values())) == 2 * 2 * 2  # M, shapes, types
+    for (dtype, provider), (_, _, n, k), M in product(faster.items(), SHAPES, (1, 16)):
+        found = find_row(table, Problem(M, n, k), parse_scheme("nf4-g64", DType(dtype)), "x86-64-avx512")
+        assert found == DispatchRow(M, provider, configs[provider])
+    assert find_row(table, Problem(17, n, k), parse_scheme("nf4-g64", DType.BF16), "x86-64-avx512") is None
 
 
 def test_parquet_has_every_cell_with_and_without_a_time(plant, tmp_path):
@@ -207,7 +233,6 @@ def test_several_files_and_a_report_at_once(plant, tmp_path, invoke):
         ({}, ["planted", "--bencher", "-", "--json", "-"], "only one of --bencher - and --json -"),
         ({}, ["planted", "--parquet", "-"], "--parquet -: it cannot be printed"),
         ({"failures": lambda cell: ("oom", "")}, ["planted", "--bencher", "-"], "no cell with a time to export"),
-        ({"dtypes": ("bf16", "fp16")}, ["planted", "--aiter", "-"], "rooflens dispatch planted --emit csv"),
         ({"providers": ("blas",), "baseline": "blas"}, ["planted", "--aiter", "-"], "other than of references"),
     ],
 )

@@ -129,7 +129,7 @@ def test_an_export_says_what_it_leaves_out(show, tmp_path):
         f"2 rows written to {file}; 3 cells excluded: 2 slower than another provider's (simt 1, mma 1), "
         "1 without a winner (tri 1)"
     )
-    assert [line.split(",")[6] for line in file.read_text().splitlines()[1:]] == ["tri", "simt"]
+    assert [line.split(",")[7] for line in file.read_text().splitlines()[1:]] == ["tri", "simt"]
 
 
 def test_an_export_of_everything_says_no_more(show, tmp_path):

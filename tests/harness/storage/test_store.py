@@ -92,7 +92,7 @@ def test_units_are_read_back(folder):
 @pytest.mark.parametrize(
     "step_s, first",
     [(1e-9, 1_000), (1e-9, 100_000_000), (32e-9, 100), (10e-9, 123_456), (1e-6, 7), (32e-9 / 200, 31_250)],
-    ids=["CUPTI", "0.1 s of CUPTI", "events of an H200", "events of an MI300X", "events of HIP", "mean of 200 in a graph"],
+    ids=["CUPTI", "0.1 s of CUPTI", "events of an H200", "of an MI300X", "of HIP", "mean of 200 in a graph"],
 )
 def test_times_lose_less_than_a_tenth_of_what_their_timer_counts(folder, step_s, first):
     """Ticks reach Python as differences of large readings, or as float32 milliseconds."""
