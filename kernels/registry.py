@@ -125,6 +125,7 @@ BUILTIN = {
     "torchao_ao": Shipped("torchao", "upstream", "torchao.upstream:TORCHAO", needs.TORCHAO.on_cpu),
     "aiter_a16w8": Shipped("a16w8", "upstream", "upstream.aiter_a16w8:AITER_A16W8", needs.AITER_A16W8.on_cpu),
     "aiter_mx": Shipped("mxfp8", "upstream", "upstream.aiter_mx:AITER_MX", needs.AITER_MX.on_cpu),
+    "aiter_moe": Shipped("mxfp8_moe", "upstream", "upstream.aiter_mx:AITER_MOE", needs.AITER_MX.on_cpu),
     "primus_turbo_fp8": Shipped(
         "fp8train", "upstream", "upstream.primus_turbo:PRIMUS_TURBO_FP8", needs.PRIMUS_TURBO.on_cpu
     ),

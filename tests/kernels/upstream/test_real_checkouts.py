@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.upstream.aiter_a16w8 import AITER_A16W8
-from rooflens.kernels.upstream.aiter_mx import AITER_MX
+from rooflens.kernels.upstream.aiter_mx import AITER_MOE, AITER_MX
 from rooflens.kernels.upstream.primus_turbo import PRIMUS_TURBO_FP8
 from rooflens.shapes.problem import Pass, Problem
 from rooflens.shapes.scheme import DType
@@ -110,7 +110,16 @@ def test_aiters_mx_gemm_is_called_as_it_wants_to_be(monkeypatch, m):
         assert [*found.parameters][-len(last) :] == last, "these values are reported as its configuration"
 
 
-FILES = {AITER_A16W8: BATCHED, AITER_MX: SMALL_M, PRIMUS_TURBO_FP8: (GEMM,)}
+@pytest.mark.usefixtures("installed")
+def test_aiters_moe_gemm_is_called_as_it_wants_to_be(monkeypatch):
+    import aiter.ops.smallm_gemm_mxfp8 as stub
+
+    bound(monkeypatch, stub, real(*SMALL_M), "grouped_gemm_mxfp8", "smallm_mxfp8_moe_grouped_gemm")
+    problem, scheme = case(AITER_MOE)
+    run_checked(AITER_MOE, make_inputs(problem, scheme, CPU, seed=2))
+
+
+FILES = {AITER_A16W8: BATCHED, AITER_MX: SMALL_M, AITER_MOE: SMALL_M, PRIMUS_TURBO_FP8: (GEMM,)}
 
 
 @pytest.mark.parametrize("provider", ADAPTERS, ids=lambda provider: provider.name)

@@ -12,7 +12,7 @@ from rooflens.kernels.provider import DeclinedError, Role, support
 from rooflens.kernels.reference import measure, measure_all
 from rooflens.kernels.upstream import observe
 from rooflens.kernels.upstream.aiter_a16w8 import AITER_A16W8
-from rooflens.kernels.upstream.aiter_mx import AITER_MX
+from rooflens.kernels.upstream.aiter_mx import AITER_MOE, AITER_MX
 from rooflens.kernels.upstream.primus_turbo import PRIMUS_TURBO_FP8
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
@@ -25,6 +25,7 @@ PACKAGES = ("aiter", "primus_turbo")
 ADAPTERS = {
     AITER_A16W8: ("a16w8-128x128", Problem(3, 130, 140, B=2)),
     AITER_MX: ("mxfp8-rceil", Problem(3, 64, 128)),
+    AITER_MOE: ("mxfp8-moe-rceil", Problem(3, 64, 128, op=Op.MOE_GEMM, E=4, top_k=2)),
     PRIMUS_TURBO_FP8: ("fp8-blockwise", Problem(130, 140, 150)),
 }
 
@@ -69,7 +70,7 @@ def test_not_installed(provider):
 @pytest.mark.usefixtures("installed")
 def test_installed_is_supported_on_its_gpus_without_importing_it(provider):
     assert provider.supports(*case(provider), gpu("gfx950")).ok
-    assert provider.supports(*case(provider), gpu("gfx942")).ok == (provider is not AITER_MX)
+    assert provider.supports(*case(provider), gpu("gfx942")).ok == (provider not in (AITER_MX, AITER_MOE))
     for device in (CPU, gpu("sm90"), gpu("gfx1100")):
         assert "only" in provider.supports(*case(provider), device).reason
     assert not set(PACKAGES) & set(sys.modules)
@@ -80,7 +81,7 @@ def test_another_project_of_the_name_is_not_taken_for_it(monkeypatch, tmp_path):
     (tmp_path / "aiter" / "__init__.py").write_text("raise RuntimeError('imported')")
     forget()
     monkeypatch.syspath_prepend(str(tmp_path))
-    for provider in (AITER_A16W8, AITER_MX):
+    for provider in (AITER_A16W8, AITER_MX, AITER_MOE):
         reason = provider.supports(*case(provider), gpu("gfx950")).reason
         assert "the installed aiter has no ops/" in reason
         assert "another version or project" in reason
@@ -138,6 +139,36 @@ def test_aiter_mx_says_which_kernel_ran(m, n, dispatched):
     assert launch.kernels == (dispatched.split()[0],)
     module = importlib.import_module("aiter.ops.smallm_gemm_mxfp8")
     assert module.smallm_mxfp8_gemv.__module__ == module.smallm_mxfp8_mfma.__module__ == module.__name__
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    (
+        ("mxfp8-moe-rceil", Problem(5, 64, 128, op=Op.MOE_GEMM, E=4, top_k=2)),
+        ("mxfp8-moe-rceil-weighted", Problem(9, 64, 128, op=Op.MOE_GEMM, E=4)),
+    ),
+    ids=("gemm1", "gemm2"),
+)
+@pytest.mark.usefixtures("installed")
+def test_aiter_moe_multiplies_routed_rows(name, problem):
+    scheme = parse_scheme(name, DType.BF16)
+    launch = run_checked(AITER_MOE, make_inputs(problem, scheme, CPU, seed=2))
+    assert launch.kernels == ("smallm_mxfp8_moe_grouped_gemm",)
+    assert launch.config == {"aiter": "0.0+stub", "kernel": "smallm_mxfp8_moe_grouped_gemm"}
+    zeros = 2 * problem.rows * problem.N
+    assert AITER_MOE.moved_bytes(problem, scheme, {}) > scheme.compulsory_bytes(problem) + zeros, "blocks are padded"
+
+
+@pytest.mark.parametrize(
+    ("n", "message"),
+    ((48, "returned None for"), (96, "hid an error and returned None: smallm_mxfp8_moe_grouped_gemm: Ru")),
+)
+@pytest.mark.usefixtures("installed")
+def test_aiter_moe_declines_or_fails_with_a_reason(n, message):
+    problem = Problem(3, n, 128, op=Op.MOE_GEMM, E=4, top_k=2)
+    inputs = make_inputs(problem, parse_scheme("mxfp8-moe-rceil", DType.BF16), CPU, seed=2)
+    with pytest.raises(DeclinedError, match=f"aiter's grouped_gemm_mxfp8 {message}"):
+        AITER_MOE.prepare(inputs)
 
 
 HIDDEN = "hid an error and returned None: smallm_mxfp8_"
