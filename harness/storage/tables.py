@@ -65,11 +65,11 @@ def _text(column: ColumnSchema, value: Any) -> str:
 
 
 def stored_s(seconds: float) -> float:
-    """Round a time to 0.1 ns, or to five significant digits where those are finer.
+    """Round a time to 0.1 ns, or to five significant digits where those are finer: under 10 us.
 
-    Clocks here count 1 ns (CUPTI, the host) to 1 us (events of HIP): a tenth of the finest, so that ties stay ties, and
-    gaps between kernels, which are differences of long times, stay what they were. Only means of many launches are
-    finer, and they come from samples that last a thousand steps of their clock or more: under 10 us, five digits.
+    Clocks here step by 1 ns (CUPTI, the host) and more: ties stay ties, and gaps between kernels, differences of long
+    times, stay what they were. A mean of many launches steps by less, but its sample lasts thousands of steps, which
+    five digits tell apart.
     """
     return float(f"{seconds:.5g}") if abs(seconds) < 1e-5 else round(seconds, 10)
 
