@@ -7,6 +7,7 @@ cells, of compulsory bytes or useful FLOPs over time.
 
 import json
 from collections.abc import Iterator
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,23 @@ from stored_runs import RESULTS, bandwidth, by_m, by_provider, by_shape, cells_o
 
 REASONS = ("barrier", "short_scoreboard", "long_scoreboard", "wait")
 """Why warps wait, as `ncu` names it: for other warps, shared memory, memory or copies, and fixed latencies."""
+
+
+def of_binaries() -> Iterator[str]:
+    """Yield how many binaries of each Triton kernel compile for AMD GPUs, and which providers launch the same ones."""
+    table = pd.read_csv(RESULTS / "isa-amd" / "isa.csv.gz").query("verdict != 'unsupported'")
+    binaries = table.drop_duplicates(["arch", "provider", "config", "kernel", "specialization", "code"])
+    passed = (binaries["verdict"] == "passed").groupby([binaries["provider"], binaries["arch"]], sort=False)
+    texts = passed.sum().astype(str) + " of " + passed.size().astype(str)
+    for provider, counts in texts.unstack("arch", fill_value="").iterrows():
+        yield row(f"`{provider}`", *counts)
+    launched = table.groupby(["scheme", "M", "arch", "provider"], sort=False)["code"].agg(frozenset).unstack("provider")
+    for one, other in combinations([name for name in launched if not name.startswith("dispatch_")], 2):
+        both = launched[[one, other]].dropna()
+        same = both.index[both[one] == both[other]].to_frame(index=False)
+        places = same.groupby("M")["arch"].agg(lambda found: ", ".join(dict.fromkeys(found)))
+        for place, rows in places.groupby(places):
+            yield f"`{one}` and `{other}` at M = {', '.join(map(str, rows.index))} on {place}"
 
 
 def of_cpu() -> Iterator[str]:

@@ -11,7 +11,7 @@ import kernel_figures as kernels
 import roofline_figures as roofline
 
 PARTS = (
-    kernels.of_cpu,
+    *(kernels.of_binaries, kernels.of_cpu),
     *(roofline.of_limits, roofline.of_instructions, roofline.of_decoding),
     *(
         kernels.of_cuda_4bit,
