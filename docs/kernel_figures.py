@@ -26,7 +26,7 @@ def of_binaries() -> Iterator[str]:
     binaries = table.drop_duplicates(["arch", "provider", "config", "kernel", "specialization", "code"])
     passed = (binaries["verdict"] == "passed").groupby([binaries["provider"], binaries["arch"]], sort=False)
     texts = passed.sum().astype(str) + " of " + passed.size().astype(str)
-    for provider, counts in texts.unstack("arch", fill_value="").iterrows():
+    for provider, counts in texts.unstack("arch", fill_value="–").iterrows():
         yield row(f"`{provider}`", *counts)
     launched = table.groupby(["scheme", "M", "arch", "provider"], sort=False)["code"].agg(frozenset).unstack("provider")
     for one, other in combinations([name for name in launched if not name.startswith("dispatch_")], 2):
