@@ -156,8 +156,9 @@ def known_cells(folders: Sequence[Path], suites: set[str], device: str) -> pd.Da
         ended = began + pd.to_timedelta(run.cells["elapsed_s"].fillna(0), unit="s")
         spent = ended.groupby(run.cells["process"]).max() - began.groupby(run.cells["process"]).min()
         pace = spent.sum().total_seconds() / len(run.cells)
-        where = {"folder": folder, "suite": run.manifest.suite, "conditions": conditions(run.manifest.protocol)}
-        found.append(cells[[*CELL, "state"]].assign(**where, unit_s=pace))
+        made = conditions(run.manifest.protocol)
+        rows = cells[[*CELL, "state"]]
+        found.append(rows.assign(folder=str(folder), suite=run.manifest.suite, conditions=made, unit_s=pace))
     return pd.concat(found)
 
 
@@ -249,7 +250,7 @@ def store(entry: Entry, cells: pd.DataFrame, target: Path) -> None:
     """Merge the runs that have the problems of an entry, and keep them with the large tables compressed."""
     with TemporaryDirectory() as scratch:
         runs = enumerate(cells.groupby("folder"))
-        parts = [part_of(Path(run), rows, Path(scratch) / str(number)) for number, (run, rows) in runs]
+        parts = [part_of(Path(str(run)), rows, Path(scratch) / str(number)) for number, (run, rows) in runs]
         whole = parts[0]
         if len(parts) > 1:
             whole = Path(scratch) / entry.name
