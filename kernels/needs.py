@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from ..shapes.device import Device
 from ..shapes.gpu_architectures import ARCHITECTURES, architecture
 from . import cpu_info
-from .fourbit import cpu_build
+from .fourbit import cpu_library
 
 Need = Callable[[Device], str | None]
 
@@ -92,7 +92,7 @@ CUDA_SM90 = partial(_always, WRITTEN_FOR_SM90)
 
 def compiler(device: Device) -> str | None:
     """A C++ compiler."""
-    return "" if cpu_build.compiler_command() else cpu_build.NO_COMPILER
+    return "" if cpu_library.compiler_command() else cpu_library.NO_COMPILER
 
 
 def bitsandbytes(device: Device) -> str | None:

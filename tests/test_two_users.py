@@ -11,7 +11,7 @@ from rooflens.harness.compare.spec import scratch_of
 from rooflens.harness.storage.lock import LOCK, locked, reading
 from rooflens.harness.storage.scratch import new_scratch, open_scratch, remove_abandoned
 from rooflens.kernels.cache_folder import make_private
-from rooflens.kernels.fourbit import cpu_build
+from rooflens.kernels.fourbit import cpu_library
 from rooflens.shapes.errors import RooflensError
 
 FIRST, SECOND = 65533, 65534
@@ -72,19 +72,19 @@ def shared(monkeypatch):
 def test_each_builds_and_loads_a_library_of_its_own(shared, monkeypatch, variable, mode):
     monkeypatch.setenv(variable, str(shared / "home"))
     (shared / "home").chmod(mode)
-    built = {user: as_user(user, cpu_build.build) for user in (FIRST, SECOND)}
+    built = {user: as_user(user, cpu_library.build) for user in (FIRST, SECOND)}
     assert built[FIRST].is_relative_to(shared / "home")
     assert built[SECOND].parent == shared / f"rooflens-{SECOND}" / "cache"
     for user, library in built.items():
         assert library.read_text() == f"{user}\n", "the library is of the user who loads it"
-        assert as_user(user, cpu_build.build) == library, "and is not built again"
+        assert as_user(user, cpu_library.build) == library, "and is not built again"
     assert (shared / f"rooflens-{SECOND}").stat().st_mode & 0o777 == 0o700
 
 
 def test_what_root_has_built_for_all_is_loaded(shared, monkeypatch):
     monkeypatch.setenv("ROOFLENS_CACHE", str(shared / "of-root"))
-    library = cpu_build.build()
-    assert as_user(SECOND, cpu_build.build) == library
+    library = cpu_library.build()
+    assert as_user(SECOND, cpu_library.build) == library
 
 
 def test_checkouts_and_environments_of_another_are_never_run(shared):

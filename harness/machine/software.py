@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ... import __version__
-from ...kernels.fourbit import cpu_build
+from ...kernels.fourbit import cpu_library
 
 SHOWN_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 """Variables that hide or renumber GPUs."""
@@ -127,6 +127,6 @@ def _triton_version() -> str:
 
 def _compiler() -> str:
     try:
-        return cpu_build.compiler_version()
-    except cpu_build.BuildError:
+        return cpu_library.compiler_version()
+    except cpu_library.BuildError:
         return ""

@@ -1,27 +1,30 @@
-"""Probes of the CPU, by the C++ library of the 4-bit kernels. Everything here raises BuildError without a compiler."""
+"""Probes of the CPU, by its C++ library. Everything here raises BuildError without a compiler."""
 
 import torch
 
-from ..fourbit.cpu_library import empty_call, stream_call
+from ..fourbit.cpu_library import Call
 from .probe import Pattern, Probe
 
 TILE_BYTES = 4096
 """What each thread reads in `tile_launch`."""
+
+LINE_BYTES = 64
+"""Data are whole cache lines of this size."""
 
 
 def sweep(pattern: Pattern, data: torch.Tensor, threads: int, passes: int = 1, streaming: bool = False) -> Probe:
     """Bind `passes` sweeps over `data`, contiguous, in one call; a copy uses its two halves.
 
     Each thread keeps to its own part, so that more passes measure the cache that holds it. `streaming` stores go to
-    memory past the caches; a read has no use for it.
+    memory past the caches; a read has no use for it. The call returns the sum of all 64-bit words that were read.
     """
+    if not data.is_contiguous() or data.nbytes % LINE_BYTES or data.data_ptr() % LINE_BYTES:
+        raise ValueError(f"sweep: the data must be contiguous, and whole, aligned lines of {LINE_BYTES} bytes")
     halves = data.view(torch.int64)[: data.nbytes // 128 * 16].view(2, -1)
-    if pattern is Pattern.READ:
-        call, moved = stream_call(data, None, threads, passes), data.nbytes
-    elif pattern is Pattern.WRITE:
-        call, moved = stream_call(None, data, threads, passes, streaming), data.nbytes
-    else:
-        call, moved = stream_call(halves[0], halves[1], threads, passes, streaming), halves.nbytes
+    operands = {Pattern.READ: (data, None), Pattern.WRITE: (None, data), Pattern.COPY: (halves[0], halves[1])}[pattern]
+    length = halves[0].nbytes if pattern is Pattern.COPY else data.nbytes
+    call = Call("sweep", *operands, length, passes, streaming, threads)
+    moved = 2 * length if pattern is Pattern.COPY else length
     stores = " with streaming stores" if streaming else ""
     times = "once" if passes == 1 else f"{passes} times in one call"
     how = f"C++ {pattern} of {moved / 2**20:.4g} MiB{stores}, {times}, {threads} threads"
@@ -30,7 +33,7 @@ def sweep(pattern: Pattern, data: torch.Tensor, threads: int, passes: int = 1, s
 
 def empty_launch() -> Probe:
     """Bind a call of a C function that returns at once."""
-    return Probe(empty_call(), 0, "empty C++ call")
+    return Probe(Call("lanes"), 0, "empty C++ call")
 
 
 def tile_operand(threads: int) -> torch.Tensor:
@@ -41,4 +44,4 @@ def tile_operand(threads: int) -> torch.Tensor:
 def tile_launch(operand: torch.Tensor, threads: int) -> Probe:
     """Bind the smallest parallel region: every thread of the team reads one tile. Its time is that of the team."""
     how = f"C++ region of {threads} threads, each reading {TILE_BYTES} bytes"
-    return Probe(stream_call(operand, None, threads), operand.nbytes, how)
+    return Probe(Call("sweep", operand, None, operand.nbytes, 1, False, threads), operand.nbytes, how)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from rooflens.kernels.cuda.provider import CudaProvider, LaunchPlan
-from rooflens.kernels.fourbit import cpu_build
+from rooflens.kernels.fourbit import cpu_library
 from rooflens.kernels.libraries.nvrtc import Argument, Boxes
 
 ALIGNED = ("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error")
@@ -91,7 +91,7 @@ def emulate(provider: CudaProvider[Any, Any], plan: LaunchPlan, folder: Path) ->
     source.write_text("\n".join(text), encoding="utf-8")
     macros = [f"-D{name}={number}" for name, number in plan.constants.items()]
     flags = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", f"-I{Path(__file__).parent}", *ALIGNED]
-    command = [*(cpu_build.compiler_command() or ()), *flags, *macros, str(source), "-o", str(library)]
+    command = [*(cpu_library.compiler_command() or ()), *flags, *macros, str(source), "-o", str(library)]
     subprocess.run(command, check=True)
     values = [value(argument) for argument in plan.arguments]
     arguments = [ctypes.byref(one) if isinstance(one, Map | ctypes.Array) else one for one in values]

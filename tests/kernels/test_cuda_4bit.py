@@ -13,7 +13,7 @@ import pytest
 import torch
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels.cuda.stream_k import in_steps
-from rooflens.kernels.fourbit import cpu_build, cuda_provider
+from rooflens.kernels.fourbit import cpu_library, cuda_provider
 from rooflens.kernels.fourbit.cuda_provider import CUDA_4BIT, code_bits, constants_of
 from rooflens.kernels.fourbit.groups import GroupScales
 from rooflens.kernels.fourbit.inputs import FourBitInputs
@@ -61,7 +61,7 @@ CASES = (  # rows, rows of a warp, stages, M, N, K, blocks of threads
 
 
 @pytest.mark.compile
-@pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
+@pytest.mark.skipif(cpu_library.compiler_command() is None, reason=cpu_library.NO_COMPILER)
 @pytest.mark.parametrize(("scheme", "dtype", "tile", "sizes", "blocks"), CASES)
 def test_emulated(
     scheme: str,
@@ -144,7 +144,7 @@ def check_extremes(inputs: FourBitInputs, output: torch.Tensor) -> None:
 
 
 @pytest.mark.compile
-@pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
+@pytest.mark.skipif(cpu_library.compiler_command() is None, reason=cpu_library.NO_COMPILER)
 @EITHER_SIDE
 @EXTREMES
 def test_extreme_scales(scheme: str, dtype: DType, m: int, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from rooflens.kernels.a16w8.cuda_provider import CUDA_A16W8
 from rooflens.kernels.a16w8.inputs import A16W8Inputs
-from rooflens.kernels.fourbit import cpu_build
+from rooflens.kernels.fourbit import cpu_library
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.libraries import nvrtc
 from rooflens.kernels.reference import measure
@@ -38,7 +38,7 @@ CASES = (
 
 
 @pytest.mark.compile
-@pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
+@pytest.mark.skipif(cpu_library.compiler_command() is None, reason=cpu_library.NO_COMPILER)
 @pytest.mark.parametrize(("scheme", "dtype", "sizes", "launch", "exponents"), CASES)
 def test_emulated(
     scheme: str,
@@ -58,7 +58,7 @@ def test_emulated(
 
 
 @pytest.mark.compile
-@pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
+@pytest.mark.skipif(cpu_library.compiler_command() is None, reason=cpu_library.NO_COMPILER)
 @pytest.mark.parametrize("dtype", [DType.BF16, DType.FP16])
 def test_every_payload(dtype: DType, tmp_path: Path) -> None:
     """All bytes but NaN, at both places of a pair, against 1: exact, where scales of a tile are far apart, too."""

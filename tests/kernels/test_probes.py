@@ -9,9 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from rooflens.kernels import aot
-from rooflens.kernels.fourbit import cpu_build
+from rooflens.kernels.fourbit import cpu_library
 from rooflens.kernels.fourbit.cpu import SIMD_CPU
-from rooflens.kernels.fourbit.cpu_library import FILLING, instruction_sets, stream_call
 from rooflens.kernels.probes import cpu_probes
 from rooflens.kernels.probes.floors import floors
 from rooflens.kernels.probes.probe import Pattern
@@ -237,39 +236,31 @@ def test_the_tile_is_one_product_on_the_matrix_units(builds, arch):
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("streaming", [False, True])
 def test_cpu_fill_and_copy_reach_every_byte(threads, streaming):
-    for isa, words in itertools.product(instruction_sets(), (8, 512 * 3 + 8, 40_000)):
-        room = torch.zeros(2 * words + 16, dtype=torch.int64)
-        source, target = room[:words], room[words : 2 * words]
-        stream_call(None, source, threads, passes=3, streaming=streaming, isa=isa)()
-        assert (source == int.from_bytes((3 * FILLING % 2**64).to_bytes(8, "little"), "little", signed=True)).all()
-        assert not room[words:].any()
-        source += torch.arange(words)
-        stream_call(source, target, threads, streaming=streaming, isa=isa)()
-        assert torch.equal(source, target)
-        assert not room[2 * words :].any()
+    for words in (16, 512 * 3 + 16, 40_000):
+        room = torch.zeros(words + 16, dtype=torch.int64)
+        data, beyond = room[:words], room[words:]
+        cpu_probes.sweep(Pattern.WRITE, data, threads, passes=3, streaming=streaming).run()
+        assert (data == data[0]).all()
+        assert data[0] != 0
+        data[: words // 2] = torch.arange(words // 2)
+        cpu_probes.sweep(Pattern.COPY, data, threads, streaming=streaming).run()
+        assert torch.equal(*data.view(2, -1))
+        assert not beyond.any()
 
 
-def test_cpu_passes_read_again_and_leave_the_data_alone():
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_cpu_passes_read_every_word_and_leave_the_data_alone(threads):
     data = torch.randint(0, 1 << 40, (386 * 32,), dtype=torch.int64)
     before = data.clone()
-    call = stream_call(data, None, 2, passes=5)
-    call()
-    assert call.arguments.sum == 5 * int(data.sum())
+    assert cpu_probes.sweep(Pattern.READ, data, threads, passes=5).run() == 5 * int(data.sum())
     assert torch.equal(data, before)
 
 
-def test_stream_call_refuses_what_it_cannot_sweep():
+def test_cpu_sweep_refuses_what_it_cannot_sweep():
     data = torch.zeros(64, dtype=torch.int64)
-    with pytest.raises(ValueError, match="contiguous"):
-        stream_call(data.view(8, 8).t(), None, 1)
-    with pytest.raises(ValueError, match="contiguous"):
-        stream_call(None, None, 1)
-    with pytest.raises(ValueError, match="one size"):
-        stream_call(data[:8], data[8:24], 1)
-    with pytest.raises(ValueError, match="64 bytes"):
-        stream_call(None, data[:7], 1)
-    with pytest.raises(ValueError, match="64 bytes"):
-        stream_call(None, data[1:9], 1)
+    for wrong in (data.view(8, 8).t(), data[:7], data[1:9]):
+        with pytest.raises(ValueError, match="64 bytes"):
+            cpu_probes.sweep(Pattern.WRITE, wrong, 1)
 
 
 @pytest.mark.parametrize("pattern", Pattern)
@@ -293,13 +284,12 @@ def test_sweeps_of_the_cpu_count_the_bytes_they_move(pattern, level):
 
 def test_without_a_compiler_torch_reads_and_starts(monkeypatch):
     def missing(*_, **__):
-        raise cpu_build.BuildError(cpu_build.NO_COMPILER)
+        raise cpu_library.BuildError(cpu_library.NO_COMPILER)
 
-    monkeypatch.setattr(cpu_probes, "stream_call", missing)
-    monkeypatch.setattr(cpu_probes, "empty_call", missing)
+    monkeypatch.setattr(cpu_probes, "Call", missing)
     data = torch.ones(1 << 10, dtype=torch.int32)
     assert [probe.how.split(" of ")[0] for probe in sweeps(CPU, "dram", Pattern.READ, data)] == ["torch sum"]
-    with pytest.raises(cpu_build.BuildError):
+    with pytest.raises(cpu_library.BuildError):
         list(sweeps(CPU, "dram", Pattern.WRITE, data))
     assert [name for name, _ in floors(CPU)] == ["empty"]
 

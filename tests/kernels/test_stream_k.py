@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.kernels.cuda import stream_k
-from rooflens.kernels.fourbit import cpu_build
+from rooflens.kernels.fourbit import cpu_library
 from rooflens.kernels.mxfp8.cuda_provider import CUDA_MX
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
@@ -25,8 +25,8 @@ extern "C" int block_of(const Work& work, int blocks, int step) { gridDim.x = bl
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    if not (compiler := cpu_build.compiler_command()):
-        pytest.skip(cpu_build.NO_COMPILER)
+    if not (compiler := cpu_library.compiler_command()):
+        pytest.skip(cpu_library.NO_COMPILER)
     folder = tmp_path_factory.mktemp("work")
     source, built = folder / "work.cpp", folder / "work.so"
     source.write_text(PROGRAM, encoding="utf-8")

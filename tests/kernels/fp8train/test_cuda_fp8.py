@@ -8,7 +8,7 @@ import re
 import pytest
 import torch
 from rooflens.kernels.cuda.provider import LaunchPlan
-from rooflens.kernels.fourbit import cpu_build
+from rooflens.kernels.fourbit import cpu_library
 from rooflens.kernels.fp8train.cuda_provider import CUDA_FP8, CudaFp8
 from rooflens.kernels.fp8train.providers import SPECIALISED
 from rooflens.kernels.inputs import make_inputs
@@ -28,7 +28,7 @@ HYBRID, GIVEN_HYBRID = f"{FP8}-hybrid", f"{GIVEN}-hybrid"
 FLOOR_DB = 54
 """Rounding the output to bf16 leaves 55 dB."""
 
-needs_compiler = pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
+needs_compiler = pytest.mark.skipif(cpu_library.compiler_command() is None, reason=cpu_library.NO_COMPILER)
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from rooflens.kernels.fourbit import cpu_build
+from rooflens.kernels.fourbit import cpu_library
 from rooflens.kernels.inputs import make_inputs, placeholders
 from rooflens.kernels.libraries import nvrtc
 from rooflens.kernels.mxfp8 import cuda_provider
@@ -49,7 +49,7 @@ CASES = (  # rows of W, parts of columns and stages, M, N, K, blocks of threads
 
 
 @pytest.mark.compile
-@pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
+@pytest.mark.skipif(cpu_library.compiler_command() is None, reason=cpu_library.NO_COMPILER)
 @pytest.mark.parametrize(("tile", "sizes", "blocks"), CASES)
 def test_emulated(tile: tuple[int, int, int], sizes: tuple[int, int, int], blocks: int, tmp_path: Path) -> None:
     inputs = make_inputs(Problem(*sizes), SCHEME, CPU, seed=5)
@@ -70,7 +70,7 @@ def test_emulated(tile: tuple[int, int, int], sizes: tuple[int, int, int], block
 
 
 @pytest.mark.compile
-@pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
+@pytest.mark.skipif(cpu_library.compiler_command() is None, reason=cpu_library.NO_COMPILER)
 @pytest.mark.parametrize("m", [3, 40])
 def test_every_payload_and_scale(m: int, tmp_path: Path) -> None:
     """All bytes but NaN, and all scales but NaN, against one element of X: its scale is 1/2, least or most."""

@@ -11,7 +11,7 @@ import pytest
 import torch
 from rooflens.kernels.cuda import matmul_fp8
 from rooflens.kernels.cuda.provider import SHARED_BYTES, LaunchPlan
-from rooflens.kernels.fourbit import cpu_build
+from rooflens.kernels.fourbit import cpu_library
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.libraries import nvrtc
 from rooflens.kernels.torchao.cuda_provider import CUDA, CUDA_GROUPED, CudaAo, product_part
@@ -30,7 +30,7 @@ DENSE, BY_COLUMN, GROUPED = "ao-1x128-128x128", "ao-1x128-128x1", "ao-grouped"
 FLOOR_DB = {DType.BF16: 54, DType.FP16: 72}
 """Rounding the output leaves 55 and 73 dB."""
 
-needs_compiler = pytest.mark.skipif(cpu_build.compiler_command() is None, reason=cpu_build.NO_COMPILER)
+needs_compiler = pytest.mark.skipif(cpu_library.compiler_command() is None, reason=cpu_library.NO_COMPILER)
 
 
 @pytest.fixture(autouse=True)
