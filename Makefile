@@ -1,7 +1,6 @@
 # make demo      install into .venv, measure the suite llm4bit-quick for a minute on the best device here, write the report
 # make test      install what the tests need, then run ruff, mypy and the quick tests: minutes
-# make test-all  the same and then make test-rest: every architecture, every kill, every command of the documentation,
-#                the kernels on CPUs with fewer instruction sets
+# make test-all  the same and then make test-rest: every architecture, every kill, every command of the documentation
 # make fuzz      give damaged and hostile files to every command that reads files, 5000 for each target
 # make bench     run the programs under benchmarks/: our kernels and tools beside their peers, as ratios
 # make campaign  measure what benchmarks/campaign.py lists and is not stored for this GPU, WITHIN=9m on GPUS=1
@@ -45,7 +44,7 @@ demo: $(VENV)/.installed
 
 # Every part runs, also after one has failed, and make fails at the end. CONTRIBUTING.md says what the markers mean.
 QUICK := ruff mypy tests tests-exclusive
-REST := slow slow-exclusive properties lesser-cpus-avx2 lesser-cpus-sse lesser-cpus-one-core
+REST := slow slow-exclusive properties
 # Half as many again as there are cores: tests wait for processes a third of their time.
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 SIDE_BY_SIDE := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
@@ -89,26 +88,6 @@ slow-exclusive:
 properties:
 	@echo "==> $@"
 	@$(SIDE_BY_SIDE) -m "hypothesis and not slow and not exclusive" --hypothesis-profile thorough
-
-# What computes on the CPU, where torch, oneDNN and our own kernels see a lesser one, and on one core.
-CPU_TESTS := $(addprefix tests/kernels/,test_blas.py test_cpu_gemm.py test_cpu_dequantize.py test_fp8.py \
-	$(addprefix test_provider_contract.py::test_,outputs_on_the_cpu every_candidate_is_right_on_the_cpu \
-	every_problem_of_a_family_can_be_computed_on_a_cpu candidates_are_plain_json_without_a_device_and_none_twice) \
-	test_upstream_bitsandbytes.py)
-ONE_CORE = taskset -c $$(awk -F '[[:space:],-]+' '/^Cpus_allowed_list/ {print $$2}' /proc/self/status)
-
-lesser-cpus-avx2:
-	@echo "==> $@"
-	@ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 ROOFLENS_CPU_ISA=avx2 $(SIDE_BY_SIDE) -m "not gpu" $(CPU_TESTS)
-
-lesser-cpus-sse:
-	@echo "==> $@"
-	@ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 ROOFLENS_CPU_ISA=portable \
-		$(SIDE_BY_SIDE) -m "not gpu" $(CPU_TESTS)
-
-lesser-cpus-one-core:
-	@echo "==> $@"
-	@if command -v taskset > /dev/null; then $(ONE_CORE) $(BIN)/python -m pytest -m "not gpu" $(CPU_TESTS); fi
 
 # Inputs per target. Not loadgroup: the parts of a target go on side by side.
 fuzz: export ROOFLENS_FUZZ ?= 5000
