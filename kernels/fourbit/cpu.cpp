@@ -327,8 +327,8 @@ void dequantize(const Dequantize& d) {
 
 // ---- sweeps over memory -------------------------------------------------------------------------------------------
 
-// `passes` sweeps that read `from` (`to` is null), fill `to` (`from` is null) or copy; whole cache lines, written ones
-// aligned. Each thread keeps to one contiguous share. Fills write no zeros, which some machines write faster.
+// `passes` sweeps that read `from` (`to` is null), fill `to` (`from` is null) or copy; what is written is whole, aligned
+// cache lines. Each thread keeps to one contiguous share. Fills write no zeros, which some machines write faster.
 struct Sweep {
     const char* from;
     char* to;
@@ -338,7 +338,7 @@ struct Sweep {
 template <bool STREAMING> uint64_t sweep_once(const char* from, char* to, int64_t bytes, uint64_t value) {
     uint64_t sum = 0;
     if (!to) {
-        for (int64_t i = 0; i < bytes; i += 8) sum += load<uint64_t>(from + i);
+        for (int64_t i = 0; i + 8 <= bytes; i += 8) sum += load<uint64_t>(from + i);
         return sum;
     }
     Pairs words = Pairs{} + value;

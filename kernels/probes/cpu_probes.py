@@ -9,7 +9,7 @@ TILE_BYTES = 4096
 """What each thread reads in `tile_launch`."""
 
 LINE_BYTES = 64
-"""Data are whole cache lines of this size."""
+"""What is written is whole cache lines of this size."""
 
 
 def sweep(pattern: Pattern, data: torch.Tensor, threads: int, passes: int = 1, streaming: bool = False) -> Probe:
@@ -18,9 +18,10 @@ def sweep(pattern: Pattern, data: torch.Tensor, threads: int, passes: int = 1, s
     Each thread keeps to its own part, so that more passes measure the cache that holds it. `streaming` stores go to
     memory past the caches; a read has no use for it. The call returns the sum of all 64-bit words that were read.
     """
-    if not data.is_contiguous() or data.nbytes % LINE_BYTES or data.data_ptr() % LINE_BYTES:
-        raise ValueError(f"sweep: the data must be contiguous, and whole, aligned lines of {LINE_BYTES} bytes")
-    halves = data.view(torch.int64)[: data.nbytes // 128 * 16].view(2, -1)
+    lines = data.nbytes % LINE_BYTES == data.data_ptr() % LINE_BYTES == 0
+    if not data.is_contiguous() or not (lines or pattern is Pattern.READ):
+        raise ValueError(f"sweep: the data must be contiguous; if written, whole aligned lines of {LINE_BYTES} bytes")
+    halves = data.view(torch.uint8)[: data.nbytes // 128 * 128].view(2, -1)
     operands = {Pattern.READ: (data, None), Pattern.WRITE: (None, data), Pattern.COPY: (halves[0], halves[1])}[pattern]
     length = halves[0].nbytes if pattern is Pattern.COPY else data.nbytes
     call = Call("sweep", *operands, length, passes, streaming, threads)
