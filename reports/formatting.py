@@ -127,20 +127,15 @@ def time(seconds: float | None, low: float | None = None, high: float | None = N
     return f"{_scaled(seconds, scale, _enough(scale, decimals, low, high), low, high)} {unit}"
 
 
-def is_telling(low: float, high: float) -> bool:
-    """False for an unknown interval of times, and for one of more than six decades: two noisy rounds give seventeen."""
-    return known(low) and known(high) and high <= 1e6 * low
-
-
 def time_interval(low: float | None, high: float | None) -> str:
     """Write an interval of a duration: [3.83, 3.90] µs, or with a unit at each end where they are far apart.
 
-    One that says nothing is "unknown". Its ends have unit and digits of the duration, which is in its logarithmic
-    middle.
+    One of more than six decades is "unknown": two noisy rounds give seventeen. Its ends have unit and
+    digits of the duration, which is in its logarithmic middle.
     """
     if low is None or high is None or not (known(low) and known(high)):
         return ""
-    if not is_telling(low, high):
+    if high > 1e6 * low:
         return "unknown"
     if high > 10 * low:
         return f"[{time(low)}, {time(high)}]"

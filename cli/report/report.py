@@ -36,7 +36,19 @@ def _outputs(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command()
+class _Command(click.Command):
+    """A command that names the formats where an option is unknown."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the options."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            formats = ", ".join(map(_option, FORMATS | EXPORTS))
+            raise click.UsageError(f"{error.format_message()} The formats are {formats}", ctx) from None
+
+
+@click.command(cls=_Command)
 @click.argument("targets", metavar="RUN [BASE]", nargs=-1, required=True)
 @click.option("--preset", metavar="NAME", help="full, crossover, decode-grid, three-way or flat; branch with a BASE.")
 @click.option("--baseline", default="", metavar="B", help="Compare with this provider; default: the run's baseline.")
@@ -72,8 +84,7 @@ def report(
     only what is named is written. The paths written are printed.
 
     The page is one file that needs no network; the markdown fits into a pull request, and what does not lies beside it
-    as FILE-2.md, FILE-3.md. The formats of other tools, from --github-benchmark on, hold the measured cells of one run
-    and no report; - is stdout.
+    as FILE-2.md, FILE-3.md. --aiter and --parquet hold the measured cells of one run and no report; - is stdout.
 
     \b
     Presets:
@@ -90,7 +101,7 @@ def report(
       rooflens report runs/h200 --html h200.html --markdown h200.md
       rooflens report latest --preset crossover --text -
       rooflens report runs/mine runs/main --digest
-      rooflens report latest --bencher - | bencher run --adapter json
+      rooflens report latest --parquet cells.parquet
     """
     printed = _printed(files, digest)
     paths_on_stderr = digest or bool(printed)

@@ -26,7 +26,7 @@ def content(analysis: Analysis) -> bytes:
     run = analysis.run
     cells = deciding(analysis.cells)
     fits = (cells["op"] == Op.GEMM) & (cells["pass"] == Pass.FWD)
-    cells = cells[fits & ~cells["provider"].map(run.is_reference)]
+    cells = cells[fits & ~cells["provider"].map(run.is_reference).astype(bool)]
     if cells.empty:
         raise UsageError(f"--aiter: {run.id} has no time of a GEMM's forward pass, other than of references")
     cold = cells[cells["cache"] == Cache.COLD]
