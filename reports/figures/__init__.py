@@ -1,4 +1,4 @@
-"""Figures as data, drawn twice.
+"""Figures as data, and how charts are drawn.
 
 chart        a figure
 axes         limits and ticks
@@ -6,7 +6,6 @@ frames       sizes of a drawing
 labels       where texts go
 marks        markers and dashes
 colours      colours, light and dark
-svg          inline SVG
-png          PNG with matplotlib
+svg          charts as SVG
 figure_data  the numbers, as links
 """

@@ -1,4 +1,4 @@
-"""Figures as data: axes with their ticks, series, roofs, spans, boxes. `svg` and `png` draw the same value."""
+"""Figures as data: axes with their ticks, series, roofs, spans, boxes."""
 
 import math
 from dataclasses import dataclass

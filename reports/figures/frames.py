@@ -1,4 +1,4 @@
-"""How large a drawing is, and where in it the plot area lies: the same for SVG and PNG."""
+"""How large a drawing is, and where in it the plot area lies."""
 
 import math
 from dataclasses import dataclass, replace

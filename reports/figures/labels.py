@@ -1,4 +1,4 @@
-"""Where the texts inside a single chart go, so that none covers another: the same places in SVG and PNG."""
+"""Where the texts inside a single chart go, so that none covers another."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

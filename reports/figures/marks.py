@@ -1,4 +1,4 @@
-"""Style, colour and marker of series, the same in SVG and PNG."""
+"""Style, colour and marker of series."""
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
@@ -15,23 +15,22 @@ GREY = COLOURS - 1
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Marker as an SVG path in a box from -3 to 3, the matplotlib code of the same shape, and whether it is hollow."""
+    """Marker as an SVG path in a box from -3 to 3, and whether it is hollow."""
 
     path: str
-    matplotlib: str
     hollow: bool = False
 
 
 MARKS = (
-    Mark("M-2.6-2.6h5.2v5.2h-5.2z", "s"),
-    Mark("M-2.8 0a2.8 2.8 0 1 0 5.6 0a2.8 2.8 0 1 0-5.6 0z", "o"),
-    Mark("M0-3.2L3.1 2.4H-3.1z", "^"),
-    Mark("M0-3.5L3.3 0 0 3.5-3.3 0z", "D"),
-    Mark("M0 3.2L3.1-2.4H-3.1z", "v"),
-    Mark("M-3 0H3M0-3V3", "P", hollow=True),
-    Mark("M-2.5-2.5L2.5 2.5M-2.5 2.5L2.5-2.5", "X", hollow=True),
-    Mark("M-1.3-3.2h2.6v6.4h-2.6z", "d"),
-    Mark("M-1.6 0a1.6 1.6 0 1 0 3.2 0a1.6 1.6 0 1 0-3.2 0z", "."),
+    Mark("M-2.6-2.6h5.2v5.2h-5.2z"),
+    Mark("M-2.8 0a2.8 2.8 0 1 0 5.6 0a2.8 2.8 0 1 0-5.6 0z"),
+    Mark("M0-3.2L3.1 2.4H-3.1z"),
+    Mark("M0-3.5L3.3 0 0 3.5-3.3 0z"),
+    Mark("M0 3.2L3.1-2.4H-3.1z"),
+    Mark("M-3 0H3M0-3V3", hollow=True),
+    Mark("M-2.5-2.5L2.5 2.5M-2.5 2.5L2.5-2.5", hollow=True),
+    Mark("M-1.3-3.2h2.6v6.4h-2.6z"),
+    Mark("M-1.6 0a1.6 1.6 0 1 0 3.2 0a1.6 1.6 0 1 0-3.2 0z"),
 )
 
 

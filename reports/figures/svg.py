@@ -1,4 +1,4 @@
-"""Draws a Chart as inline SVG: text stays text, and colours are CSS variables, so light and dark are the page's choice.
+"""Draws a Chart as SVG: text stays text, and colours are CSS variables of the page or file around it.
 
 Coordinates have one decimal. Marker shapes are defined once per page (`marker_definitions`) and referred to by name.
 """
@@ -47,7 +47,7 @@ def swatch(entry: LegendEntry) -> str:
     else:
         plain = " plain" * (entry.draw is Draw.STROKE)
         inside = f'<path class="{_classes(entry.style)}{plain}" d="M1 5H15H29"/>'
-    return f'<svg class="swatch" viewBox="0 0 30 10" aria-hidden="true">{inside}</svg>'
+    return f'<svg class="swatch" width="30" height="10" viewBox="0 0 30 10" aria-hidden="true">{inside}</svg>'
 
 
 def sparkline(changes: Sequence[float]) -> str:
@@ -68,11 +68,14 @@ def draw(chart: Chart, frame: Frame) -> str:
     box = f"0 0 {_n(frame.width)} {_n(frame.height)}"
     usual = frame.width in (PANEL.width, SINGLE.width)
     width = "" if usual else f' style="min-width:{_n(SHRUNK * frame.width)}px;max-width:{_n(frame.width)}px"'
-    parts = [
-        f'<svg class="chart" viewBox="{box}"{width} role="img" aria-label="{escape(chart.alt)}">',
-        f"<title>{escape(chart.alt)}</title>",
-        _axes(chart, frame),
-    ]
+    alt = escape(chart.alt)
+    opened = f'<svg class="chart" viewBox="{box}"{width} role="img" aria-label="{alt}"><title>{alt}</title>'
+    return f"{opened}{inside(chart, frame)}</svg>"
+
+
+def inside(chart: Chart, frame: Frame) -> str:
+    """Return what the `<svg>` element of one chart contains."""
+    parts = [_axes(chart, frame)]
     parts += [_span(chart, frame, span) for span in chart.spans]
     parts += _boxes(chart, frame)
     parts += _roofs(chart, frame)
@@ -85,7 +88,7 @@ def draw(chart: Chart, frame: Frame) -> str:
     if frame.names:
         parts += [_label(label, frame) for label in point_labels(chart, frame.plot_width, frame.plot_height)]
         parts += [_names(chart, frame, series) for series in chart.series if not series.faint]
-    return "".join(parts) + "</svg>"
+    return "".join(parts)
 
 
 def _fill(name: str) -> str:

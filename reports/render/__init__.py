@@ -5,6 +5,7 @@ html             the page
 html_style       its style and script
 html_table       its tables
 html_budget      what it drops when it grows too large
+figure_file      a figure as an SVG file
 markdown         GitHub markdown
 markdown_blocks  one block of it
 markdown_parts   several bodies

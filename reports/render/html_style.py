@@ -1,6 +1,7 @@
 """Style sheet and script of the page, in one string each: the policy of the page names them by their hashes."""
 
 from base64 import b64encode
+from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -39,7 +40,7 @@ def _hash(text: str) -> str:
 @cache
 def stylesheet() -> str:
     """Return the style sheet with the palettes of both themes."""
-    light, dark = (_variables(theme) for theme in colours.THEMES)
+    light, dark = (declared(variables(theme)) for theme in colours.THEMES)
     rules = [
         f":root{{color-scheme:light dark;{light}}}",
         f"@media (prefers-color-scheme:dark){{:root{{{dark}}}}}",
@@ -52,12 +53,19 @@ def stylesheet() -> str:
     for index in range(colours.STEPS + 1):
         rules.append(f".q{index}{{background-color:var(--q{index});color:var(--q{index}t)}}")
     rules += [f".v{index}{{--v:{index / BAR_STEPS:g}}}" for index in range(BAR_STEPS + 1)]
-    rules += [f".s{index}{{--c:var(--s{index})}}" for index in range(len(colours.LIGHT.series))]
+    return "\n".join([*rules, *(template(name).strip() for name in ("report.css", "figure.css")), drawing_rules()])
+
+
+@cache
+def drawing_rules() -> str:
+    """Return the rules of what charts contain, on the page and in files of their own."""
+    rules = [f".s{index}{{--c:var(--s{index})}}" for index in range(len(colours.LIGHT.series))]
     rules += [f"path.l.s{index}{{marker:url(#m{index})}}" for index in range(len(colours.LIGHT.series))]
-    return "\n".join(rules) + "\n" + template("report.css").strip() + "\n" + template("figure.css").strip()
+    return "\n".join([*rules, template("drawing.css").strip()])
 
 
-def _variables(theme: colours.Theme) -> str:
+def variables(theme: colours.Theme) -> dict[str, str]:
+    """Return the colours of a theme by the names of their CSS variables."""
     mix = colours.mix
     names = {
         "surface": theme.surface,
@@ -84,4 +92,9 @@ def _variables(theme: colours.Theme) -> str:
     names |= {f"k-{name}": colour for name, colour in theme.classes.items()}
     names |= {f"s{index}t": colours.text_on(colour) for index, colour in enumerate(theme.series)}
     names |= {f"k-{name}t": colours.text_on(colour) for name, colour in theme.classes.items()}
-    return ";".join(f"--{name}:{value}" for name, value in names.items())
+    return names
+
+
+def declared(colours_by_name: Mapping[str, str]) -> str:
+    """Declare CSS variables."""
+    return ";".join(f"--{name}:{value}" for name, value in colours_by_name.items())

@@ -1,8 +1,8 @@
 """Renders a Report as GitHub markdown for a pull request: the headline, one table, one figure, and folded chapters.
 
-GitHub's limit is 65,536 characters, and it drops `<svg>`, `<style>` and data URIs, so there are none. Listings of all
-cells are left to the page. When the rest is longer than `LIMIT`, detail blocks move into further bodies, the last ones
-first, then other blocks; each place says where they are, and nothing else is lost.
+GitHub's limit is 65,536 characters, and it drops `<svg>`, `<style>` and data URIs, so figures are files beside it.
+Listings of all cells are left to the page. When the rest is longer than `LIMIT`, detail blocks move into further
+bodies, the last ones first, then other blocks; each place says where they are, and nothing else is lost.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
-from ..figures import png
 from ..figures.chart import Figure
 from ..formatting import some
 from ..model import Block, Bullets, HowToRead, KeyNumbers, Remarks, Report, Section, Table, Text
-from . import markdown_parts
+from . import figure_file, markdown_parts
 from .markdown_blocks import FOLD_END, data_path, escape, fold_begin, footnotes, image_path, written
 from .markdown_parts import Body, Place
 from .visible import visible
@@ -43,7 +42,7 @@ def files(report: Report, path: Path, ascii_only: bool) -> dict[Path, bytes]:
     rendered = render(report, stem=path.stem, ascii_only=ascii_only)
     found: dict[Path, bytes] = {}
     for figure in rendered.figures:
-        found[path.parent / image_path(figure)] = png.draw(figure)
+        found[path.parent / image_path(figure)] = figure_file.draw(figure)
         if figure.data is not None:
             found[path.parent / data_path(figure)] = figure.data.csv().encode("utf-8", "backslashreplace")
     bodies = ((path.name, rendered.text), *rendered.parts)

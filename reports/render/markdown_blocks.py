@@ -33,7 +33,7 @@ FOLD_END = "</details>"
 
 def image_path(figure: Figure) -> str:
     """Path of a figure's image, relative to the markdown file."""
-    return f"figures/{figure.id}.png"
+    return f"figures/{figure.id}.svg"
 
 
 def data_path(figure: Figure) -> str:

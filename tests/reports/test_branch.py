@@ -384,7 +384,7 @@ def test_few_cases_stand_in_one_table_and_in_no_other():
     opened = unfolded(markdown.render(report).text)
     assert len(opened) <= 40
     assert sum(line.startswith("|:--") for line in opened) == 1
-    assert sum("](figures/compared-dumbbell.png)" in line for line in opened) == 1
+    assert sum("](figures/compared-dumbbell.svg)" in line for line in opened) == 1
 
 
 def test_titles_of_lists_follow_from_their_rows():

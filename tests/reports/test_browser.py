@@ -1,10 +1,13 @@
 """The page in a real browser: nothing leaves the file, everything shows, fits and is legible, in light and dark."""
 
 from functools import partial
+from pathlib import Path
+from urllib.parse import urlparse
 
 import pytest
 from rooflens.reports.figures import colours
-from rooflens.reports.render import html
+from rooflens.reports.render import html, markdown
+from rooflens.reports.write import write_bytes
 
 from .browsing import OPEN_ALL, as_hex
 from .measured import WATCHED
@@ -37,6 +40,8 @@ def address(tmp_path_factory):
         **WATCHED,
     )
     (folder / "report.html").write_text(html.render(report), encoding="utf-8")
+    for path, content in markdown.files(report, folder / "report.md", ascii_only=False).items():
+        write_bytes(path, content)
     return (folder / "report.html").as_uri()
 
 
@@ -86,18 +91,45 @@ def test_figures_are_drawn(visit):
     assert {marker.split("#")[1].split('"')[0] for _, marker, _ in lines} <= ids
 
 
+OUTSIDE = """selector => [...document.querySelectorAll(selector)].flatMap(svg => {
+  const box = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll('text')].filter(text => {
+    const inner = text.getBoundingClientRect();
+    return inner.left < box.left - 1 || inner.right > box.right + 1
+      || inner.top < box.top - 1 || inner.bottom > box.bottom + 1;
+  }).map(text => text.textContent);
+})"""
+
+
 def test_text_inside_charts_stays_inside(visit):
     page = visit()
     page.evaluate(OPEN_ALL)
-    outside = page.evaluate("""() => [...document.querySelectorAll('svg.chart')].flatMap(svg => {
-      const box = svg.getBoundingClientRect();
-      return [...svg.querySelectorAll('text')].filter(text => {
-        const inner = text.getBoundingClientRect();
-        return inner.left < box.left - 1 || inner.right > box.right + 1
-          || inner.top < box.top - 1 || inner.bottom > box.bottom + 1;
-      }).map(text => text.textContent);
-    })""")
-    assert outside == []
+    assert page.evaluate(OUTSIDE, "svg.chart") == []
+
+
+COVERED = """() => {
+  const texts = [...document.querySelectorAll('.title, .key')];
+  const boxes = texts.map(text => [text.textContent, text.getBoundingClientRect()]);
+  return boxes.flatMap(([one, a], at) => boxes.slice(at + 1).filter(([, b]) =>
+    a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom).map(([other]) => [one, other]));
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_figures_beside_the_markdown_are_legible_and_whole(open_page, address, scheme):
+    theme = {"light": colours.LIGHT, "dark": colours.DARK}[scheme]
+    figures = sorted(Path(urlparse(address).path).parent.glob("figures/*.svg"))
+    assert len(figures) > 8
+    for figure in figures:
+        page = open_page(figure.as_uri(), 1400, scheme)
+        assert page.evaluate(OUTSIDE, "svg") == [], figure.name
+        assert page.evaluate(COVERED) == [], figure.name
+        surface = page.evaluate("getComputedStyle(document.querySelector('.surface')).fill")
+        assert as_hex(surface) == theme.surface
+        inks = page.evaluate(
+            "[...new Set([...document.querySelectorAll('text:not(.bt)')].map(e => getComputedStyle(e).fill))]"
+        )
+        assert min(colours.contrast(as_hex(ink), theme.surface) for ink in inks) >= 4.5, figure.name
 
 
 def test_every_link_leads_somewhere_visible(visit):

@@ -1,7 +1,6 @@
 """The strips show when the device was slowed down, and how far canary and telemetry moved."""
 
 import pytest
-from rooflens.reports.figures import png
 from rooflens.reports.figures.chart import Draw
 from rooflens.reports.model import Report
 from rooflens.reports.render import html
@@ -83,11 +82,6 @@ def drift_section(tmp_path):
     section = drift(view_of(tmp_path / "again", **(SHORT | WATCHED)))
     assert section is not None
     return section
-
-
-def test_it_is_drawn_as_an_image_too(tmp_path):
-    figure = figure_of(tmp_path / "run")
-    assert png.draw(figure) == png.draw(figure)
 
 
 def of_devices(folder, count, readings=6, **options):

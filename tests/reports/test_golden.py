@@ -85,5 +85,5 @@ def test_the_same_bytes_in_another_process(folder, tmp_path):
         for seed in ("1", "2")
     ]
     assert told[0] == told[1]
-    assert told[0].count(".png") >= 4
+    assert told[0].count(".svg") >= 4
     assert {f"{preset}.{name}" for preset in presets for name in RENDERERS} <= set(told[0].split())

@@ -41,7 +41,7 @@ def test_nothing_that_github_drops(text):
 
 
 def test_images_are_relative_files_with_alternative_text(text):
-    assert "![simt_4bit is faster at small M](figures/panels.png)" in text
+    assert "![simt_4bit is faster at small M](figures/panels.svg)" in text
     assert [item.id for item in markdown.render(report()).figures] == ["panels", "single"]
 
 
@@ -53,8 +53,8 @@ def test_detail_tables_are_folded_with_a_blank_line_after_the_summary(text):
 def test_headline_one_table_and_one_figure_stand_open(text):
     opened = "\n".join(unfolded(text))
     assert len(markdown_tables(opened)) == 1
-    assert re.findall(r"!\[.*?\]\((.*?)\)", opened) == ["figures/panels.png"]
-    assert opened.index("best speedup") < opened.index("M=1 |") < opened.index("panels.png")
+    assert re.findall(r"!\[.*?\]\((.*?)\)", opened) == ["figures/panels.svg"]
+    assert opened.index("best speedup") < opened.index("M=1 |") < opened.index("panels.svg")
     assert re.findall("<summary>(.*?)</summary>", opened) == ["Speedup", "Figures", "Reproduce"]
 
 
@@ -193,8 +193,8 @@ def test_a_figure_that_moves_has_its_image_all_the_same():
     tree = Report("r", (), (section,), "g")
     rendered = markdown.render(tree, limit=len(markdown.render(tree).text) - 10)
     assert [item.id for item in rendered.figures] == ["kept", "moved"]
-    assert "moved.png" not in rendered.text
-    assert "(figures/moved.png)" in rendered.parts[0][1]
+    assert "moved.svg" not in rendered.text
+    assert "(figures/moved.svg)" in rendered.parts[0][1]
 
 
 def test_the_numbers_of_a_figure_are_linked():

@@ -21,10 +21,10 @@ from .handmade import figure, report
 def test_writes_what_is_asked_for_and_names_it(tmp_path):
     page, text = tmp_path / "a" / "report.html", tmp_path / "report.md"
     written = write_report(report(), {"html": page, "markdown": text})
-    assert written == [page, tmp_path / "figures/panels.png", tmp_path / "figures/single.png", text]
+    assert written == [page, tmp_path / "figures/panels.svg", tmp_path / "figures/single.svg", text]
     assert all(path.stat().st_size > 500 for path in written)
     for image in written[1:3]:
-        assert image.read_bytes().startswith(b"\x89PNG")
+        assert image.read_bytes().startswith(b"<svg ")
 
 
 def test_only_html_draws_no_images(tmp_path):
@@ -42,7 +42,7 @@ def with_numbers():
 def test_the_numbers_of_a_figure_lie_beside_its_image(tmp_path):
     written = write_report(with_numbers(), {"markdown": tmp_path / "r.md"})
     names = [path.relative_to(tmp_path).as_posix() for path in written]
-    assert names == ["figures/panels.png", "figures/panels.csv", "figures/single.png", "r.md"]
+    assert names == ["figures/panels.svg", "figures/panels.csv", "figures/single.svg", "r.md"]
     assert written[1].read_text("utf-8") == "M,time_s\n1,1.25e-05\n8,\n"
 
 
