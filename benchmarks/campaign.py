@@ -43,7 +43,7 @@ from rooflens.shapes.verdict import RETRIED
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "docs"))
-from stored_runs import default_timer, expired  # noqa: E402
+from stored_figures import default_timer, expired  # noqa: E402
 
 CELL = list(COORDINATES)
 PROBLEM = [name for name in CELL if name not in ("provider", "cache")]
