@@ -118,61 +118,6 @@ def expired(run: RunData, cells: pd.DataFrame) -> "pd.Series[bool]":
     return cells[columns].merge(kinds.assign(expired=found), how="left")["expired"].set_axis(cells.index).astype(bool)
 
 
-def named(text: str) -> Iterator[str]:
-    """Yield the stored runs that a text names."""
-    for folder in sorted(path.parent.relative_to(RESULTS).as_posix() for path in RESULTS.rglob("run.json")):
-        if re.search(rf"(?<![\w-]){re.escape(folder)}(?![\w-]|/[\w-]+\.(?:txt|csv))", text):
-            yield folder
-
-
-def by_provider(name: str, column: str = "time_s") -> pd.DataFrame:
-    """One column of the cells of a stored run, by problem (rows) and provider (columns)."""
-    return cells_of(name).pivot(index=[*COORDINATES], columns="provider", values=column)
-
-
-def speedup(name: str, provider: str, baseline: str) -> "pd.Series[float]":
-    """Time of `baseline` over that of `provider` in a stored run, by problem, where both have one."""
-    seconds = pd.concat(cells_of(name, one) for one in (provider, baseline))
-    seconds = seconds.pivot(index=[*COORDINATES], columns="provider", values="time_s")
-    return (seconds[baseline] / seconds[provider]).dropna()
-
-
-def by_shape(cells: pd.DataFrame, column: str = "time_s") -> pd.DataFrame:
-    """Medians of a column of cells, by N and K (rows) and M (columns)."""
-    return cells.pivot_table(index=["N", "K"], columns="M", values=column, aggfunc="median")
-
-
-def limit(name: str, **columns: str) -> float:
-    """Return the one limit of a stored run, in TB/s or TFLOPS, whose `columns` of ceilings.csv have these values."""
-    rows = load_run(RESULTS / name).ceilings
-    return float(rows.loc[(rows[[*columns]] == pd.Series(columns)).all(axis=1), "value"].item()) / 1e12
-
-
-def bandwidth(name: str, pattern: str) -> float:
-    """Measured bandwidth of the memory of a stored run, TB/s, by `pattern` (read, copy, write)."""
-    return limit(name, ceiling="bandwidth", level="dram", pattern=pattern, kind="measured")
-
-
-def mean(ratios: "pd.Series[float]") -> float:
-    """Geometric mean of what is known."""
-    return float(np.exp(np.log(ratios).mean()))
-
-
-def by_m(ratios: "pd.Series[float]", form: str = ".2f") -> list[str]:
-    """Write the mean at each M, in order."""
-    return [f"{mean(part):{form}}" for _, part in ratios.groupby(level="M")]
-
-
-def percent(share: float) -> str:
-    """Write a share in whole percent."""
-    return f"{100 * share:.0f} %"
-
-
-def row(*cells: object) -> str:
-    """A row of a table in Markdown."""
-    return f"| {' | '.join(map(str, cells))} |"
-
-
 def runs_in(text: str) -> Iterator[str]:
     """Yield the stored runs that a text names."""
     for folder in sorted(path.parent.relative_to(RESULTS).as_posix() for path in RESULTS.rglob("run.json")):
