@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,6 @@ class OperandsChangedError(Exception):
 
 class LeftBehindError(Exception):
     """A provider left this process in a state, or with a thread, that disturbs whatever is timed in it."""
-
-
-class LeftForGoodError(LeftBehindError):
-    """What a provider left cannot be put back, and decides on no time of its own."""
-
-    def __init__(self, provider: str, what: str) -> None:
-        super().__init__(what)
-        self.provider = provider
 
 
 class ProviderError(Exception):
@@ -71,7 +64,8 @@ def explain(error: BaseException, doing: str) -> tuple[Verdict, str]:
     if isinstance(error, DeclinedError):
         return Verdict.UNSUPPORTED, reason
     if not isinstance(error, _SPEAKING):
-        traceback.print_exception(error)  # into the worker's log
+        with suppress(ValueError):  # a provider may have closed the stream
+            traceback.print_exception(error)  # into the worker's log
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
         return Verdict.OOM, reason
     if type(error).__module__.startswith("triton") or "Triton" in type(error).__name__:
@@ -109,7 +103,7 @@ def mark_lost(error: BaseException) -> None:
 
 def is_lost(error: BaseException) -> bool:
     """Tell whether the process, the device or the shared operands went with an error."""
-    costly = (OperandsChangedError, LeftBehindError, CaptureError)
+    costly = (OperandsChangedError, LeftBehindError, CaptureError, StateLostError)
     marked = getattr(error, "process_is_lost", False)
     return marked or isinstance(error, costly) or any(sign in str(error) for sign in _LOST)
 

@@ -1,4 +1,4 @@
-"""Restores what a provider changes in the shared process before any other provider's code runs."""
+"""Lets no provider run in a process whose settings, threads or children another provider has left changed."""
 
 import os
 import sys
@@ -6,15 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
+from . import settings
 from .descendants import birth, children, descendants, end, name, unattended
-from .faults import IncorrectError, LeftBehindError, LeftForGoodError, ProviderError, describe, mark_lost
-from .process_settings import process_settings
-from .setting import ProcessSetting
-from .torch_settings import torch_settings
+from .faults import IncorrectError, LeftBehindError, ProviderError, StateLostError, describe, mark_lost
 
 WINDOW_S = 0.02
 """How long a thread that was left behind is watched."""
@@ -27,39 +24,17 @@ Guarded = Callable[[], AbstractContextManager[object]]
 """Makes a context for the code of one provider: `Guard.around`."""
 
 
-def settings() -> tuple[ProcessSetting, ...]:
-    """Return all settings that are restored, in the order in which they are written back."""
-    return (*torch_settings(), *process_settings())
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What a provider changed: what was restored, what of that affects times, and what could not be restored.
-
-    Of the last, `is_bearable` says that the provider itself can be timed with it.
-    """
-
-    restored: tuple[str, ...]
-    paced: tuple[str, ...]
-    lost: tuple[str, ...]
-    is_bearable: bool
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        """The most important first."""
-        return self.lost + self.paced + self.restored
-
-
 class Guard:
-    """Restores `settings`, and checks threads and processes, after the code of providers.
+    """Checks settings, threads and processes after the code of providers.
 
-    `alone` names the provider after which this process measures no other: it may leave what cannot be put back.
+    `alone` names the provider after which this process measures no other: it may leave settings changed, and finds them
+    as it left them. `left` says what others have left, which are to be measured alone from then on.
     """
 
     def __init__(self) -> None:
-        self._settings = settings()
         self._provider = ""
         self.alone = ""
+        self.left: dict[str, str] = {}
         self._owners = WeakKeyDictionary(dict.fromkeys(threading.enumerate(), ""))
         self._raised: dict[str, str] = {}
         self._started: dict[tuple[int, str], str] = {}
@@ -68,61 +43,52 @@ class Guard:
 
     @contextmanager
     def around(self, provider: str) -> Iterator[list[str]]:
-        """Run code of `provider`, then restore what it has changed, also after an exception.
+        """Run code of `provider`, then restore or compare what it can have changed, also after an exception.
 
-        The list at the end says what was restored. Raises ProviderError if times depend on it, or if a thread of the
-        provider raised an exception, and LeftBehindError for what cannot be restored (LeftForGoodError, if that is all)
-        and for a thread that keeps using a core: no other provider may be timed in this process then. An exception of
-        the provider gets the same texts as notes.
+        The list at the end says what was restored. Raises LeftBehindError for what times depend on, and for a thread
+        that keeps using a core; StateLostError for other settings, with which the provider is to be measured alone; and
+        ProviderError where a thread of the provider raised an exception. An exception of the provider gets the same
+        texts as notes. In all cases but the last, no other provider may be timed in this process.
         """
-        before = [setting.now() for setting in self._settings]
+        before = settings.now()
         outer, self._provider = self._provider, provider
         remarks: list[str] = []
         try:
             yield remarks
         except Exception as error:
-            left = self._put_back(before)
-            for text in left.all:
+            fatal, kept, undone = self._check(before)
+            for text in (*fatal, *kept, *undone):
                 error.add_note(text)
-            if left.lost:
+            if fatal or (kept and provider != self.alone):
                 mark_lost(error)
             # What a thread did not compute is missing in the output: report the cause, not the symptom.
-            if isinstance(error, IncorrectError) and not left.lost:
+            elif isinstance(error, IncorrectError):
                 self._raise_for_threads(provider)
             raise
         else:
-            left = self._put_back(before)
-            if left.lost and not (left.is_bearable and provider == self.alone):
-                what = "; ".join(left.all)
-                raise LeftForGoodError(provider, what) if left.is_bearable else LeftBehindError(what)
+            fatal, kept, undone = self._check(before)
+            if fatal:
+                raise LeftBehindError("; ".join((*fatal, *kept)))
+            if kept and provider != self.alone:
+                raise StateLostError
             self._raise_for_threads(provider)
-            if left.paced:
-                raise ProviderError(f"{'; '.join(left.all)}: set it back in the same call")
-            remarks += left.lost + left.restored
+            remarks += undone
         finally:
             self._provider = outer
 
-    def _put_back(self, before: list[object]) -> Left:
-        """Restore every setting, and check new threads and processes."""
-        restored: list[str] = []
-        paced: list[str] = []
-        lost = [busy] if (busy := self._busy_thread()) else []
-        is_bearable = not lost
-        for setting, saved in zip(self._settings, before, strict=True):
-            if setting.is_consumed:
-                setting.write_back(saved)
-                continue
-            found = setting.now()
-            if setting.same(saved, found):
-                continue
-            text = f"left {setting.difference(saved, found)}"
-            if not setting.write_back(saved):
-                lost.append(f"{text}, which cannot be put back")
-                is_bearable = is_bearable and not setting.paces
-            else:
-                (paced if setting.paces else restored).append(text)
-        restored += self._end_orphans()
-        return Left(tuple(restored), tuple(paced), tuple(lost), is_bearable)
+    def _check(self, before: settings.Values) -> tuple[list[str], list[str], list[str]]:
+        """Restore what is to be restored, and check new threads and processes.
+
+        Return what was left, in words: what times depend on, settings that stay changed, and what was undone.
+        """
+        busy = self._busy_thread()
+        restored, rest = settings.restore(before)
+        kept = [text for name, text in rest.items() if name not in settings.PACING]
+        fatal = [f"{text}: set it back in the same call" for name, text in rest.items() if name in settings.PACING]
+        fatal = [*filter(None, [busy]), *fatal]
+        if (fatal or kept) and self._provider != self.alone:
+            self.left[self._provider] = "; ".join((*fatal, *kept))
+        return fatal, kept, [*restored.values(), *self._end_orphans()]
 
     def _end_orphans(self) -> list[str]:
         """End processes of providers that nothing in this process can await; say whose they were.

@@ -92,7 +92,7 @@ class Session:
     _hung: dict[str, str] = field(default_factory=dict, init=False)
     """Why a provider is not tried again."""
     _last: dict[str, str] = field(default_factory=dict, init=False)
-    """Why a provider is measured after the others, each in a worker that measures nothing after it."""
+    """What a provider leaves changed: it is measured after the others, in a worker that measures nothing after it."""
 
     def turn_to(self, store: RunStore, manifest: Manifest) -> None:
         """Store in `store` from here on; `manifest` is its run.json, which this session completes."""
@@ -159,15 +159,16 @@ class Session:
         self._skip_hung(task)
         while any(missing := self._missing_now(task, alone)):
             work = self._work(task, missing, faults, budget_s)
-            self._send(replace(work, alone=alone, why=self._last.get(alone, "")))
+            self._send(replace(work, alone=alone, left=self._last.get(alone, "")))
             faults.in_flight = Begin("start the task", ())
             self._since = time.monotonic()
             try:
                 while not isinstance(message := self._receive(task, faults.in_flight), Done):
                     self._take(task, message, faults)
                 if message.restart:
-                    self._last |= message.left_for_good
-                    self._restart("a fault left the process, the device or the operands unusable")
+                    self._last |= message.left
+                    moved = [f"{name} {left}: it is measured after the others" for name, left in message.left.items()]
+                    self._restart("; ".join(moved) or "a fault left the process, the device or the operands unusable")
                 elif any(self.missing(task.cells)):
                     self.stop_if_enough()
             except LateError as error:

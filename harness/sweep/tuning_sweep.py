@@ -92,6 +92,7 @@ class _SearchSession(Session):
         self._is_used = self._is_used or bool(missing)
         for task in missing:
             self.measure(task)
+        self.measure_last(missing)
 
     def missing(self, cells: Sequence[Cell]) -> list[tuple[int, ...]]:
         return [() if (self.ids[cell], self.number) in self.finished else (self.number,) for cell in cells]

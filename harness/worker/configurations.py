@@ -102,6 +102,8 @@ class Configurations:
                     threads_s=self._guard.threads_s,
                     refreshes=cell.provider in self._trusted,
                 )
+        except StateLostError:
+            raise
         except Exception as error:
             if is_lost(error):
                 self._send(CandidateFailed(*explain(error, "searching")))

@@ -102,7 +102,7 @@ class Work:
     `chosen` has, by cell, the configuration that an earlier search of this run found, `failed_candidates` those that
     ended an earlier worker, with verdict and reason. `canary`: time it when the last reading is a minute old.
     `budget_s` None is that of the protocol. `searches_only`: each round is a search, and nothing else is measured.
-    `alone` is the only provider that this process measures from now on, and `why` it comes after the others.
+    `alone` is the only provider that this process measures from now on, as it `left` settings changed.
     """
 
     task: Task
@@ -113,7 +113,7 @@ class Work:
     budget_s: float | None = None
     searches_only: bool = False
     alone: str = ""
-    why: str = ""
+    left: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +227,11 @@ class SearchResult:
 class Done:
     """The task is finished. `restart`: process, device or operands were lost to a fault: this worker ends itself.
 
-    `left_for_good` says of a provider why it is to be measured after the others.
+    `left` says of a provider what it has left changed, so that it is to be measured after the others.
     """
 
     restart: bool = False
-    left_for_good: Mapping[str, str] = field(default_factory=dict)
+    left: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

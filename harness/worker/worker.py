@@ -30,7 +30,6 @@ from ..ceilings.probe import calibrate
 from ..isolation.child import die_with, redirect_output
 from ..isolation.faults import (
     IncorrectError,
-    LeftForGoodError,
     StateLostError,
     describe,
     explain,
@@ -160,11 +159,8 @@ class Worker:
                 self._search_task(message)
             else:
                 self._work(message)
-        except LeftForGoodError as error:
-            self._send(Done(restart=True, left_for_good={error.provider: str(error)}))
-            return False
         except StateLostError:
-            self._send(Done(restart=True))
+            self._send(Done(restart=True, left=self._guard.left))
             return False
         except _EnoughError:
             self._send(Done())
@@ -197,6 +193,8 @@ class Worker:
         now = self._bench.machine.now
         began, wanted = now(), 1 if self._canary_due else STARTING
         self._canary_due = began + EVERY_S
+        if self._guard.alone:  # it would be timed with the settings that this provider leaves
+            return CanaryTaken([])
         try:
             rows = [self._bench.canary()]
             while len(rows) < wanted and (len(rows) < 3 or now() - began < STARTING_S):
@@ -243,6 +241,7 @@ class Worker:
     def _search_task(self, work: Work) -> None:
         """Search a configuration for each open cell of one task."""
         job = TaskProgress(self._send, self._report, work)
+        self._guard.alone = work.alone
         if operands := self._make_operands(job):
             (number,) = job.rounds
             for index in job.open_cells if self._draw(job, operands, job.open_cells, number) else ():
@@ -305,9 +304,9 @@ class Worker:
                 operands.require_unchanged()
                 remark = f"prepare: {'; '.join(left)}" if left else ""
                 if name == work.alone:
-                    remark = f"measured after the others, as it {work.why}"
+                    remark = f"measured after the others, as it {work.left}"
                 found |= {index: replace(prepared, remark=remark) for index, prepared in chosen.items()}
-            except (StateLostError, _EnoughError, OriginError, LeftForGoodError):
+            except (StateLostError, _EnoughError, OriginError):
                 raise
             except Exception as error:
                 _note_change(error, operands)
@@ -367,7 +366,7 @@ class Worker:
             columns["reason"] = "; ".join(filter(None, (columns["reason"], *left)))
             columns["identity"] = self._identity(cell.provider, columns)
             operands.require_unchanged()
-        except LeftForGoodError:
+        except StateLostError:
             raise
         except Exception as error:
             _note_change(error, operands)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ..harness import leaving_providers
-from ..harness.leaving_providers import CHANGES, PACED, is_alive
+from ..harness.leaving_providers import CHANGES, HARMLESS, PACED, is_alive
 from .tiny_runs import events, fresh, read, run_args, write_suite
 
 
@@ -36,15 +36,15 @@ def place(tmp_path_factory):
 def alone(place):
     """The settings that a launch finds, in a run in which nobody leaves anything."""
     first, *others = found(run(place, "alone", "finds")["finds"])
-    assert len(first) > 60
+    assert len(first["settings"]) > 60
     assert [one for one in others if one != first] == []
     return first
 
 
 @pytest.fixture(scope="module")
 def beside(place):
-    """Rows of a run with providers whose changes can be put back."""
-    return run(place, "beside", "leaves", "leaves_pace", "raises_in_a_thread", "finds")
+    """Rows of a run with providers that leave something changed."""
+    return run(place, "beside", "restored", "leaves", "leaves_pace", "raises_in_a_thread", "finds")
 
 
 def found(rows):
@@ -55,18 +55,29 @@ def found(rows):
 
 def test_nobody_finds_what_another_provider_has_left(beside, alone):
     assert [one for one in found(beside["finds"]) if one != alone] == []
-    assert {row["process"] for row in beside["finds"]} == {"0"}
     assert {row["reason"] for row in beside["finds"]} == {""}
 
 
 def test_the_table_says_who_left_what(beside):
-    assert {row["verdict"] for row in beside["leaves"]} == {"passed"}
-    for row in beside["leaves"]:
-        named = {name for name in CHANGES if f"left {name}" in row["reason"]}
-        assert named == (set(CHANGES) if row["M"] == "2" else set()), row["reason"]
+    for provider, changes, Ms in (("restored", HARMLESS, "2"), ("leaves", CHANGES, "23")):
+        assert len(beside[provider]) == 2 * 3
+        assert {row["verdict"] for row in beside[provider]} == {"passed"}
+        for row in beside[provider]:
+            named = {name for name in changes if f"left {name} " in row["reason"]}
+            assert named == (set(changes) if row["M"] in Ms else set()), row["reason"]
     (failed,) = [row for row in beside["leaves_pace"] if row["verdict"] != "passed"]
     assert (failed["M"], failed["verdict"]) == ("2", "runtime_error")
     assert {name for name in PACED if f"left {name}" in failed["reason"]} == set(PACED)
+
+
+def test_each_provider_that_leaves_something_costs_one_worker_and_is_measured_after_the_others(beside, place):
+    told = [text for _, text in events(place, out="beside") if text.startswith("restart the worker: ")]
+    assert {text.partition("worker: ")[2].partition(" left ")[0] for text in told} == {"leaves", "leaves_pace"}
+    assert len(told) == 2
+    assert all(text.endswith(": it is measured after the others") for text in told)
+    others = {int(row["process"]) for name in ("restored", "raises_in_a_thread", "finds") for row in beside[name]}
+    (process,) = {int(row["process"]) for row in beside["leaves"]}
+    assert process >= max(others)
 
 
 def test_what_a_thread_raises_is_the_verdict_of_the_cell_that_started_it(beside):
@@ -80,11 +91,11 @@ def test_what_cannot_be_put_back_is_measured_after_the_others(place, alone):
     rows = run(place, "out", "finds", "leaves_for_good")
     assert len(rows["leaves_for_good"]) == 2 * 3
     assert {row["verdict"] for row in rows["leaves_for_good"]} == {"passed"}
-    why = "measured after the others, as it left torch.num_interop_threads at 3 instead of 2, which cannot be put back"
+    why = "measured after the others, as it left torch.get_num_interop_threads at 3 instead of 2"
     assert all(row["reason"].startswith(why) for row in rows["leaves_for_good"])
     assert [one for one in found(rows["finds"]) if one != alone] == []
     assert [row["process"] for row in rows["leaves_for_good"]] == 6 * ["1"]
-    assert len([text for _, text in events(place) if text.startswith("restart the worker: a fault left")]) == 1
+    assert len([text for _, text in events(place) if text.startswith("restart the worker: leaves_for_good left")]) == 1
 
 
 FLUSHES = """
@@ -179,10 +190,8 @@ def test_a_provider_may_have_a_pool_of_processes(place, monkeypatch):
 def test_descriptors_and_streams_that_a_provider_closes_are_open_for_the_next(place):
     rows = run(place, "closed", "closes_descriptors", "closes_streams", "talks")
     assert {row["verdict"] for name in rows for row in rows[name]} == {"passed"}
-    assert {row["process"] for name in rows for row in rows[name]} == {"0"}
-    for name, left in (("closes_descriptors", "standard output at None"), ("closes_streams", "closed streams")):
-        assert {f"left {left}" in row["reason"] for row in rows[name] if row["M"] == "2"} == {True}
-        assert {row["reason"] for row in rows[name] if row["M"] == "3"} == {""}
+    for name, left in (("closes_descriptors", "standard output"), ("closes_streams", "sys.__stdout__.closed")):
+        assert {f"left {left} " in row["reason"] for row in rows[name]} == {True}
     assert {row["reason"] for row in rows["talks"]} == {""}
     log = (place / "closed" / "worker.log").read_text()
     for text in ("printed at M=3", "written to a stream that was kept", "written to the descriptor"):

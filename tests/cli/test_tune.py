@@ -15,7 +15,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.suite import Cache
 
-from .tiny_runs import SUITE, fresh, rooflens, start, wait_until
+from .tiny_runs import SUITE, events, fresh, rooflens, start, wait_until
 
 FAULTY = Path(__file__).parents[1] / "harness" / "faulty_candidates.py"
 
@@ -98,6 +98,17 @@ def test_a_candidate_that_fails_costs_itself_only(place):
     assert "changed the shared weights" in reasons["repacks"]
     assert "note: deadly do=crash: crashed in 1 of 1 search (worker killed by SIGSEGV)" in done.stderr
     assert (place / "out" / "events.log").read_text().count("restart the worker") == 2
+
+
+@pytest.mark.slow
+def test_a_provider_that_leaves_a_setting_changed_is_searched_after_the_others_and_once(place):
+    done = rooflens(place, *tune_args("leaving", "choosy"), *ONE, "--searches", "1")
+    assert done.returncode == 0, done.stderr
+    rows = table(place)
+    assert [row["provider"] for row in rows] == ["choosy", "choosy", "leaving", "leaving"]
+    assert {row["verdict"] for row in rows} == {"passed"}
+    (told,) = [text for _, text in events(place) if text.startswith("restart the worker: ")]
+    assert told == "restart the worker: leaving left umask at 7 instead of 18: it is measured after the others"
 
 
 @pytest.mark.slow

@@ -116,9 +116,9 @@ def _read(path):
     return b""
 
 
-def events(place):
+def events(place, out="out"):
     """(seconds since the epoch, text) of every event of the run."""
-    lines = (place / "out" / "events.log").read_text().splitlines()
+    lines = (place / out / "events.log").read_text().splitlines()
     return [
         (datetime.fromisoformat(stamp).timestamp(), text) for stamp, _, text in (line.partition(" ") for line in lines)
     ]

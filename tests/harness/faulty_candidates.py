@@ -41,6 +41,8 @@ class Choosy(Provider):
                 os.kill(os.getpid(), signal.SIGSEGV)
             if do == "hang":
                 time.sleep(1000)
+            if do == "leaves":
+                os.umask(0o007)
 
         if do == "no_tile":
             raise ValueError("no such tile")
@@ -49,6 +51,13 @@ class Choosy(Provider):
         if do == "repacks":
             inputs.packed.add_(1)
         return Launch(product, out, config={"do": do})
+
+
+class Leaving(Choosy):
+    """One of its candidates changes a setting of the process."""
+
+    name = "leaving"
+    wishes = ("fast", "leaves")
 
 
 class Harmless(Choosy):
@@ -96,4 +105,4 @@ class Confused(Choosy):
         raise KeyError("sm99")
 
 
-PROVIDERS = [Choosy(), Harmless(), Deadly(), Hanging(), Hopeless(), NoChoice(), Refuses(), Confused()]
+PROVIDERS = [Choosy(), Harmless(), Deadly(), Hanging(), Hopeless(), NoChoice(), Refuses(), Confused(), Leaving()]

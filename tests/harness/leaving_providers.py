@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from rooflens.harness.isolation.process_state import settings
+from rooflens.harness.isolation import settings
 from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.provider import Launch, Provider, Role
 from torch.overrides import TorchFunctionMode
@@ -136,76 +136,97 @@ def trace(*_):
     return None
 
 
+def other_precision(backend, operation):
+    found = torch._C._get_fp32_precision_getter(backend, operation)
+    torch._C._set_fp32_precision_setter(backend, operation, "tf32" if found == "ieee" else "ieee")
+
+
 def other_priority(thread):
     os.setpriority(os.PRIO_PROCESS, thread, 5 + (os.getpriority(os.PRIO_PROCESS, thread) + 1) % 5)
 
 
-MATMUL = torch.backends.cuda.matmul
+RESTORED = {
+    "torch.get_default_device": lambda: torch.set_default_device("meta"),
+    "torch.is_grad_enabled": lambda: torch.set_grad_enabled(not torch.is_grad_enabled()),
+    "torch.get_default_dtype": lambda: torch.set_default_dtype(torch.float64),
+    "threading.excepthook": lambda: setattr(threading, "excepthook", trace),
+    "sys.getrecursionlimit": lambda: sys.setrecursionlimit(5000 + sys.getrecursionlimit() % 100),
+    "warnings.filters": lambda: warnings.simplefilter("ignore", BytesWarning),
+    "os.environ": lambda: os.environ.update(LEFT_BEHIND="1"),
+}
+"""How each setting is changed that is put back."""
+
+HARMLESS = {*RESTORED} - {"torch.get_default_device"}
+"""Those with which the rest of a unit works."""
 
 CHANGES = {
-    "torch dispatch modes": lambda: enter(DispatchMode()),
-    "default device": lambda: torch.set_default_device("cpu"),
-    "torch function modes": lambda: enter(FunctionMode()),
-    "grad mode": lambda: torch.set_grad_enabled(not torch.is_grad_enabled()),
+    "torch._C._len_torch_dispatch_stack": lambda: enter(DispatchMode()),
+    "torch._C._len_torch_function_stack": lambda: enter(FunctionMode()),
     "autocast of cpu": lambda: torch.set_autocast_enabled("cpu", True),
-    "autocast of cuda": lambda: torch.set_autocast_dtype("cuda", torch.bfloat16),
-    "autocast cache": lambda: torch.set_autocast_cache_enabled(not torch.is_autocast_cache_enabled()),
-    "default dtype": lambda: torch.set_default_dtype(torch.float64),
-    "deterministic algorithms": lambda: torch.use_deterministic_algorithms(True, warn_only=True),
-    "torch.utils.deterministic.fill_uninitialized_memory": flips(
-        torch.utils.deterministic, "fill_uninitialized_memory"
+    "autocast of cuda": lambda: torch.set_autocast_enabled("cuda", True),
+    "autocast dtype of cpu": lambda: torch.set_autocast_dtype("cpu", torch.float16),
+    "autocast dtype of cuda": lambda: torch.set_autocast_dtype("cuda", torch.bfloat16),
+    "torch.is_autocast_cache_enabled": lambda: torch.set_autocast_cache_enabled(not torch.is_autocast_cache_enabled()),
+    "torch.are_deterministic_algorithms_enabled": lambda: torch.use_deterministic_algorithms(True),
+    "torch.is_deterministic_algorithms_warn_only_enabled": lambda: torch.use_deterministic_algorithms(
+        True, warn_only=True
     ),
-    "fp32 precision": lambda: torch.set_float32_matmul_precision("medium"),
-    "oneDNN (torch.backends.mkldnn.enabled)": lambda: torch.backends.mkldnn.set_flags(False),
-    "torch.backends.cudnn.enabled": flips(torch.backends.cudnn, "enabled"),
-    "torch.backends.cudnn.benchmark": flips(torch.backends.cudnn, "benchmark"),
-    "torch.backends.cudnn.deterministic": flips(torch.backends.cudnn, "deterministic"),
-    "torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction": flips(
-        MATMUL, "allow_fp16_reduced_precision_reduction"
-    ),
-    "torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction": flips(
-        MATMUL, "allow_bf16_reduced_precision_reduction"
-    ),
-    "torch.backends.cuda.matmul.allow_fp16_accumulation": flips(MATMUL, "allow_fp16_accumulation"),
+    **{
+        f"{module.__name__}.{name}": flips(module, name)
+        for module, name in (
+            (torch.utils.deterministic, "fill_uninitialized_memory"),
+            (torch.backends.cudnn, "enabled"),
+            (torch.backends.cudnn, "benchmark"),
+            (torch.backends.cudnn, "deterministic"),
+        )
+    },
+    "torch.get_float32_matmul_precision": lambda: torch.set_float32_matmul_precision("medium"),
+    "torch._C._get_cudnn_allow_tf32": lambda: torch._C._set_cudnn_allow_tf32(False),
+    "fp32 precision": lambda: other_precision("generic", "all"),
+    "torch._C._get_mkldnn_enabled": lambda: torch.backends.mkldnn.set_flags(False),
+    **{
+        f"torch.backends.cuda.matmul.{name}": flips(torch.backends.cuda.matmul, name)
+        for name in (
+            "allow_fp16_reduced_precision_reduction",
+            "allow_bf16_reduced_precision_reduction",
+            "allow_fp16_accumulation",
+        )
+    },
     "torch.backends.quantized.engine": lambda: setattr(torch.backends.quantized, "engine", "onednn"),
-    "sys.settrace": lambda: sys.settrace(trace),
-    "sys.setprofile": lambda: sys.setprofile(trace),
-    "threading.settrace": lambda: threading.settrace(trace),
-    "threading.setprofile": lambda: threading.setprofile(trace),
-    "threading.excepthook": lambda: setattr(threading, "excepthook", trace),
-    "sys.setswitchinterval": lambda: sys.setswitchinterval(0.5),
-    "sys.setrecursionlimit": lambda: sys.setrecursionlimit(5000 + sys.getrecursionlimit() % 100),
-    "garbage collector": lambda: gc.disable() if gc.isenabled() else gc.enable(),
-    "gc.set_threshold": lambda: gc.set_threshold(gc.get_threshold()[0] + 1),
-    "gc.set_debug": lambda: gc.set_debug(gc.DEBUG_UNCOLLECTABLE),
+    "sys.gettrace": lambda: sys.settrace(trace),
+    "sys.getprofile": lambda: sys.setprofile(trace),
+    "threading.gettrace": lambda: threading.settrace(trace),
+    "threading.getprofile": lambda: threading.setprofile(trace),
+    "sys.getswitchinterval": lambda: sys.setswitchinterval(sys.getswitchinterval() * 1.5),
+    "gc.isenabled": lambda: gc.disable() if gc.isenabled() else gc.enable(),
+    "gc.get_threshold": lambda: gc.set_threshold(gc.get_threshold()[0] + 1),
+    "gc.get_debug": lambda: gc.set_debug(gc.DEBUG_UNCOLLECTABLE),
     "gc.callbacks": lambda: gc.callbacks.append(trace),
-    "gc.freeze": gc.freeze,
-    "warnings.filters": lambda: warnings.simplefilter("ignore", BytesWarning),
+    "faulthandler": lambda: faulthandler.disable() if faulthandler.is_enabled() else faulthandler.enable(2),
     "sys.stdout": lambda: setattr(sys, "stdout", io.StringIO()),
     "sys.stderr": lambda: setattr(sys, "stderr", io.StringIO()),
     "standard input": redirects(0),
     "standard output": redirects(1),
     "standard error": redirects(2),
-    "closed streams": closes_streams,
-    "the environment": lambda: os.environ.update(LEFT_BEHIND="1"),
-    "the working directory": lambda: os.chdir(tempfile.gettempdir()),
+    "sys.__stdout__.closed": lambda: sys.__stdout__.close(),
+    "sys.__stderr__.closed": lambda: sys.__stderr__.close(),
+    "os.getcwd": lambda: os.chdir(tempfile.gettempdir()),
     "umask": lambda: os.umask(0o007),
-    "signal handlers": lambda: signal.signal(signal.SIGUSR1, trace),
     "blocked signals": lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2]),
     "alarms": lambda: signal.setitimer(signal.ITIMER_REAL, 1000),
-    "faulthandler": lambda: faulthandler.disable() if faulthandler.is_enabled() else faulthandler.enable(),
     **{
         name: lowers(getattr(resource, name))
         for name in dir(resource)
-        # RLIMIT_OFILE is another name of RLIMIT_NOFILE; what is at 0 cannot be lowered.
-        if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE" and getrlimit(name) != (0, 0)
+        if name.startswith("RLIMIT_") and getrlimit(name) != (0, 0)  # what is at 0 cannot be lowered
     },
+    "signal handlers": lambda: signal.signal(signal.SIGUSR1, trace),
+    "gc.freeze": gc.freeze,  # last: whoever counts what is frozen then takes 0.1 s
 }
-"""How each setting is changed that can be put back, and decides on no time by itself."""
+"""How settings are changed that decide on no time by themselves."""
 
 PACED = {
     "module time": lambda: setattr(time, "perf_counter", lambda now=time.perf_counter: now() / 2),
-    "torch.num_threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
+    "torch.get_num_threads": lambda: torch.set_num_threads(torch.get_num_threads() + 1),
     "CPU affinity": of_every_thread(lambda thread: os.sched_setaffinity(thread, {min(os.sched_getaffinity(thread))})),
     "scheduling policy": of_every_thread(
         lambda thread: os.sched_setscheduler(thread, os.SCHED_BATCH, os.sched_param(0))
@@ -215,12 +236,12 @@ PACED = {
 """Those that decide on times."""
 
 FOR_GOOD = {
-    "inference mode": lambda: enter(torch.inference_mode()),
-    "autograd profiler": lambda: enter(torch.autograd.profiler.profile()),
+    "torch.is_inference_mode_enabled": lambda: enter(torch.inference_mode()),
+    "torch._C._autograd._profiler_enabled": lambda: enter(torch.autograd.profiler.profile()),
     "flush_denormal": lambda: torch.set_flush_denormal(True),
-    "torch.num_interop_threads": lambda: torch.set_num_interop_threads(torch.get_num_interop_threads() + 1),
+    "torch.get_num_interop_threads": lambda: torch.set_num_interop_threads(torch.get_num_interop_threads() + 1),
 }
-"""Those that nothing puts back."""
+"""Those that a process can change once."""
 
 
 class Right(Provider):
@@ -255,11 +276,12 @@ class Finds(Right):
     """Stores the settings that its launch finds."""
 
     def prepare(self, inputs, config=None):
-        launch, found = super().prepare(inputs), {PAUSED.name: repr(PAUSED.now())}
+        launch, found = super().prepare(inputs), {PAUSED: gc.isenabled()}
 
         def run():
             launch.run()
-            found.update({one.name: re.sub(OF_A_RUN, "", repr(one.now())) for one in TABLE if not one.is_consumed})
+            values = {(name, re.sub(OF_A_RUN, "", repr(value))) for (name, _), value in settings.now(TABLE).items()}
+            found["settings"] = sorted(values)  # of threads that differ, all
             found.update(
                 {f"standard {number}": Path(f"/proc/self/fd/{number}").readlink().name for number in (0, 1, 2)}
             )
@@ -299,15 +321,18 @@ def is_alive(pid):
 
 SAVED_STDERR = sys.stderr
 
-(PAUSED,) = [one for one in settings() if one.name == "garbage collector"]
+PAUSED = "gc.isenabled()"
 """Off while samples are taken, on in the launches between them: what `prepare` finds is what counts."""
 
-TABLE = [one for one in settings() if not one.name.startswith("standard ") and one.name != PAUSED.name]
+TABLE = [
+    name for name in settings.READ if name not in (PAUSED, *settings.CONSUMED) and not name.startswith("standard ")
+]
 """The log of the worker is another file in each run."""
 
 PROVIDERS = [
     Finds("finds"),
-    Right("leaves", CHANGES.values()),
+    Right("restored", [RESTORED[name] for name in HARMLESS]),
+    Right("leaves", [*CHANGES.values(), RESTORED["os.environ"]]),
     Right("leaves_pace", PACED.values()),
     Right("raises_in_a_thread", [raises_in_a_thread]),
     Right("closes_descriptors", [closes_descriptors]),
@@ -318,5 +343,5 @@ PROVIDERS = [
     Right("holds_a_pool", [holds_a_pool]),
     Right("detaches_and_crashes", [detaches_and_crashes]),
     Counts("counts"),
-    Right("leaves_for_good", [cache(FOR_GOOD["torch.num_interop_threads"])]),  # torch allows it once
+    Right("leaves_for_good", [cache(FOR_GOOD["torch.get_num_interop_threads"])]),  # torch allows it once
 ]

@@ -1,43 +1,31 @@
-"""Whatever a provider changes in the process is noticed, named and put back, or the process ends after it."""
+"""Whatever a provider changes in the process is noticed and named; it is put back, or the process ends after it."""
 
 import gc
+import multiprocessing
+import os
+import random
 import threading
+import time
+from functools import partial
 
+import numpy as np
 import pytest
 import torch
-from rooflens.harness.isolation.faults import IncorrectError, LeftBehindError, ProviderError, is_lost
-from rooflens.harness.isolation.process_state import Guard, settings
+from rooflens.harness.isolation import settings
+from rooflens.harness.isolation.faults import IncorrectError, LeftBehindError, ProviderError, StateLostError, is_lost
+from rooflens.harness.isolation.process_state import Guard
 
-from ..leaving_providers import CHANGES, FOR_GOOD, KEPT, PACED, getrlimit
+from .. import leaving_providers
+from ..leaving_providers import CHANGES, FOR_GOOD, PACED, getrlimit
 
-ON_A_GPU = {
-    "preferred BLAS library",
-    "current GPU",
-    "current stream",
-    "synchronization debug mode",
-    "TunableOp",
-    "tuning of TunableOp",
-    "share of the GPU's memory",
-}
+ALL = {"put back": leaving_providers.RESTORED, "kept": CHANGES | FOR_GOOD, "fatal": PACED}
 
 
 @pytest.fixture
 def guard():
     hook = threading.excepthook
-    KEPT.clear()
-    gc.unfreeze()  # conftest.py has frozen what the tests have imported
     yield Guard()
-    gc.freeze()
     threading.excepthook = hook
-
-
-@pytest.fixture
-def put_back():
-    """Undo by hand what the guard cannot."""
-    yield
-    if KEPT:
-        KEPT.pop().__exit__(None, None, None)
-    torch.set_flush_denormal(False)
 
 
 def leaves(guard, *changes, provider="mine"):
@@ -50,73 +38,78 @@ def leaves(guard, *changes, provider="mine"):
     return left
 
 
-def values():
-    return {setting.name: setting.now() for setting in settings()}
+def left_one_by_one(names):
+    """Make changes one after another; return of each what is raised, what the guard says, and what stays changed."""
+    gc.unfreeze()
+    changes = {name: change for kind in ALL.values() for name, change in kind.items()}
+    found = {}
+    for name in names:
+        guard, before = Guard(), settings.now()
+        try:
+            raised, said = "", leaves(guard, changes[name])
+        except Exception as error:
+            raised, said = type(error).__name__, [str(error)]
+        found[name] = raised, said, guard.left, "; ".join(settings.restore(before)[1].values())
+    return found
 
 
-def differing(before, after):
-    return {one.name for one in settings() if not one.is_consumed and not one.same(before[one.name], after[one.name])}
+@pytest.fixture(scope="module")
+def left():
+    """What happens to each setting in a process of its own."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(left_one_by_one, ([name for kind in ("put back", "fatal", "kept") for name in ALL[kind]],))
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in ALL.items() for name in names])
+def test_what_a_provider_leaves_is_named_and_put_back_or_costs_the_process(left, kind, name):
+    raised, said, moved, still = left[name]
+    if kind == "put back":
+        assert (raised, moved, still) == ("", {}, "")
+        assert said[0].startswith(f"left {name} ")
+        return
+    assert f"left {name} " in still
+    assert f"left {name} " in moved["mine"]
+    assert raised == ("LeftBehindError" if kind == "fatal" else "StateLostError")
+    assert kind != "fatal" or said[0].endswith(": set it back in the same call")
+
+
+def test_a_provider_that_is_alone_may_leave_all_but_what_decides_on_times(guard, monkeypatch):
+    guard.alone, before = "mine", os.umask(0o022)
+    assert leaves(guard, partial(os.umask, 0o007)) == []
+    assert os.umask(before) == 0o007
+    with pytest.raises(LeftBehindError, match=r"left module time changed \(sleep\): set it back in the same call"):
+        leaves(guard, partial(monkeypatch.setattr, time, "sleep", leaves))
+    assert guard.left == {}
 
 
 def test_each_setting_is_tested():
-    consumed = {setting.name for setting in settings() if setting.is_consumed}
-    fixed = {one.name for one in settings() if one.name.startswith("RLIMIT_") and getrlimit(one.name) == (0, 0)}
-    assert {setting.name for setting in settings()} == {*CHANGES, *PACED, *FOR_GOOD, *consumed, *fixed, *ON_A_GPU}
-    assert len(consumed) == 4
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_what_a_provider_leaves_is_named_and_put_back(guard, name):
-    before = values()
-    with guard.around("mine") as left:
-        CHANGES[name]()
-        assert name in differing(before, values())
-    assert any(f"left {name}" in remark for remark in left), left
-    assert differing(before, values()) == set()
-
-
-@pytest.mark.parametrize("name", PACED)
-def test_what_decides_on_times_fails_and_is_put_back(guard, name):
-    before = values()
-    with (
-        pytest.raises(ProviderError, match=f"left {name}.* (at .* instead of .*|changed .*): set it back") as caught,
-        guard.around(""),
-    ):
-        PACED[name]()
-    assert not is_lost(caught.value)
-    assert differing(before, values()) == set()
-
-
-@pytest.mark.parametrize("name", [name for name in FOR_GOOD if name != "torch.num_interop_threads"])
-def test_what_cannot_be_put_back_costs_the_process(guard, put_back, name):
-    with (
-        pytest.raises(LeftBehindError, match=f"left {name}.*, which cannot be put back") as caught,
-        guard.around("mine"),
-    ):
-        FOR_GOOD[name]()
-    assert is_lost(caught.value)
+    fixed = {name for name in settings.READ if name.startswith("RLIMIT_") and getrlimit(name) == (0, 0)}
+    of_a_gpu = {"torch.cuda.current_device", "torch.cuda.current_stream", *(name for name, *_ in OF_A_GPU)}
+    read = {name.removesuffix("()").removesuffix(".copy") for name in settings.READ if name not in settings.CONSUMED}
+    assert read == {name for kind in ALL.values() for name in kind} - {*settings.OF_THREADS} | fixed | of_a_gpu
+    assert len(settings.CONSUMED) == 4
 
 
 def test_an_exception_keeps_its_class_and_tells_what_was_left(guard):
-    before = values()
     with pytest.raises(KeyError) as caught:
-        leaves(guard, CHANGES["default dtype"], PACED["nice"], KeyError("its own"))
-    assert [note.partition(" at ")[0] for note in caught.value.__notes__] == ["left nice", "left default dtype"]
+        leaves(guard, leaving_providers.RESTORED["torch.get_default_dtype"], KeyError("its own"))
+    assert [note.partition(" at ")[0] for note in caught.value.__notes__] == ["left torch.get_default_dtype"]
     assert not is_lost(caught.value)
-    assert differing(before, values()) == set()
+    assert torch.get_default_dtype() is torch.float32
 
 
-def test_an_exception_costs_the_process_too_where_something_cannot_be_put_back(guard, put_back):
+@pytest.mark.parametrize(("alone", "lost"), [("", True), ("mine", False)])
+def test_an_exception_costs_the_process_too_unless_its_provider_is_alone(guard, alone, lost):
+    guard.alone, before = alone, os.umask(0o022)
     with pytest.raises(KeyError) as caught:
-        leaves(guard, FOR_GOOD["flush_denormal"], KeyError("its own"))
-    assert is_lost(caught.value)
+        leaves(guard, partial(os.umask, 0o007), KeyError("its own"))
+    os.umask(before)
+    assert caught.value.__notes__ == [f"left umask at {0o007} instead of {0o022}"]
+    assert is_lost(caught.value) == lost
+    assert [*guard.left] == ["mine"] * lost
 
 
 def test_random_states_are_put_back_and_nobody_is_named(guard):
-    import random
-
-    import numpy as np
-
     draws = (random.random, np.random.random, lambda: torch.rand(1).item())
     with guard.around("mine") as left:
         first = [draw() for draw in draws]
@@ -126,8 +119,6 @@ def test_random_states_are_put_back_and_nobody_is_named(guard):
 
 
 def test_a_thread_that_pins_itself_is_left_alone(guard):
-    import os
-
     if len(os.sched_getaffinity(0)) == 1:
         pytest.skip("one core")
     ends, pinned = threading.Event(), threading.Event()
@@ -201,20 +192,30 @@ def test_what_a_thread_raises_later_fails_its_own_provider(silent):
         leaves(guard)
 
 
+BLAS, CUDA = torch.backends.cuda.preferred_blas_library, torch.cuda
+OF_A_GPU = (
+    ("torch.backends.cuda.preferred_blas_library", BLAS, "cublaslt", "default"),
+    ("torch.cuda.get_sync_debug_mode", CUDA.set_sync_debug_mode, "warn", "default"),
+    ("torch.cuda.tunable.is_enabled", CUDA.tunable.enable, True, False),
+    ("torch.cuda.tunable.tuning_is_enabled", CUDA.tunable.tuning_enable, False, True),
+    ("torch.cuda.get_per_process_memory_fraction", CUDA.set_per_process_memory_fraction, 0.5, 1.0),
+)
+"""How each is changed, and changed again."""
+
+
 @pytest.mark.gpu
-def test_what_a_provider_leaves_of_a_gpu_is_named_and_put_back(guard):
+@pytest.mark.parametrize(("name", "write", "value", "before"), OF_A_GPU)
+def test_what_a_provider_leaves_of_a_gpu_costs_the_process(guard, name, write, value, before):
     torch.cuda.init()
-    changes = {
-        "preferred BLAS library": lambda: torch.backends.cuda.preferred_blas_library("cublaslt"),
-        "current stream": lambda: torch.cuda.set_stream(torch.cuda.Stream()),
-        "synchronization debug mode": lambda: torch.cuda.set_sync_debug_mode("warn"),
-        "TunableOp": lambda: torch.cuda.tunable.enable(True),
-        "tuning of TunableOp": lambda: torch.cuda.tunable.tuning_enable(False),
-        "share of the GPU's memory": lambda: torch.cuda.set_per_process_memory_fraction(0.5),
-    }
-    for name, change in changes.items():
-        before = values()
-        with guard.around("mine") as left:
-            change()
-        assert any(f"left {name}" in remark for remark in left), (name, left)
-        assert differing(before, values()) == set()
+    with pytest.raises(StateLostError):
+        leaves(guard, partial(write, value))
+    write(before)
+    assert f"left {name} " in guard.left["mine"]
+
+
+@pytest.mark.gpu
+def test_the_stream_is_put_back(guard):
+    before = torch.cuda.current_stream()
+    (left,) = leaves(guard, lambda: torch.cuda.set_stream(torch.cuda.Stream()))
+    assert left.startswith("left torch.cuda.current_stream ")
+    assert torch.cuda.current_stream() == before
