@@ -1,6 +1,7 @@
 """Without plugins everything else is imported, listed and measured; other packages can add some."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,16 +26,15 @@ MEASURED = (
 
 
 def without(folder: Path, *names: str) -> Path:
-    """Make a folder with rooflens, but without some plugins."""
+    """Make a folder with rooflens, but without some plugins or families of kernels."""
     package = folder / "rooflens"
-    package.mkdir(parents=True)
-    for name in ("__init__.py", "__main__.py", *FOLDERS):
-        if name != "plugins":
-            (package / name).symlink_to(ROOT / name)
-    (package / "plugins").mkdir()
-    for path in (ROOT / "plugins").iterdir():
-        if path.name not in (*names, "__pycache__"):
-            (package / "plugins" / path.name).symlink_to(path)
+    for name in ("plugins", "kernels"):
+        (package / name).mkdir(parents=True)
+        for path in (ROOT / name).iterdir():
+            if path.name not in (*names, "__pycache__"):
+                (package / name / path.name).symlink_to(path)
+    for name in {"__init__.py", "__main__.py", *FOLDERS} - {"plugins", "kernels"}:
+        (package / name).symlink_to(ROOT / name)
     return folder
 
 
@@ -62,8 +62,9 @@ def works(site: Path, *gone: str) -> None:
     assert (site / "out" / "report.html").exists()
 
 
-def test_rooflens_works_without_plugins(tmp_path):
-    site = without(tmp_path, *PLUGINS)
+def test_rooflens_works_without_plugins_and_other_families(tmp_path):
+    """Weights in MXFP4 take their scales from the family mxfp8; `upstream` knows the operands of all families."""
+    site = without(tmp_path, *PLUGINS, "a16w8", "fp8train", "mxfp8_moe", "torchao", "upstream")
     works(site, *PLUGINS)
     assert "unknown command 'audit'" in called(site, "-m", "rooflens", "audit", "x.csv", code=2)
     on_two = called(site, "-m", "rooflens", "run", "llm4bit-quick", "--jobs", "local:2", code=2)
@@ -74,6 +75,15 @@ def test_rooflens_works_without_plugins(tmp_path):
 @pytest.mark.parametrize("name", PLUGINS)
 def test_rooflens_works_without_a_plugin(name, tmp_path):
     works(without(tmp_path, name), name)
+
+
+@pytest.mark.slow
+def test_the_core_passes_its_tests_without_plugins(tmp_path):
+    site = without(tmp_path, *PLUGINS)
+    core = [ROOT / "tests" / name for name in ("shapes", "analysis", "harness/plan", "cli/test_main.py")]
+    options = ("-q", "-p", "no:cacheprovider", "--rootdir", ROOT, "-c", ROOT / "pyproject.toml")
+    said = called(site, "-m", "pytest", *options, "-m", "not slow and not exclusive", *core)
+    assert int(re.search(r"(\d+) passed", said)[1]) > 1000
 
 
 def test_another_package_offers_a_plugin(tmp_path):
