@@ -118,8 +118,7 @@ def by_stack(table: ImportedTable) -> list[ImportedTable]:
         cells = tuple(
             (*(table.text(row, name) for name in "mnk"), _shortened(table.text(row, "latency"))) for row in rows
         )
-        part = replace(table.of_rows(rows), header=("M", "N", "K", "latency (ms)"), rows=cells, title=title)
-        found.append(part)
+        found.append(replace(table.of_rows(rows), header=("M", "N", "K", "latency (ms)"), rows=cells, title=title))
     return found
 
 

@@ -76,8 +76,7 @@ def _scan(lines: Sequence[str], where: str) -> list[ImportedTable]:
         _Runs(lines, _by_blanks, 2),
         *(_Runs(lines, by, LEAST) for by in _BY_MARKS),
     )
-    tables: list[ImportedTable] = []
-    place, last = 0, 0
+    tables, place, last = list[ImportedTable](), 0, 0
     while place < len(lines):
         found = next((one for reader in readers if (one := reader.at(place)) is not None), None)
         if found is None:
