@@ -5,13 +5,15 @@
 Prints µs of processor time per character. A number that grows from left to right is a cost that is not linear.
 """
 
+import contextlib
 import time
 from collections.abc import Callable
 
 from options import options
+from rooflens.analysis.imports.devices import find_device
+from rooflens.analysis.imports.text import tables_in
 from rooflens.plugins.audit.audit import audit
-from rooflens.plugins.audit.reading.assumptions import Assumptions, find_device
-from rooflens.plugins.audit.reading.document import read_document
+from rooflens.plugins.audit.evidence.assumptions import Assumptions
 from rooflens.shapes.errors import RooflensError
 
 SIZED = "| M | N | K | ms | TFLOPS |\n|---|---|---|---|---|\n"
@@ -25,16 +27,6 @@ def repeated(unit: str, before: str = "", after: str = "") -> Callable[[int], st
 def numbered(unit: str, before: str = "") -> Callable[[int], str]:
     """Do so with the number of each copy in place of `{}`."""
     return lambda length: before + "".join(unit.replace("{}", str(at)) for at in range(length // (len(unit) + 2)))
-
-
-def counted(length: int) -> str:
-    """Counts in a table, in cells, and the changes that they count."""
-    many = length // 120
-    gains = "".join(f"| {at} | 1.{at} |\n" for at in range(many))
-    said = "".join(f"| {at % 80}/84 shapes >= +{at}% on fwd | x |\n" for at in range(many))
-    table = "## over 84 shapes\n\n| pass | shapes >= +1% |\n|---|---|\n" + "| fwd | 8 |\n" * many
-    statistics = "| Metric | Mean | Max |\n|---|---|---|\n" + "| fwd gain % | 1.3 | 1.2 |\n" * many
-    return f"{table}\n| id | fwd gain % |\n|---|---|\n{gains}\n| what | where |\n|---|---|\n{said}\n{statistics}"
 
 
 def wide(columns: int) -> str:
@@ -72,24 +64,14 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "open parentheses": repeated("("),
     "one long word": repeated("a"),
     "one line of words": repeated("word "),
-    "claims in a row": repeated("600 TFLOPS is 60% of peak "),
-    "rates and no share": repeated("600 TFLOPS "),
-    "borders": repeated("+---+---+\n"),
     "rules of dashes": repeated("---\n"),
     "rules of markdown": repeated("|---|\n"),
-    "boxes": repeated("├──┼──┤\n"),
     "bars": repeated("|\n"),
     "rows without a rule": repeated("| 1 | 2 |\n"),
     "lines with CR": repeated("1 2\r"),
     "tabs": repeated("a\t1\t2\n"),
     "commas of prose": repeated("one, two, three, four\nand 1, 2, 3\n"),
     "CSV": repeated("4096,4096,4096,1.5\n", "M,N,K,ms\n"),
-    "open HTML tables": repeated("<table>\n<tr><td>1</td></tr>\n<tr><td>2</td></tr>\n"),
-    "HTML tables": repeated("<table><tr><th>M</th><th>ms</th></tr><tr><td>1</td><td>2</td></tr></table>\n"),
-    "deep HTML": repeated("<div>", "<table>", "</table>"),
-    "open tags": repeated("<a "),
-    "open comments": repeated("<!--"),
-    "merged cells": repeated('<table><tr><td colspan="1000" rowspan="1000">1</td></tr></table>\n'),
     "tables": repeated(f"## T\n\n{SIZED}| 1 | 2 | 3 | 4 | 5 |\n| 2 | 2 | 3 | 4 | 5 |\n\n"),
     "tables of Windows": repeated("| M | ms |\r\n|---|---|\r\n| 1 | 4 |\r\n| 2 | 4 |\r\n\r\n"),
     "aligned tables": repeated("proj  M     N     TFLOPS\ndown  4096  4096  300\nup    4096  4096  200\n\n"),
@@ -101,19 +83,16 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "ratios that do not follow": unrelated(6),
     "baselines": repeated("| a | 1.5 | 1.00x |\n| b | 1.5 | 1.20x |\n", "| name | ms | speedup |\n|---|---|---|\n"),
     "rows that sum up": repeated("| mean | 1.5 |\n| a | 2 |\n", "| name | ms |\n|---|---|\n"),
-    "counts": counted,
 }
 """Name: text of about so many characters."""
 
 
 def cpu_seconds(text: str) -> float:
-    """Processor time of one audit of a text, of one without a table as a claim; one that is refused counts as well."""
+    """Processor time of one audit of a text; one that is refused counts as well."""
     setting = Assumptions(find_device("MI300X"))
     start = time.process_time()
-    try:
-        audit([read_document(text.encode(), "text")], setting)
-    except RooflensError:
-        audit([], setting, claims=[text])
+    with contextlib.suppress(RooflensError):
+        audit(tables_in(text.encode(), "text"), setting)
     return time.process_time() - start
 
 
@@ -122,7 +101,7 @@ def main() -> None:
     chosen = options(__doc__, most=1_000_000, only="")
     lengths = [length for at in range(6, -1, -1) if (length := chosen.most >> at) >= 1000]
     print(f"{'µs of processor time per character':36}" + "".join(f"{length:>9}" for length in lengths))
-    cpu_seconds("warm up: 600 TFLOPS is 60% of peak")
+    cpu_seconds(SIZED + "| 1 | 2 | 3 | 4 | 5 |\n")
     for name, make in HOSTILE.items():
         if chosen.only in name:
             texts = (make(length) for length in lengths)

@@ -162,7 +162,7 @@ class AddedTelemetry(HostTelemetry):
 """
 
 IMPORTER = """
-from .entries import ImportedCase, Imported
+from .entries import ImportedCase, imported
 
 SOURCE = "added"
 
@@ -170,11 +170,10 @@ def matches(table):
     return table.header[0] == "added_ms"
 
 def read(table, columns):
-    entries = [
-        ImportedCase(place=f"line {n}", reading=one, provider="mine", problem=table.problem(n, "n", n))
-        for n, one in enumerate(table.readings("added_ms", "0.001"), 1)
-    ]
-    return Imported.of(SOURCE, table, entries, ["added_ms"])
+    reading = table.reader("added_ms", "0.001")
+    def case(row):
+        yield ImportedCase(place="", reading=reading(row), provider="mine", problem=table.problem(row, "n", row + 1))
+    return imported(SOURCE, table, case, ["added_ms"])
 """
 
 EMITTER = """
@@ -183,12 +182,11 @@ def emit_added(policy, provenance):
 """
 
 RULE = """
-from ..evidence.context import Rule
 from ..evidence.finding import Severity
+from ..evidence.rule import Rule
 
-def check(case):
-    for sheet in case.sheets:
-        yield RULE.at(sheet, None, "a table", severity=Severity.QUESTION)
+def check(sheet):
+    yield RULE.at(sheet, None, "a table", severity=Severity.QUESTION)
 
 RULE = Rule("added-rule", "tables", "nothing to do", check)
 """

@@ -10,6 +10,7 @@ import pandas as pd
 from ..frames.coordinates import CASE
 from ..frames.load import RunData
 from ..imports.entries import Imported
+from ..imports.rounding import RoundingKind
 from ..stability.canary import KINDS, SLOWDOWN
 from ..statistics.arrays import Floats, difference, moments
 from ..statistics.intervals import CONFIDENCE, survival
@@ -187,7 +188,7 @@ def _of_sources(base: Imported, head: Imported) -> Iterator[str]:
         for column, words in table.rounding.items():
             rounded.setdefault(words, []).append(f"{column} of {side}")
     for words, columns in rounded.items():
-        yield f"Rounded to {words}: {', '.join(columns)}."
+        yield f"{'Not rounded' if words == RoundingKind.NONE else f'Rounded to {words}'}: {', '.join(columns)}."
 
 
 def _summed(versions: Versions) -> Effects | None:

@@ -99,10 +99,11 @@ def pair(base: Imported, head: Imported) -> Versions:
 
     Raises UsageError when they have no case in common, naming the column that keeps them apart if it is one.
     """
-    cases = align(base.frame, head.frame)
+    frames = _by_device(base.frame, head.frame)
+    cases = align(*frames)
     both = (cases["base_verdict"] != "") & (cases["head_verdict"] != "")
     if not both.any():
-        raise UsageError(f"the tables have no case in common: {_apart(base.frame, head.frame)}")
+        raise UsageError(f"the tables have no case in common: {_apart(*frames)}")
     rounds = pd.DataFrame(
         {
             "case": np.arange(len(cases)),
@@ -112,6 +113,14 @@ def pair(base: Imported, head: Imported) -> Versions:
         }
     )
     return Versions(cases, rounds, Order.IMPORTED)
+
+
+def _by_device(*frames: pd.DataFrame) -> list[pd.DataFrame]:
+    """Let the device tell cases apart where a table has several: two tables of one each compare their devices."""
+    if all(frame["device"].nunique() < 2 for frame in frames):
+        return [*frames]
+    named = [frame["device"].map(lambda device: f" ({device})" if device else "") for frame in frames]
+    return [frame.assign(provider=frame["provider"] + name) for frame, name in zip(frames, named, strict=True)]
 
 
 def _apart(base: pd.DataFrame, head: pd.DataFrame) -> str:

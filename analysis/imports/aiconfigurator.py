@@ -10,11 +10,13 @@ the mean of six calls after three. Tried with the tables of the package
 aiconfigurator-core 0.12.0.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
 from ...shapes.errors import UsageError
 from ...shapes.verdict import Verdict
-from .entries import Imported, ImportedCase
+from .entries import Imported, ImportedCase, imported
+from .printed import read_printed
 from .table import ImportedTable
 
 SOURCE = "AIConfigurator table"
@@ -59,35 +61,67 @@ def of_sizes(table: ImportedTable, sizes: Collection[tuple[int, ...]]) -> Import
     kept = [at for at, row in enumerate(table.rows) if tuple(row[place] for place in places) in wanted]
     if not kept:
         return None
-    rows, lines = tuple(table.rows[at] for at in kept), tuple(table.lines[at] for at in kept)
-    return ImportedTable(table.where, table.header, rows, lines)
+    return table.of_rows(kept)
 
 
 def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     """One case per row: of its rows, which some tables repeat, the last; of its kernels the fastest."""
     require_gemms(table)
-    readings = table.readings("latency", "0.001")
+    reader = table.reader("latency", "0.001")
     kept = {tuple(table.text(row, name) for name in COLUMNS[:-1]): row for row in range(len(table))}
+    readings = {row: reader(row) for row in kept.values()}
     fastest: dict[tuple[str, ...], int] = {}
-    for row in sorted(kept.values(), key=lambda row: (readings[row].verdict != Verdict.PASSED, readings[row].time_s)):
+    for row in sorted(readings, key=lambda row: (readings[row].verdict != Verdict.PASSED, readings[row].time_s)):
         fastest.setdefault(tuple(table.text(row, name) for name in CASE), row)
-    entries = []
-    for row in sorted(fastest.values()):
+
+    def case(row: int) -> Iterator[ImportedCase]:
         M, N, K = (table.size(row, name) for name in "mnk")
-        entries.append(
-            ImportedCase(
-                problem=table.problem(row, "m", M, N, K),
-                place=table.place(row),
-                reading=readings[row],
-                provider=f"{table.text(row, 'framework')} {table.text(row, 'version')}",
-                layer=table.text(row, "device"),
-                dtype="bf16",
-                scheme=table.text(row, "gemm_dtype"),
-                kernels=table.text(row, "kernel_source"),
-            )
+        yield ImportedCase(
+            problem=table.problem(row, "m", M, N, K),
+            place=table.place(row),
+            reading=readings[row],
+            provider=f"{table.text(row, 'framework')} {table.text(row, 'version')}",
+            device=table.text(row, "device"),
+            dtype="bf16",
+            scheme=table.text(row, "gemm_dtype"),
+            kernels=table.text(row, "kernel_source"),
         )
-    repeated = len(table) - len(kept)
-    notes = [f"{table.where}: of several rows for one case the last counts ({repeated} others)"] if repeated else []
-    slower = len(kept) - len(fastest)
-    notes += [f"{table.where}: of several kernels for one case the fastest counts ({slower} others)"] if slower else []
-    return Imported.of(SOURCE, table, entries, ["latency"], table.texts("device"), notes)
+
+    counts = {"rows for one case the last": len(table) - len(kept)}
+    counts["kernels for one case the fastest"] = len(kept) - len(fastest)
+    notes = [f"{table.where}: of several {what} counts ({count} others)" for what, count in counts.items() if count]
+    return imported(SOURCE, table, case, ["latency"], notes, sorted(fastest.values()))
+
+
+DECIMALS = 4
+"""Decimals of a latency in ms that `by_stack` keeps: it is a double, though device events tell 0.5 us over six calls,
+so that with all digits many rows would look copied."""
+
+
+def by_stack(table: ImportedTable) -> list[ImportedTable]:
+    """Return one table per stack, storage and GPU, whose title names the three, sorted by sizes; of another, itself.
+
+    Rows lie in the order in which processes have finished. Raises UsageError for a table of another operation.
+    """
+    if not matches(table):
+        return [table]
+    require_gemms(table)
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for row in range(len(table)):
+        key = tuple(table.text(row, name) for name in ("framework", "version", "gemm_dtype", "device"))
+        groups.setdefault(key, []).append(row)
+    found = []
+    for (framework, version, stored, device), rows in groups.items():
+        rows.sort(key=lambda row: [table.size(row, name) for name in "nkm"])
+        dtype = MATH_DTYPES.get(stored, "")
+        title = " ".join(filter(None, (framework, version, stored, f"in {dtype}" if dtype else "", "on", device)))
+        cells = tuple(
+            (*(table.text(row, name) for name in "mnk"), _shortened(table.text(row, "latency"))) for row in rows
+        )
+        found.append(replace(table.of_rows(rows), header=("M", "N", "K", "latency (ms)"), rows=cells, title=title))
+    return found
+
+
+def _shortened(text: str) -> str:
+    cell = read_printed(text)
+    return f"{cell.value:.{DECIMALS}f}" if cell and not cell.unit else text

@@ -6,11 +6,11 @@ and the kernel latency the GEMMs alone; ones with a graph `batch,layer,latency_u
 files say neither N nor K nor the number of experts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ...shapes.errors import UsageError, quote
 from ...shapes.problem import Op
-from .entries import Imported, ImportedCase
+from .entries import Imported, ImportedCase, imported
 from .table import ImportedTable
 
 SOURCE = "aiter MoE benchmark"
@@ -35,20 +35,21 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     if name not in table:
         raise UsageError(f"{table.where} line 1: there is no column {quote(name)}; choose one of {', '.join(CHOICES)}")
     tokens = table.header[0]  # named after what the sweep varies, batch as shipped
-    entries = [
-        ImportedCase(
+    reading = table.reader(name, "0.000001")
+
+    def case(row: int) -> Iterator[ImportedCase]:
+        yield ImportedCase(
             place=table.place(row),
-            reading=reading,
+            reading=reading(row),
             provider=f"aiter {name.removesuffix('_us')}",
             layer=table.text(row, "layer", "moe_gemm"),
             problem=table.problem(row, tokens, table.size(row, tokens), op=Op.MOE_GEMM),
             flops=_flops(table, row),
             kernels=table.text(row, "kernel"),
         )
-        for row, reading in enumerate(table.readings(name, "0.000001"))
-    ]
+
     notes = (f"{SOURCE}: N, K and experts are not in the file and stand as 1; compare files of one configuration",)
-    return Imported.of(SOURCE, table, entries, [name], notes=notes)
+    return imported(SOURCE, table, case, [name], notes)
 
 
 def _flops(table: ImportedTable, row: int) -> float:

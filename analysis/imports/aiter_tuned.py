@@ -7,12 +7,12 @@ q_dtype_w,q_type,use_g1u1,doweight_stage1,...,us1,...,us2,...,us,...`. A row is 
 library it came from is the result, not the case.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ...shapes.errors import UsageError
 from ...shapes.problem import Op, Problem
-from .entries import UNKNOWN, Imported, ImportedCase, useful_flops
-from .table import ImportedTable, TimeCell
+from .entries import UNKNOWN, Imported, ImportedCase, imported, useful_flops
+from .table import ImportedTable
 
 SOURCE = "aiter tuned table"
 
@@ -42,19 +42,32 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
         raise UsageError(
             f"{table.where} line 1: column us is missing: an untuned table has no times; give the tuned one"
         )
-    readings = table.readings("us", "0.000001")
-    devices = [_device(table, row) for row in range(len(table))]
-    several = len(set(devices)) > 1
-    make = _moe if _is_moe(table) else _gemm
-    entries = [make(table, row, reading, several) for row, reading in enumerate(readings)]
+    reading = table.reader("us", "0.000001")
+
+    def case(row: int) -> Iterator[ImportedCase]:
+        problem, layer, products = (_moe if _is_moe(table) else _gemm)(table, row)
+        yield ImportedCase(
+            problem=problem,
+            place=table.place(row),
+            reading=reading(row),
+            provider="aiter",
+            device=_device(table, row),
+            layer=" ".join([layer, *_said(table, row, DETAIL)]),
+            dtype=table.text(row, "dtype", UNKNOWN).removeprefix("torch."),
+            scheme=" ".join(_said(table, row, STORAGE)) or UNKNOWN,
+            flops=useful_flops(problem) * products,
+            config=" ".join(_said(table, row, ("libtype", "kernelId", "solidx", "splitK", "block_m", "ksplit"))),
+            kernels=" ".join(filter(None, (table.text(row, f"kernelName{stage}") for stage in ("", "1", "2")))),
+        )
+
     notes = [f"{SOURCE}: one measurement of the winner of each search: the winner's luck is in its time"]
     inexact = sum(_error(table, row) > TOLERATED for row in range(len(table)))
     if inexact:
         notes.append(f"{table.where}: errRatio of {inexact} rows is above {TOLERATED:g}, which the tuner let pass")
-    return Imported.of(SOURCE, table, entries, ["us"], devices, notes)
+    return imported(SOURCE, table, case, ["us"], notes)
 
 
-def _gemm(table: ImportedTable, row: int, reading: TimeCell, several: bool) -> ImportedCase:
+def _gemm(table: ImportedTable, row: int) -> tuple[Problem, str, int]:
     names = _sizes(table)
     assert names is not None
     batch, *sizes = names
@@ -63,36 +76,15 @@ def _gemm(table: ImportedTable, row: int, reading: TimeCell, several: bool) -> I
     if "E" in table:  # a table of rooflens dispatch
         op = Op.MOE_GEMM if "-moe-" in table.text(row, "q_dtype_w") else Op.GROUPED_GEMM
     more = {"B": table.size(row, batch, 1), "E": table.size(row, "E", 1), "top_k": table.size(row, "top_k", 1)}
-    return _entry(table, row, reading, several, table.problem(row, sizes[0], M, N, K, op=op, **more), "gemm")
+    return table.problem(row, sizes[0], M, N, K, op=op, **more), "gemm", 1
 
 
-def _moe(table: ImportedTable, row: int, reading: TimeCell, several: bool) -> ImportedCase:
+def _moe(table: ImportedTable, row: int) -> tuple[Problem, str, int]:
     """N is inter_dim and K model_dim; FLOPs are those of both stages, gate and up counted when there are both."""
     tokens, hidden, inner = (table.size(row, name) for name in ("token", "model_dim", "inter_dim"))
     experts, top_k = table.size(row, "expert"), table.size(row, "topk")
     problem = table.problem(row, "token", tokens, inner, hidden, op=Op.MOE_GEMM, E=experts, top_k=top_k)
-    products = 3 if table.text(row, "use_g1u1", "0") in ("1", "True") else 2
-    return _entry(table, row, reading, several, problem, "fused_moe", products)
-
-
-def _entry(
-    table: ImportedTable, row: int, reading: TimeCell, several: bool, problem: Problem, layer: str, products: int = 1
-) -> ImportedCase:
-    device = _device(table, row)
-    return ImportedCase(
-        problem=problem,
-        place=table.place(row),
-        reading=reading,
-        provider=f"aiter ({device})" if several else "aiter",
-        layer=" ".join([layer, *_said(table, row, DETAIL)]),
-        dtype=table.text(row, "dtype", UNKNOWN).removeprefix("torch."),
-        scheme=" ".join(_said(table, row, STORAGE)) or UNKNOWN,
-        flops=useful_flops(problem) * products,
-        config=" ".join(_said(table, row, ("libtype", "kernelId", "solidx", "splitK", "block_m", "ksplit"))),
-        kernels=" ".join(
-            filter(None, (table.text(row, name) for name in ("kernelName", "kernelName1", "kernelName2")))
-        ),
-    )
+    return problem, "fused_moe", 3 if table.text(row, "use_g1u1", "0") in ("1", "True") else 2
 
 
 def _said(table: ImportedTable, row: int, names: tuple[str, ...]) -> list[str]:

@@ -4,8 +4,6 @@ A number printed as 1.39 stands for anything from 1.385 to 1.395. What is comput
 interval; a printed result outside of it was computed from something else, or is wrong.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -23,37 +21,6 @@ class ValueRange(NamedTuple):
         """Return whether the two overlap."""
         slack = SLACK * max(1.0, *(abs(end) for end in (*self, *other)))
         return self.low <= other.high + slack and other.low <= self.high + slack
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A printed number and what it may be.
-
-    where    its row; what  its name; printed  its text
-    allowed  where it must lie by the numbers that `because` names
-    """
-
-    where: str
-    what: str
-    printed: str
-    allowed: ValueRange
-    because: str
-
-    @property
-    def holds(self) -> bool:
-        """True when the printed number, up to its own rounding, is among those allowed."""
-        return span(self.printed).meets(self.allowed)
-
-    def __str__(self) -> str:
-        return (
-            f"{self.where}: {self.what} {self.printed} cannot follow from {self.because}: "
-            f"that allows {self.allowed.low:.6g} to {self.allowed.high:.6g}"
-        )
-
-
-def contradictions(claims: Iterable[Claim]) -> list[str]:
-    """One line per claim that does not hold."""
-    return [str(claim) for claim in claims if not claim.holds]
 
 
 def span(text: str) -> ValueRange:
@@ -77,13 +44,3 @@ def gain(base: ValueRange, head: ValueRange) -> ValueRange:
 def reduction(base: ValueRange, head: ValueRange) -> ValueRange:
     """By how much a time fell from `base` to `head`, in percent."""
     return ValueRange(100 * (1 - head.high / base.low), 100 * (1 - head.low / base.high))
-
-
-def gain_of_reduction(percent: ValueRange) -> ValueRange:
-    """Gain of a rate whose time is reduced by `percent`: -1 % of time are +1.01 % of rate, and 50 % are 100 %."""
-    return ValueRange(*(100 * (1 / (1 - end / 100) - 1) for end in percent))
-
-
-def enlarged(count: str, cases: int, more: int) -> ValueRange:
-    """What a count over `cases` can be over so many `more`."""
-    return ValueRange(float(count), min(float(count) + more, float(cases + more)))

@@ -1,7 +1,7 @@
 """One imported row per case: what every source is brought to, with neutral values for what it does not say."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -10,7 +10,7 @@ from ...shapes.errors import UsageError
 from ...shapes.problem import SIZES, Problem
 from ...shapes.verdict import Verdict
 from ..frames.coordinates import CASE, DETAILS
-from .table import ImportedTable, TimeCell
+from .table import ImportedTable, RowError, TimeCell
 
 UNKNOWN = "unknown"
 """What a source does not say; the same on both sides, so that rows of one tool align."""
@@ -33,6 +33,7 @@ class ImportedCase:
     dtype: str = UNKNOWN
     scheme: str = UNKNOWN
     cache: str = UNKNOWN
+    device: str = ""
     flops: float | None = None
     config: str = ""
     kernels: str = ""
@@ -50,7 +51,7 @@ class Imported:
 
     source    what it was recognised as
     frame     one row per case, in file order: CASE, verdict, reason, time_s (NaN unless passed), resolution_s (step
-              that the time was rounded to; 0: not rounded), flops, DETAILS
+              that the time was rounded to; 0: not rounded), flops, device, DETAILS
     rounding  per column of times, how its numbers were rounded ("2 decimals")
     device    where it was measured, "" when the file does not say
     notes     what a reader must know; one line each, headed by the file, or by the source for what is so of all
@@ -62,27 +63,47 @@ class Imported:
     device: str = ""
     notes: tuple[str, ...] = ()
 
-    @classmethod
-    def of(
-        cls,
-        source: str,
-        table: ImportedTable,
-        entries: Sequence[ImportedCase],
-        timed: Iterable[str],
-        devices: Iterable[str] = (),
-        notes: Iterable[str] = (),
-    ) -> "Imported":
-        """Join the entries of a table, whose times are in the columns `timed`; `devices` as its rows print them."""
-        rounding = {name: str(table.rounding(name)) for name in timed}
-        device = ", ".join(dict.fromkeys(filter(None, devices)))
-        return cls(source, frame_of(entries, table.where), rounding, device, tuple(notes))
+
+NAMED_ROWS = 3
+"""Rows that a note on skipped ones names."""
+
+
+def imported(
+    source: str,
+    table: ImportedTable,
+    cases: Callable[[int], Iterable[ImportedCase]],
+    timed: Iterable[str],
+    notes: Iterable[str] = (),
+    rows: Iterable[int] | None = None,
+) -> Imported:
+    """Bring the rows of a table into its frame, and say which were skipped and why; `timed` are its columns of times.
+
+    Raises UsageError where every row is to be skipped.
+    """
+    entries: list[ImportedCase] = []
+    skipped: list[RowError] = []
+    for row in range(len(table)) if rows is None else rows:
+        try:
+            entries += cases(row)
+        except RowError as error:
+            skipped.append(error)
+    if skipped and not entries:
+        raise skipped[0]
+    if skipped:
+        named = "; ".join(str(error).removeprefix(f"{table.where} ") for error in skipped[:NAMED_ROWS])
+        more = f"; and {len(skipped) - NAMED_ROWS} more" if len(skipped) > NAMED_ROWS else ""
+        notes = [*notes, f"{table.where}: {len(skipped)} of {len(table)} rows skipped: {named}{more}"]
+    rounding = {name: str(table.rounding(name)) for name in timed}
+    device = ", ".join(dict.fromkeys(entry.device for entry in entries if entry.device))
+    frame = frame_of(entries, table.where)
+    return Imported(table.source or source, frame, rounding, device, (*table.notes, *notes))
 
 
 def frame_of(entries: Sequence[ImportedCase], where: str) -> pd.DataFrame:
     """Put entries into the frame of `Imported`. Raises UsageError when two of them are one case."""
     seen: dict[tuple[object, ...], str] = {}
     for entry in entries:
-        key = tuple(entry.coordinate(name) for name in CASE)
+        key = (*(entry.coordinate(name) for name in CASE), entry.device)
         if key in seen:
             which = ", ".join(f"{name} {entry.coordinate(name)}" for name in ("M", "N", "K", "pass", "provider"))
             raise UsageError(
@@ -95,7 +116,7 @@ def frame_of(entries: Sequence[ImportedCase], where: str) -> pd.DataFrame:
         columns[name] = [getattr(entry.reading, name) for entry in entries]
     columns["verdict"] = [str(entry.reading.verdict) for entry in entries]
     columns["flops"] = [useful_flops(entry.problem) if entry.flops is None else entry.flops for entry in entries]
-    for name in DETAILS:
+    for name in ("device", *DETAILS):
         columns[name] = [getattr(entry, name, "") for entry in entries]
     return pd.DataFrame(columns)
 

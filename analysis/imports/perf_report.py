@@ -8,12 +8,13 @@ are do_bench's in ms; a file holds one metric, which by default is the throughpu
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ...shapes.errors import UsageError, shorten
-from .entries import Imported, ImportedCase
+from .entries import Imported, ImportedCase, imported
+from .printed import SECONDS
 from .table import ImportedTable, TimeCell
-from .units import SECONDS, is_time, unit_of
+from .words import is_time, unit_of
 
 SOURCE = "Triton perf_report"
 
@@ -47,15 +48,16 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
             f"{table.where} line 1: {', '.join(map(shorten, lines))}: no times in ms, us or s; run the benchmark with "
             "--metric time"
         )
-    entries = [
-        _entry(table, row, reading, lines[name]["line"])
-        for name, unit in timed.items()
-        for row, reading in enumerate(table.readings(name, SECONDS[unit]))
-    ]
+    readers = {name: table.reader(name, SECONDS[unit]) for name, unit in timed.items()}
+
+    def cases(row: int) -> Iterator[ImportedCase]:
+        for name, reading in readers.items():
+            yield _entry(table, row, reading(row), lines[name]["line"])
+
     notes = [f"{SOURCE}: do_bench clears 256 MB between calls, which some last level caches outlive"]
     if "hidden_dim" in table:
         notes.append(f"{SOURCE}: N and K depend on tp and GLU, which the file does not say; they stand as 1")
-    return Imported.of(SOURCE, table, entries, timed, notes=notes)
+    return imported(SOURCE, table, cases, timed, notes)
 
 
 def _entry(table: ImportedTable, row: int, reading: TimeCell, line: str) -> ImportedCase:

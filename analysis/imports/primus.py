@@ -6,14 +6,16 @@ Time (ms), Forward TFLOPS, Backward Time (ms), Backward TFLOPS`, older files wit
 100 calls on the same tensors, two decimals. B is the number of groups of M rows each.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from ...shapes.errors import quote
 from ...shapes.problem import Op, Pass, Problem
 from ...shapes.verdict import Verdict
-from .consistency import Claim, contradictions, rate_of, span
-from .entries import UNKNOWN, Imported, ImportedCase, failed
-from .table import ImportedTable, TimeCell, read_number
+from .consistency import rate_of, span
+from .entries import UNKNOWN, Imported, ImportedCase, failed, imported
+from .printed import read_printed
+from .table import ImportedTable, TimeCell
 
 SOURCE = "Primus-Turbo benchmark"
 
@@ -32,35 +34,36 @@ def matches(table: ImportedTable) -> bool:
 def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     """Forward and backward of a row become the passes `fwd` and `bwd` of one case."""
     passes = {pass_: word for pass_, word in PASSES.items() if f"{word} Time (ms)" in table}
-    times = {pass_: table.readings(f"{word} Time (ms)", "0.001") for pass_, word in passes.items()}
-    entries, claims = [], []
-    for row in range(len(table)):
+    readers = {pass_: table.reader(f"{word} Time (ms)", "0.001") for pass_, word in passes.items()}
+    wrong: list[str] = []
+
+    def cases(row: int) -> Iterator[ImportedCase]:
         groups = table.size(row, "B", 1)
+        M, N, K = (table.size(row, name) for name in ("M", "N", "K"))
+        op = Op.GROUPED_GEMM if groups > 1 else Op.GEMM
         for pass_, word in passes.items():
-            M, N, K = (table.size(row, name) for name in ("M", "N", "K"))
-            op = Op.GROUPED_GEMM if groups > 1 else Op.GEMM
             problem = table.problem(row, "M", M * groups, N, K, op=op, pass_=pass_, E=groups)
-            reading = _checked(table, row, times[pass_][row])
-            entries.append(
-                ImportedCase(
-                    problem=problem,
-                    place=table.place(row),
-                    reading=reading,
-                    provider=PROVIDER,
-                    model=table.text(row, "Case"),
-                    layer="grouped_gemm" if groups > 1 else "gemm",
-                    dtype=table.text(row, "Dtype", UNKNOWN),
-                    scheme=table.text(row, "Granularity", table.text(row, "granularity", UNKNOWN)),
-                )
+            reading = _checked(table, row, readers[pass_](row))
+            if reading.verdict is Verdict.PASSED:
+                wrong.extend(_wrong_rate(table, row, word, problem))
+            yield ImportedCase(
+                problem=problem,
+                place=table.place(row),
+                reading=reading,
+                provider=PROVIDER,
+                model=table.text(row, "Case"),
+                layer=str(op),
+                dtype=table.text(row, "Dtype", UNKNOWN),
+                scheme=table.text(row, "Granularity", table.text(row, "granularity", UNKNOWN)),
+                device=table.text(row, "GPU"),
             )
-            if reading.verdict is Verdict.PASSED and read_number(table.text(row, f"{word} TFLOPS")):
-                claims.append(_rate_claim(table, row, word, problem))
+
     timed = [f"{word} Time (ms)" for word in passes.values()]
-    wrong = contradictions(claims)
-    notes = (*_notes(table, times), *(f"{table.where} {line}" for line in wrong[:3]))
+    found = imported(SOURCE, table, cases, timed)
+    notes = (*found.notes, *_notes(table, Pass.BWD in passes), *(f"{table.where} {line}" for line in wrong[:3]))
     if len(wrong) > 3:
         notes = (*notes, f"{table.where}: {len(wrong)} TFLOPS in all do not follow from the printed times")
-    return Imported.of(SOURCE, table, entries, timed, table.texts("GPU"), notes)
+    return replace(found, notes=notes)
 
 
 def _checked(table: ImportedTable, row: int, reading: TimeCell) -> TimeCell:
@@ -74,18 +77,18 @@ def _checked(table: ImportedTable, row: int, reading: TimeCell) -> TimeCell:
     return reading
 
 
-def _rate_claim(table: ImportedTable, row: int, word: str, problem: Problem) -> Claim:
-    time = table.text(row, f"{word} Time (ms)")
-    return Claim(
-        where=table.place(row),
-        what=f"{word} TFLOPS",
-        printed=table.text(row, f"{word} TFLOPS"),
-        allowed=rate_of(problem.flops, span(time), 1e-3),
-        because=f"{time} ms",
-    )
+def _wrong_rate(table: ImportedTable, row: int, word: str, problem: Problem) -> Iterator[str]:
+    """Say which TFLOPS the printed time does not allow, rounding included."""
+    time, rate = table.text(row, f"{word} Time (ms)"), read_printed(table.text(row, f"{word} TFLOPS"))
+    allowed = rate_of(problem.flops, span(time), 1e-3)
+    if rate and rate.value and not rate.span.meets(allowed):
+        yield (
+            f"{table.place(row)}: {word} TFLOPS {rate.text} cannot follow from {time} ms: that allows "
+            f"{allowed.low:.6g} to {allowed.high:.6g}"
+        )
 
 
-def _notes(table: ImportedTable, times: Mapping[Pass, list[TimeCell]]) -> list[str]:
+def _notes(table: ImportedTable, has_backward: bool) -> list[str]:
     """First what is so in this file, then what the script always does."""
     checks = [text.upper() for text in table.texts("Check")]
     notes = []
@@ -95,7 +98,7 @@ def _notes(table: ImportedTable, times: Mapping[Pass, list[TimeCell]]) -> list[s
         notes.append(f"{table.where}: Check ERROR in {errors} rows, which the script averages as 0 TFLOPS")
     if "Check" not in table:
         notes.append(f"{table.where}: no column Check, so whether results were right is unknown; all count as passed")
-    if Pass.BWD in times:
+    if has_backward:
         notes.append(
             f"{SOURCE}: the backward pass adds into gradients that are never cleared, so its time has the "
             "traffic of two sums more; work may have moved between the passes: compare the step"

@@ -8,8 +8,8 @@ from ...shapes.errors import UsageError, shorten
 from ...shapes.files.file_text import read_content
 from . import aiconfigurator, aiter_moe, aiter_tuned, nvbench, perf_report, primus, tidy, tritonbench
 from .entries import Imported
-from .parquet_table import MAGIC, parse_parquet, refuse_pointer
-from .table import ImportedTable, parse
+from .table import ImportedTable
+from .text import tables_in
 
 
 class ImportFormat(NamedTuple):
@@ -38,38 +38,27 @@ NAMED = 40
 
 
 def read(path: Path, columns: Mapping[str, str] | None = None, at: str = "") -> Imported:
-    """Read a CSV, a parquet file, or the JSON of nvbench.
+    """Read the one table of a file: CSV, markdown, parquet, or the JSON of a benchmark.
 
     `columns` maps what rooflens calls a thing to the column that has it (`tidy.KEYS`); with one, the file is read by it
     alone, unless its own format leaves exactly that choice open. `at` names the file in errors instead of its path.
     Raises UsageError with file, line and column of what is wrong.
     """
-    where = at or str(path)
-    content = _content(path, where)
-    if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-        if columns:
-            raise UsageError(f"--columns: {where} is JSON, which has no columns; export it as CSV")
-        return nvbench.read_json(content, where)
-    table = table_of(content, where)
+    table = read_table(path, at)
     return detect(table, columns or {}).read(table, columns or {})
 
 
-def read_table(path: Path) -> ImportedTable:
-    """Read the texts of a CSV or parquet file. Raises UsageError like `read`."""
-    return table_of(_content(path, str(path)), str(path))
-
-
-def _content(path: Path, where: str) -> bytes:
+def read_table(path: Path, at: str = "") -> ImportedTable:
+    """Read the texts of the one table of a file. Raises UsageError like `read`."""
+    where = at or str(path)
     try:
-        return read_content(path, "give a CSV, a parquet file, or the JSON of nvbench")
+        content = read_content(path, "give a CSV, a parquet file, or the JSON of a benchmark")
     except FileNotFoundError as error:
         raise UsageError(f"cannot read {where}: {error.strerror}") from None
-
-
-def table_of(content: bytes, where: str) -> ImportedTable:
-    """Read the texts of a CSV or a parquet file."""
-    refuse_pointer(content, where)
-    return parse_parquet(content, where) if content.startswith(MAGIC) else parse(content, where)
+    first, *others = tables_in(content, where, path.suffix)
+    if others:
+        raise UsageError(f"{where} has {len(others) + 1} tables; give a file with the one to compare")
+    return first
 
 
 def detect(table: ImportedTable, columns: Mapping[str, str]) -> ImportFormat:

@@ -22,6 +22,7 @@ class RoundingKind(StrEnum):
     DECIMALS = "decimals"
     DIGITS = "significant digits"
     NONE = "not rounded"
+    EACH = "its own last digit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,14 @@ class Rounding:
         """Distance of two neighbouring numbers at the one that is printed as `text`, in its unit; 0: not rounded."""
         if self.kind is RoundingKind.NONE:
             return 0.0
+        if self.kind is RoundingKind.EACH:
+            return float(Decimal(1).scaleb(-_decimals(Decimal(text))))
         if self.kind is RoundingKind.DECIMALS:
             return float(Decimal(1).scaleb(-self.places))
         return float(Decimal(1).scaleb(Decimal(text).adjusted() - self.places + 1))
 
     def __str__(self) -> str:
-        return str(self.kind) if self.kind is RoundingKind.NONE else f"{self.places} {self.kind}"
+        return str(self.kind) if self.kind in (RoundingKind.NONE, RoundingKind.EACH) else f"{self.places} {self.kind}"
 
 
 def detect(texts: Sequence[str]) -> Rounding:

@@ -1,8 +1,9 @@
-"""A CSV file as texts that know where they stand, so that every complaint names file, line and column."""
+"""A table as texts that know where they stand, so that every complaint names file, line and column."""
 
 import re
-from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any, NoReturn
 
 from ...shapes.errors import UsageError, quote, shorten
@@ -10,7 +11,8 @@ from ...shapes.files import csv_file
 from ...shapes.files.file_text import decoded
 from ...shapes.problem import Problem
 from ...shapes.verdict import Verdict
-from .rounding import Rounding, detect
+from .printed import SECONDS, read_printed
+from .rounding import Rounding, RoundingKind, detect
 
 FAILURES = {
     "": (Verdict.UNSUPPORTED, "no time in the file"),
@@ -29,8 +31,8 @@ FAILURES = {
 """Words that stand where a time should."""
 
 
-MOST_EXPONENT = 30
-"""A number of another power of ten is nothing that was measured."""
+EXAMPLE = "M,N,K,provider,time_us"
+"""A header that is understood."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +45,29 @@ class TimeCell:
     resolution_s: float = 0.0
 
 
+class RowError(UsageError):
+    """What is wrong with one row, which is then skipped: the others are as they were."""
+
+
 @dataclass(frozen=True, slots=True)
 class ImportedTable:
-    """Header and rows of a file as texts; `lines[i]` is the line, counted from 1, at which row i starts."""
+    """Header and rows as texts; `lines[i]` is the line, counted from 1, at which row i starts.
+
+    title, lead  what the line above calls it, and the prose above it, of a table in a longer text
+    line         line of the header
+    source       the tool whose JSON it was; rows are then counted by entry, and numbers were not rounded
+    notes        what of the file is not in the table
+    """
 
     where: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     lines: tuple[int, ...]
+    title: str = ""
+    line: int = 1
+    lead: str = ""
+    source: str = ""
+    notes: tuple[str, ...] = ()
     _position: dict[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -61,6 +78,15 @@ class ImportedTable:
 
     def __contains__(self, name: str) -> bool:
         return name in self._position
+
+    @property
+    def name(self) -> str:
+        """How findings call it: its file, line and title."""
+        return f"{self.where} line {self.line}" + (f" ({shorten(self.title)})" if self.title else "")
+
+    def of_rows(self, kept: Sequence[int]) -> "ImportedTable":
+        """Return the table with some of its rows."""
+        return replace(self, rows=tuple(self.rows[at] for at in kept), lines=tuple(self.lines[at] for at in kept))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -80,26 +106,30 @@ class ImportedTable:
             self.fail(row, name, f"{quote(text)} is not a positive whole number")
         return int(text.split(".")[0])
 
-    def readings(self, name: str, unit_s: str, free_text: bool = False) -> list[TimeCell]:
-        """Times in column `name`, of `unit_s` seconds each ("0.001": exact), with the rounding of the whole column.
+    def reader(self, name: str, unit_s: str, free_text: bool = False) -> Callable[[int], TimeCell]:
+        """Return what reads the time of a row in column `name`, with the rounding of the whole column.
 
-        `free_text`: anything that is not a number is the message of an error; otherwise only the words of `FAILURES`.
+        It is of `unit_s` seconds each ("0.001": exact) unless the cell has its own unit. `free_text`: anything that is
+        not a number is the message of an error; otherwise only the words of `FAILURES`. Raises RowError.
         """
         rounding = self.rounding(name)
-        return [
-            self._reading(row, name, cell, unit_s, rounding, free_text) for row, cell in enumerate(self.texts(name))
-        ]
+        return lambda row: self._reading(row, name, self.text(row, name), unit_s, rounding, free_text)
 
     def rounding(self, name: str) -> Rounding:
-        """How the positive numbers of a column were rounded."""
-        return detect([cell for cell in self.texts(name) if (number := read_number(cell)) is not None and number > 0])
+        """How the positive numbers of a column were rounded; those with several units are as printed."""
+        if self.source:
+            return Rounding(RoundingKind.NONE)
+        cells = [cell for text in self.texts(name) if (cell := read_printed(text)) is not None and cell.value > 0]
+        if len({cell.unit for cell in cells}) > 1:
+            return Rounding(RoundingKind.EACH)
+        return detect([cell.digits for cell in cells])
 
     def texts(self, name: str) -> list[str]:
         """Texts of a column, "" where there is no such column."""
         return [self.text(row, name) for row in range(len(self))]
 
     def problem(self, row: int, name: str, M: int, N: int = 1, K: int = 1, **stated: Any) -> Problem:
-        """Make the problem of a row. Raises UsageError that names the column `name` where there is no such problem."""
+        """Make the problem of a row. Raises RowError that names the column `name` where there is no such problem."""
         try:
             return Problem(M, N, K, **stated)
         except UsageError as error:
@@ -107,36 +137,37 @@ class ImportedTable:
 
     def place(self, row: int) -> str:
         """Where a row is."""
-        return f"line {self.lines[row]}"
+        return f"{'entry' if self.source else 'line'} {self.lines[row]}"
 
     def fail(self, row: int, name: str, message: str) -> NoReturn:
-        """Raise UsageError that names the place."""
-        raise UsageError(f"{self.where} {self.place(row)}, column {shorten(name)}: {message}")
+        """Raise RowError that names the place."""
+        raise RowError(f"{self.where} {self.place(row)}, column {shorten(name)}: {message}")
 
-    def _reading(self, row: int, name: str, cell: str, unit_s: str, rounding: Rounding, free_text: bool) -> TimeCell:
-        number = read_number(cell)
-        if number is None:
-            known = FAILURES.get(cell.lower().lstrip("+-"))
+    def _reading(self, row: int, name: str, text: str, unit_s: str, rounding: Rounding, free_text: bool) -> TimeCell:
+        cell = read_printed(text)
+        if cell is None or cell.unit not in ("", *SECONDS):
+            known = FAILURES.get(text.lower().lstrip("+-"))
             if known is None and not free_text:
-                self.fail(row, name, f"{quote(cell)} is not a time; correct it, or empty it where nothing was timed")
-            return TimeCell(*known) if known else TimeCell(Verdict.RUNTIME_ERROR, " ".join(cell.split()))
-        if number < 0:
-            self.fail(row, name, f"{cell} is negative: no time; delete the line, or measure again")
-        step = rounding.step(cell) if number else 0.0
-        if not number:
-            return TimeCell(Verdict.UNSUPPORTED, f"time is {cell} in the file: not timed, or less than half a step")
-        return TimeCell(Verdict.PASSED, "", float(number * Decimal(unit_s)), step * float(unit_s))
+                self.fail(row, name, f"{quote(text)} is not a time; correct it, or empty it where nothing was timed")
+            return TimeCell(*known) if known else TimeCell(Verdict.RUNTIME_ERROR, " ".join(text.split()))
+        if cell.value < 0:
+            self.fail(row, name, f"{text} is negative: no time; delete the line, or measure again")
+        if not cell.value:
+            return TimeCell(Verdict.UNSUPPORTED, f"time is {text} in the file: not timed, or less than half a step")
+        unit = SECONDS[cell.unit] if cell.unit else unit_s
+        step = rounding.step(cell.digits) * float(unit)
+        return TimeCell(Verdict.PASSED, "", float(Decimal(cell.digits) * Decimal(unit)), step)
 
 
 def parse(content: bytes, where: str) -> ImportedTable:
     """Split a CSV file; the delimiter is a semicolon or a tab where its header has one, else a comma."""
-    text = decoded(content, where, "give a CSV")
+    text = decoded(content, where, f"give a CSV: {EXAMPLE}")
     first = text.split("\n", 1)[0]
     delimiter = next((mark for mark in (";", "\t") if mark in first), ",")
     found = csv_file.records(text, where, delimiter=delimiter, way_out=csv_file.CORRECT)
     records = [(line, fields) for line, fields in found if any(one.strip() for one in fields)]
     if not records:
-        raise UsageError(f"{where} is empty; give the CSV that the benchmark wrote")
+        raise UsageError(f"{where} is empty; give a table: CSV or markdown")
     header = tuple(name.strip() for name in records[0][1])
     for line, fields in records[1:]:
         if len(fields) == len(header) - 1:  # some of aiter's tables omit an empty last field; pandas reads them
@@ -151,12 +182,3 @@ def parse(content: bytes, where: str) -> ImportedTable:
     return ImportedTable(
         where, header, tuple(tuple(fields) for _, fields in records[1:]), tuple(line for line, _ in records[1:])
     )
-
-
-def read_number(text: str) -> Decimal | None:
-    """Return a finite number that can have been measured; None for any other text."""
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        return None
-    return number if number.is_finite() and (not number or abs(number.adjusted()) <= MOST_EXPONENT) else None

@@ -1,26 +1,28 @@
 """Any table with one case per row, by a map of its columns; or without one where names say enough.
 
-Keys of the map: the sizes M, N, K, B, E and top_k; op, pass, dtype, scheme, cache, model, layer and provider; verdict;
-one of time_s, time_ms, time_us, time_ns and tflops. What is not mapped is taken from a column of that name, if there is
-one, and is neutral otherwise.
+Keys of the map: the sizes M, N, K, B, E and top_k; op, pass, dtype, scheme, cache, device, model, layer and provider;
+verdict; one of time_s, time_ms, time_us, time_ns and tflops. What is not mapped is taken from a column with such a name
+(`words.SIZES`) and such cells, if there is one, and is neutral otherwise.
 """
 
 import math
-from collections.abc import Mapping
-from decimal import Decimal
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from ...shapes.errors import UsageError, quote, unknown_name
 from ...shapes.problem import SIZES, Op, Pass, Problem
 from ...shapes.verdict import Verdict
-from .entries import UNKNOWN, Imported, ImportedCase, failed, frame_of, useful_flops
+from .columns import ColumnRole, read_column
+from .entries import UNKNOWN, Imported, ImportedCase, failed, imported, useful_flops
+from .printed import SECONDS, read_printed
 from .table import FAILURES, ImportedTable, TimeCell
-from .units import SECONDS, is_time, unit_of
+from .words import is_time, size_named, unit_of
 
 SOURCE = "table"
 
 TIMES = {f"time_{unit}": unit for unit in SECONDS}
 
-TEXTS = ("op", "pass", "dtype", "scheme", "cache", "model", "layer", "provider")
+TEXTS = ("op", "pass", "dtype", "scheme", "cache", "device", "model", "layer", "provider")
 
 KEYS = (*SIZES, *TEXTS, "verdict", "tflops", *TIMES)
 
@@ -35,7 +37,7 @@ _WORDS = {
 def matches(table: ImportedTable) -> bool:
     """A table is tidy when it names M, N and K; whether its time is clear is found out by reading."""
     names = {name.lower() for name in table.header}
-    return {"m", "n", "k"} <= names
+    return bool(table.source) or {"m", "n", "k"} <= names
 
 
 def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
@@ -46,21 +48,29 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
         if name not in table:
             raise UsageError(f"{table.where} line 1: {unknown_name('column', name, list(table.header))}")
     names = _found(table) | dict(columns)
-    readings, rounding, timed = _times(table, names)
-    entries = [_entry(table, row, reading, names) for row, reading in enumerate(readings)]
+    reading, rounding, timed = _times(table, names)
     unused = [name for name in table.header if name not in {*names.values(), timed}]
     notes = (f"{table.where}: columns that were not used: {', '.join(unused)}",) if unused else ()
-    return Imported(SOURCE, frame_of(entries, table.where), {timed: rounding}, "", notes)
+    found = imported(SOURCE, table, lambda row: _entry(table, row, reading, names), [timed], notes)
+    return replace(found, rounding={timed: rounding})
 
 
 def _found(table: ImportedTable) -> dict[str, str]:
-    """Columns that have the name of a key, whatever their case."""
+    """Columns that have the name of a key, whatever their case; of a size, if any cell is a number."""
     keys = {key.lower(): key for key in (*SIZES, *TEXTS, "verdict")}
-    return {keys[name.lower()]: name for name in reversed(table.header) if name.lower() in keys}
+    found: dict[str, str] = {}
+    for name in table.header:
+        key = keys.get(name.lower()) or size_named(name)
+        if key and key not in found and (key not in SIZES or any(map(read_printed, table.texts(name)))):
+            found[key] = name
+    return found
 
 
-def _times(table: ImportedTable, names: dict[str, str]) -> tuple[list[TimeCell], str, str]:
-    """Readings of all rows, how they were rounded, and the column."""
+_Reader = Callable[[int], TimeCell]
+
+
+def _times(table: ImportedTable, names: dict[str, str]) -> tuple[_Reader, str, str]:
+    """What reads the time of a row, how times were rounded, and the column."""
     given = [key for key in names if key in TIMES or key == "tflops"]
     if len(given) > 1:
         raise UsageError(f"--columns: {' and '.join(given)} name a time twice; keep one")
@@ -69,15 +79,24 @@ def _times(table: ImportedTable, names: dict[str, str]) -> tuple[list[TimeCell],
         return _from_rates(table, name, names), f"{table.rounding(name)} of TFLOPS", name
     if given:
         name, unit = names[given[0]], TIMES[given[0]]
+        if (said := unit_of(name)) not in (None, unit):
+            raise UsageError(
+                f"--columns {given[0]}: the header {quote(name)} of {table.where} says {said}; write time_{said}, or "
+                "correct the header"
+            )
     else:
         name, unit = _only_time(table)
-    return table.readings(name, SECONDS[unit]), str(table.rounding(name)), name
+    return table.reader(name, SECONDS[unit]), str(table.rounding(name)), name
 
 
 def _only_time(table: ImportedTable) -> tuple[str, str]:
-    times = [name for name in table.header if is_time(name)]
+    columns = [read_column(at, name, table.texts(name)) for at, name in enumerate(table.header)]
+    by_cells = {table.header[one.index] for one in columns if one.role is ColumnRole.TIME}
+    times = [name for name in table.header if is_time(name) or name in by_cells]
     if len(times) == 1 and (unit := unit_of(times[0])):
         return times[0], unit
+    if len(times) == 1 and times[0] in by_cells:  # the cells have units
+        return times[0], "s"
     if len(times) == 1:
         raise UsageError(
             f"{table.where} line 1, column {times[0]}: its unit is unknown; say it: --columns time_ms='{times[0]}'"
@@ -94,25 +113,33 @@ def _only_time(table: ImportedTable) -> tuple[str, str]:
     )
 
 
-def _from_rates(table: ImportedTable, name: str, names: dict[str, str]) -> list[TimeCell]:
+def _from_rates(table: ImportedTable, name: str, names: dict[str, str]) -> _Reader:
     """Times from rates in TFLOPS of the useful FLOPs; a step of the rate is a step of the time."""
-    found = []
-    for row, rate in enumerate(table.readings(name, "1")):
-        flops = useful_flops(_problem(table, row, names))
+    rates = table.reader(name, "1")
+
+    def reading(row: int) -> TimeCell:
+        rate, flops = rates(row), useful_flops(_problem(table, row, names))
         if rate.verdict is not Verdict.PASSED:
-            found.append(rate)
-            continue
+            return rate
         if math.isnan(flops):
             table.fail(row, name, "a quantization has no FLOPs to turn a rate into a time")
-        time = float(Decimal(flops) / (Decimal(table.text(row, name)) * 10**12))
-        found.append(TimeCell(Verdict.PASSED, "", time, time * rate.resolution_s / rate.time_s))
-    return found
+        time = flops / (rate.time_s * 1e12)
+        return TimeCell(Verdict.PASSED, "", time, time * rate.resolution_s / rate.time_s)
+
+    return reading
+
+
+def _sizes_of(table: ImportedTable, row: int, names: dict[str, str]) -> list[str]:
+    """Sizes of a row; results in JSON may have different ones."""
+    named = [key for key in SIZES if key in names]
+    return [key for key in named if table.text(row, names[key])] if table.source else named
 
 
 def _problem(table: ImportedTable, row: int, names: dict[str, str]) -> Problem:
-    sizes = {key: table.size(row, names[key]) for key in SIZES if key in names}
+    sizes = {key: table.size(row, names[key]) for key in _sizes_of(table, row, names)}
+    many = Op.GEMM if sizes.get("E", 1) == 1 else Op.MOE_GEMM if "top_k" in sizes else Op.GROUPED_GEMM
     words: dict[str, str] = {}
-    for key, known, neutral in (("op", tuple(Op), Op.GEMM), ("pass", tuple(Pass), Pass.FWD)):
+    for key, known, neutral in (("op", tuple(Op), many), ("pass", tuple(Pass), Pass.FWD)):
         words[key] = table.text(row, names[key], neutral) if key in names else neutral
         if words[key] not in known:
             table.fail(row, names[key], f"{quote(words[key])} is none of {', '.join(known)}")
@@ -121,18 +148,18 @@ def _problem(table: ImportedTable, row: int, names: dict[str, str]) -> Problem:
     return table.problem(row, column, **sizes, op=Op(words["op"]), pass_=Pass(words["pass"]))
 
 
-def _entry(table: ImportedTable, row: int, reading: TimeCell, names: dict[str, str]) -> ImportedCase:
-    problem = _problem(table, row, names)
+def _entry(table: ImportedTable, row: int, times: _Reader, names: dict[str, str]) -> Iterator[ImportedCase]:
+    problem, reading = _problem(table, row, names), times(row)
     if "verdict" in names and (word := table.text(row, names["verdict"])):
         verdict = _WORDS.get(word.lower())
         if verdict is None:
             table.fail(row, names["verdict"], f"{quote(word)} is none of {', '.join(_WORDS)}")
         if verdict is not Verdict.PASSED:
             reading = failed(reading, verdict, f"{word} in the file")
-    texts = {"provider": "imported", "model": "any", "layer": "gemm"} | dict.fromkeys(
-        ("dtype", "scheme", "cache"), UNKNOWN
-    )
+    is_whole = {"M", "N", "K"} <= {*_sizes_of(table, row, names)}
+    texts = {"provider": "imported", "model": "any", "layer": "gemm" if is_whole else ""}
+    texts |= dict.fromkeys(("dtype", "scheme", "cache"), UNKNOWN) | {"device": ""}
     texts |= {key: text for key in texts if key in names and (text := table.text(row, names[key]))}
-    whole = all(name in names for name in ("M", "N", "K"))
-    flops = None if whole else math.nan
-    return ImportedCase(problem=problem, place=table.place(row), reading=reading, flops=flops, **texts)
+    yield ImportedCase(
+        problem=problem, place=table.place(row), reading=reading, flops=None if is_whole else math.nan, **texts
+    )

@@ -7,12 +7,12 @@ that failed has its message in place of its first metric, and nothing in the oth
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ...shapes.errors import UsageError
 from ...shapes.problem import Op, Problem
 from ...shapes.verdict import Verdict
-from .entries import Imported, ImportedCase
+from .entries import Imported, ImportedCase, imported
 from .table import ImportedTable, TimeCell
 
 SOURCE = "tritonbench"
@@ -35,15 +35,15 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
         raise UsageError(f"{table.where} line 1: no column ends in {SUFFIX}; run tritonbench with --metrics latency")
     label = table.header[0]
     wanted = [row for row in range(len(table)) if table.text(row, label) not in ("average", "hashes")]
-    entries = []
-    for name in timed:
-        provider = name.removesuffix(SUFFIX)
-        readings = table.readings(name, "0.001", free_text=True)
-        errors = [other for other in table.header[1:] if other.startswith(f"{provider}-")][:1]
-        for row in wanted:
-            reading = _with_message(table, row, readings[row], errors[0])
-            entries.append(_entry(table, row, label, provider, reading))
-    return Imported.of(SOURCE, table, entries, timed)
+    readers = {name: table.reader(name, "0.001", free_text=True) for name in timed}
+
+    def cases(row: int) -> Iterator[ImportedCase]:
+        for name, reading in readers.items():
+            provider = name.removesuffix(SUFFIX)
+            first = next(other for other in table.header[1:] if other.startswith(f"{provider}-"))
+            yield _entry(table, row, label, provider, _with_message(table, row, reading(row), first))
+
+    return imported(SOURCE, table, cases, timed, rows=wanted)
 
 
 def _with_message(table: ImportedTable, row: int, reading: TimeCell, first: str) -> TimeCell:

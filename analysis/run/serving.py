@@ -80,7 +80,7 @@ def _load(path: Path, analysis: Analysis) -> Serving:
     if (found := aiconfigurator.of_sizes(table, sizes)) is None:
         return Serving(path.name, nothing, "it has no row of these M, N and K")
     frame = aiconfigurator.read(found, {}).frame
-    frame = frame[(frame["verdict"] == Verdict.PASSED) & frame["layer"].isin(here)]
+    frame = frame[(frame["verdict"] == Verdict.PASSED) & frame["device"].isin(here)]
     rows = frame.rename(columns={"scheme": "stored", "provider": "stack", "kernels": "kernel"})[list(nothing.columns)]
     return Serving(path.name, rows.reset_index(drop=True))
 

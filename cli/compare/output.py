@@ -11,7 +11,7 @@ from ...analysis.comparison.effects import Effects, Status
 from ...analysis.comparison.parts import parts
 from ...analysis.comparison.result import SUM, Result
 from ...analysis.comparison.suite import SuiteChange, by_pass
-from ...analysis.frames.coordinates import shape_label
+from ...analysis.frames.coordinates import is_sized, shape_label
 from ...reports import formatting as fmt
 from ...reports.sections.comparison.words import told
 from ...shapes.errors import CorrectnessError, IncompleteError, RegressionError, RooflensError
@@ -166,7 +166,7 @@ def _print_rows(called: "pd.DataFrame", title: str) -> None:
         ),
         [
             (
-                shape_label(row), row["M"], row["pass"], row["dtype"], row["scheme"], row["cache"], row["provider"],
+                shape_label(row), _rows(row), row["pass"], row["dtype"], row["scheme"], row["cache"], row["provider"],
                 f"{row['base_gmean_s'] * 1e6:.2f}", f"{row['head_gmean_s'] * 1e6:.2f}", _change(row),
                 fmt.effect_interval(row["low"], row["high"]),
                 _word(row),
@@ -179,6 +179,11 @@ def _print_rows(called: "pd.DataFrame", title: str) -> None:
     )  # fmt: skip
     if len(called) > len(shown):
         click.echo(f"... and {len(called) - len(shown)} more: --markdown or --json has all of them")
+
+
+def _rows(row: Any) -> str:
+    """M of a case; "" of one without sizes."""
+    return str(row["M"]) if is_sized(row) else ""
 
 
 def _change(row: Any) -> str:
@@ -203,7 +208,7 @@ def _print_broken(result: "Result") -> None:
     print_table(
         ("case", "M", "pass", "provider", "became", "reason"),
         [
-            (shape_label(row), row["M"], row["pass"], row["provider"], row["head_verdict"], row["head_reason"])
+            (shape_label(row), _rows(row), row["pass"], row["provider"], row["head_verdict"], row["head_reason"])
             for row in broken.head(MOST_ROWS).to_dict("records")
         ],
         "broken: passed in base",
@@ -220,7 +225,8 @@ def _print_causes(result: "Result") -> None:
         ("case", "M", "pass", "dtype", "scheme", "cache", "provider", "total", "code", "choice", "cause"),
         [
             (
-                *(shape_label(row), row["M"], row["pass"], row["dtype"], row["scheme"], row["cache"], row["provider"]),
+                *(shape_label(row), _rows(row), row["pass"]),
+                *(row[name] for name in ("dtype", "scheme", "cache", "provider")),
                 *(
                     fmt.effect(row[name], row[f"{name}_low"], row[f"{name}_high"])
                     for name in ("total", "code", "choice")

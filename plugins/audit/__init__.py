@@ -1,8 +1,7 @@
-"""Checks the numbers of a published table, in the forms in which people print one.
+"""Checks the numbers of a published table, which `analysis.imports` reads.
 
-reading    from a text to tables whose columns are understood
-evidence   what the rules look at
-rules      the checks, one module each
+evidence   tables as they are understood, and what the rules look at
+rules      the checks
 audit      runs them: every `Finding` names its table, line and numbers
 command    `rooflens audit`; `output`, what it prints
 plugin     what this adds to rooflens

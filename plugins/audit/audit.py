@@ -1,24 +1,25 @@
-"""Reads texts, understands their tables, and runs every rule over all of them together.
+"""Understands the tables of texts, and runs every rule over all of them together.
 
-1. `document.read_document` finds the tables of each text.
-2. `roles.understand` says what each column is.
-3. `context.build_case` finds out how each table counts M, and what its changes are.
-4. `registry.RULES` look for what does not hold.
+1. `roles.understand` says what each column is.
+2. `rates` finds out the unit of its times, and how it counts M, where only its rates tell.
+3. `registry.RULES` look for what does not hold.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...shapes.errors import unknown_name
-from .evidence.context import available, build_case
-from .evidence.finding import Finding
-from .reading.annotated_table import Sheet
-from .reading.assumptions import Assumptions
-from .reading.claims import Statement
-from .reading.column import Override
-from .reading.document import Document
-from .reading.roles import understand
-from .rules.registry import RULES
+from ...analysis.imports.columns import Override
+from ...analysis.imports.table import ImportedTable
+from ...shapes.errors import UsageError, unknown_name
+from .evidence.assumptions import Assumptions
+from .evidence.finding import Finding, Need
+from .evidence.rates import completed, follow_rates
+from .evidence.roles import understand
+from .evidence.sheet import Sheet
+from .rules.registry import RULES, available
+
+WIDEST = 100
+"""Columns of the widest table that is audited: rules try pairs of columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +39,22 @@ class Audit:
         return sum(map(len, self.sheets))
 
 
-def audit(
-    documents: Sequence[Document],
-    setting: Assumptions,
-    overrides: Sequence[Override] = (),
-    claims: Sequence[str] = (),
-) -> Audit:
-    """Audit texts that belong together. Raises UsageError when an override names no column."""
-    names = [name for document in documents for titled in document.tables for name in titled.table.header]
+def audit(tables: Sequence[ImportedTable], setting: Assumptions, overrides: Sequence[Override] = ()) -> Audit:
+    """Audit tables that belong together. Raises UsageError for one too wide, and an override that names no column."""
+    for table in tables:
+        if len(table.header) > WIDEST:
+            raise UsageError(f"{table.name} has {len(table.header)} columns, and at most {WIDEST} are read; omit some")
+    names = [name for table in tables for name in table.header]
     for one in overrides:
         if one.name not in names:
             raise unknown_name("column", one.name, list(dict.fromkeys(names)))
-    tables = [titled for document in documents for titled in document.tables]
-    sheets = [understand(titled, setting, overrides) for titled in tables]
-    said = [Statement(f"claim {number}", 1, " ".join(text.split())) for number, text in enumerate(claims, 1)]
-    case = build_case(sheets, said, setting, overrides)
-    findings = [finding for rule in RULES for finding in rule.check(case)]
-    there = available(case)
+    sheets = [follow_rates(completed(understand(table, setting, overrides))) for table in tables]
+    known = {sheet.m_is for sheet in sheets if sheet.m_is}
+    if len(known) == 1:  # the tables of one text count alike
+        (m_is,) = known
+        sheets = [sheet if sheet.m_is else sheet.with_m(m_is) for sheet in sheets]
+    findings = [finding for rule in RULES for sheet in sheets for finding in rule.check(sheet)]
+    there = {Need.DEVICE} if setting.device else set()
+    there = there.union(*map(available, sheets))
     skipped = {rule.name: missing for rule in RULES if (missing := rule.lacks(there))}
-    return Audit(case.sheets, tuple(findings), skipped)
+    return Audit(tuple(sheets), tuple(findings), skipped)

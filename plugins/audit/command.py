@@ -12,8 +12,11 @@ from ...shapes.errors import CorrectnessError, IncompleteError, UsageError
 from ...shapes.files.file_text import opened, read_content
 
 if TYPE_CHECKING:
+    from ...analysis.imports.table import ImportedTable
     from .audit import Audit
-    from .reading.document import Document
+
+LARGEST = 4 << 20
+"""Bytes of a text that is read: some forty thousand rows."""
 
 
 @click.command()
@@ -26,42 +29,36 @@ if TYPE_CHECKING:
 @click.option("--weight-bits", type=click.FloatRange(0, min_open=True), metavar="N", help="Bits per weight (4).")
 @click.option("--activation-bits", type=click.FloatRange(0, min_open=True), metavar="N", help="Per activation (8).")
 @click.option("--column", "columns", multiple=True, metavar="ROLE=NAME", help="Say what a column is; repeat it.")
-@click.option("--claim", "claims", multiple=True, metavar="TEXT", help='"645 TFLOPS is 60% of peak"; repeat it.')
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, in seconds and FLOP/s.")
 @click.option("--markdown", metavar="FILE", help="Write a review comment; - for stdout.")
 @click.option("--strict", is_flag=True, help="Exit with 5 if a number cannot be right, with 4 if one is doubtful.")
 def audit(**options: Any) -> None:
     """Check a published table for numbers that cannot be right.
 
-    TABLE is a CSV, or a text with tables in it: markdown, HTML or box drawing; - is stdin. What stands around the
-    tables is not checked. All tables of all texts are audited together. What each column is is guessed from its header
-    and printed; --column corrects it (roles: M N K B E top_k time_s time_ms time_us time_ns tflops gflops gbs
-    throughput speedup change reduction gain percent_of_peak cases dtype id label ignore; a side after a colon, as in
-    time_ms:old=NAME).
+    TABLE is a CSV, the JSON of a benchmark, or a text with tables in it: markdown, or aligned as pandas and
+    reStructuredText print them; - is stdin. What stands around the tables is not checked. All tables of all texts are
+    audited together. What each column is is guessed from its header and cells and printed; --column corrects it (roles:
+    M N K B E top_k time_s time_ms time_us time_ns tflops gflops gbs throughput speedup change reduction gain
+    percent_of_peak dtype device id label ignore; a side after a colon, as in time_ms:old=NAME).
 
     \b
     Examples:
       rooflens audit results.csv --device MI300X --dtype bf16
       rooflens audit pull-request.md --device H200 --op grouped_gemm --M-is total
       rooflens audit table.txt --device MI350X --column "time_us=Kernel" --strict
-      rooflens audit --device MI350X --claim "645 TFLOPS is 60% of peak"
     """
+    from ...analysis.imports.columns import Override
     from ...cli.shared.output import print_json
     from .audit import audit as run
     from .output import as_record, review_comment, section
-    from .reading.column import Override
 
-    if not options["tables"] and not options["claims"]:
-        raise UsageError("nothing to audit: give a TABLE, - for stdin, or --claim TEXT")
+    if not options["tables"]:
+        raise UsageError("nothing to audit: give a TABLE, or - for stdin")
     setting = _setting(options)
     overrides = [Override.parse(text) for text in options["columns"]]
-    documents = _documents(options["tables"])
-    for document in documents:
-        if document.unread:
-            note(f"not read: {_unread(document)}, too long or a table too wide")
-    result = run(documents, setting, overrides, options["claims"])
+    result = run(_tables(options["tables"]), setting, overrides)
     if options["as_json"]:
-        print_json(as_record(result, setting) | {"not_read": {one.name: one.unread for one in documents}})
+        print_json(as_record(result, setting))
     elif options["markdown"] == "-":
         click.echo(review_comment(result, setting), nl=False)
     else:
@@ -74,9 +71,10 @@ def audit(**options: Any) -> None:
 
 def _setting(options: dict[str, Any]) -> Any:
     """Build the setting, with errors that name what is known."""
+    from ...analysis.imports.devices import find_device
     from ...shapes.errors import unknown_name
     from ...shapes.problem import Op
-    from .reading.assumptions import PER_EXPERT, TOTAL, Assumptions, find_device
+    from .evidence.assumptions import PER_EXPERT, TOTAL, Assumptions
 
     known = [op for op in Op if op is not Op.QUANTIZE]
     if options["op"] not in known:
@@ -89,8 +87,9 @@ def _setting(options: dict[str, Any]) -> Any:
     return Assumptions(device, options["dtype"], Op(options["op"]), options["pass_"], m_is, **more)
 
 
-def _documents(names: tuple[str, ...]) -> "list[Document]":
-    from .reading.document import LARGEST, read_document
+def _tables(names: tuple[str, ...]) -> "list[ImportedTable]":
+    from ...analysis.imports.aiconfigurator import by_stack
+    from ...analysis.imports.text import tables_in
 
     if names.count("-") > 1:
         raise UsageError("- stands for stdin, which can be read once; give it once")
@@ -101,15 +100,9 @@ def _documents(names: tuple[str, ...]) -> "list[Document]":
             content = read_content(Path(name), "give the part that has the tables", LARGEST, open_it)
         except FileNotFoundError as error:
             raise UsageError(f"TABLE {name}: {error.strerror}; give a readable file, or - for stdin") from None
-        found.append(read_document(content, "stdin" if name == "-" else Path(name).name))
+        tables = tables_in(content, "stdin" if name == "-" else Path(name).name)
+        found += [part for table in tables for part in by_stack(table)]
     return found
-
-
-def _unread(document: "Document") -> str:
-    """Name the lines of a text that were left out."""
-    from .rules.floor import ranges
-
-    return f"{document.name} line{'s' * (len(document.unread) > 1)} {ranges(document.unread)}"
 
 
 def _write(path: Path, text: str) -> None:

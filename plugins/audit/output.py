@@ -5,15 +5,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ...analysis.imports.columns import AnnotatedColumn
 from ...cli.shared.output import plain
 from ...reports.formatting import plural
 from ...reports.model import Section, Text
 from ...reports.render.markdown import render_section
 from .audit import Audit
-from .evidence.context import Rule
+from .evidence.assumptions import Assumptions
 from .evidence.finding import Finding
-from .reading.annotated_table import AnnotatedColumn, Sheet
-from .reading.assumptions import Assumptions
+from .evidence.rule import Rule
+from .evidence.sheet import Sheet
 from .rules.registry import RULES
 
 HANG = 4
@@ -58,9 +59,9 @@ def as_record(result: Audit, setting: Assumptions) -> dict[str, Any]:
         "rows": result.rows,
         "tables": [
             {
-                "file": sheet.titled.table.where,
-                "title": sheet.titled.title,
-                "line": sheet.titled.line,
+                "file": sheet.table.where,
+                "title": sheet.table.title,
+                "line": sheet.table.line,
                 "rows": len(sheet),
                 "m_is": sheet.m_is or None,
                 "columns": [_column_record(column) for column in sheet.columns],
@@ -112,13 +113,11 @@ def _understood(sheet: Sheet) -> str:
         parts.append(f"not used: {', '.join(unused)}")
     if unread := [f"{column.unread} of {column.name!r}" for column in sheet.columns if column.unread]:
         parts.append(f"cells that are no number: {', '.join(unread)}")
-    if sheet.summaries:
-        parts.append(f"sums up: {', '.join(one.statistic for one in sheet.summaries)}")
-    return f"{sheet.titled.name}: {plural(len(sheet), 'row')}; {'; '.join(parts) or 'no column was understood'}"
+    return f"{sheet.table.name}: {plural(len(sheet), 'row')}; {'; '.join(parts) or 'no column was understood'}"
 
 
 def _column(column: AnnotatedColumn) -> str:
-    words = [column.pass_, column.side if column.role not in ("ratio", "id", "cases", "shape") else ""]
+    words = [column.pass_, column.side if column.role not in ("ratio", "id", "shape") else ""]
     words = [word for word in words if word and word.lower() not in column.name.lower()]
     what = " ".join([*words, str(column.role)])
     detail = column.sides or column.detail
@@ -135,8 +134,9 @@ def _could_not_run(result: Audit) -> list[str]:
 
 
 def closing(result: Audit) -> str:
-    """Return the last line: rows, findings, and of which kind."""
+    """Return the last line: how many rules had something to work on, rows, findings, and of which kind."""
     counts = Counter(str(finding.severity) for finding in result.findings)
     kinds = ", ".join(f"{count} {name}" for name, count in counts.items())
     tables = f"{plural(result.rows, 'row')} in {plural(len(result.sheets), 'table')}"
-    return f"{tables}, {plural(len(result.findings), 'finding')}" + (f" ({kinds})" if kinds else "")
+    ran = f"{len(RULES) - len(result.skipped)} of {len(RULES)} rules could run"
+    return f"{ran} on {tables}, {plural(len(result.findings), 'finding')}" + (f" ({kinds})" if kinds else "")

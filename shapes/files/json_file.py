@@ -21,19 +21,24 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def parse_object(content: bytes, where: object, way_out: str = _WAY_OUT) -> dict[str, Any]:
     """Return the object in the content of a file that is called `where` in the UsageError for anything else."""
+    found = parse_content(content, where, way_out)
+    if not isinstance(found, dict):
+        raise UsageError(f"{where}: a JSON object is expected; {way_out}")
+    return found
+
+
+def parse_content(content: bytes, where: object, way_out: str) -> Any:
+    """Return the value in the content of a file that is called `where` in the UsageError for what is no JSON."""
     if len(content) > MOST_BYTES:
         raise UsageError(f"{where} is larger than {MOST_BYTES >> 20} MiB; {way_out}")
     try:
-        found = parse_value(content.decode("utf-8-sig"))
+        return parse_value(content.decode("utf-8-sig"))
     except json.JSONDecodeError as error:
         raise UsageError(f"{where} line {error.lineno}, column {error.colno}: {error.msg}; {way_out}") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"cannot read {where}: {error}; {way_out}") from None
     except ValueError as error:
         raise UsageError(f"{where}: {error}; {way_out}") from None
-    if not isinstance(found, dict):
-        raise UsageError(f"{where}: a JSON object is expected; {way_out}")
-    return found
 
 
 def parse_value(text: str) -> Any:

@@ -160,11 +160,6 @@ def write_condition(folder: Path) -> None:
     (folder / "cells.condition").write_text("M <= 16 and provider == 'simt_4bit' and not model.str.startswith('n')")
 
 
-def write_claim(folder: Path) -> None:
-    """Write a sentence to check."""
-    (folder / "a.claim").write_text("645 TFLOPS is 60% of peak, and 8192x8192x8192 takes 1.7 ms at 90% of 5.3 TB/s")
-
-
 OPTIONS = {
     "axis": "M=1,2,4..64",
     "time": "0.5s",
@@ -310,15 +305,6 @@ _EVERY: tuple[tuple[Target, Callable[[Path], None]], ...] = (
             30,
         ),
         write_condition,
-    ),
-    (
-        Target(
-            "claims",
-            ["a.claim"],
-            ["audit --claim @a.claim --device MI300X", "audit --claim @a.claim --device H200 --dtype bf16 --json"],
-            100,
-        ),
-        write_claim,
     ),
     (
         Target(

@@ -3,18 +3,17 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ....analysis.imports.columns import AnnotatedColumn, ColumnRole
 from ....analysis.imports.consistency import ValueRange, gain
-from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
-from ..reading.words import words_of
-from .pairs import meets, pair_of, ratio
+from ....analysis.imports.words import words_of
+from .pairs import MEASURED, meets, pair_of, ratio
+from .sheet import Sheet
 
 _NAMED = frozenset(("baseline", "base", "reference", "ref"))
 """Words of a row that the others are compared with."""
 
 APART = 0.02
 """Relative: what a median of ratios may differ from the ratio of medians, where both are of the same rounds."""
-
-_COMPARED = (ColumnRole.TIME, ColumnRole.THROUGHPUT, ColumnRole.RATE, ColumnRole.BANDWIDTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +64,14 @@ def _ones(sheet: Sheet, ratios: AnnotatedColumn) -> tuple[list[int], bool]:
     """Rows that are a baseline by their number, else by the word that stands there instead; True for a word."""
     unit = {ColumnRole.RATIO: 1.0, ColumnRole.PEAK_SHARE: 100.0}.get(ratios.role)
     said = [row for row in range(len(sheet)) if {*words_of(sheet.text(row, ratios))} & _NAMED]
-    if ratios.role is ColumnRole.CHANGE and not said and ratios.beside is None:
+    if ratios.role is ColumnRole.CHANGE and not said:
         unit = 100.0  # a share of another row, called a percentage
     ones = [row for row, cell in enumerate(ratios.cells) if cell is not None and cell.value == unit]
-    if ratios.beside is not None and not ones:
-        own = sheet.columns[ratios.beside].cells
-        blank = [row for row, cell in enumerate(ratios.cells) if cell is None and own[row] is not None]
-        return blank if len(blank) == 1 else [], False
     return (said, True) if said and not ones else (ones, False)
 
 
 def _texts(sheet: Sheet, row: int) -> tuple[str, ...]:
-    return sheet.titled.table.rows[row]
+    return sheet.table.rows[row]
 
 
 def _bases(sheet: Sheet, ones: list[int]) -> Iterator[tuple[int, int]]:
@@ -95,11 +90,7 @@ def _bases(sheet: Sheet, ones: list[int]) -> Iterator[tuple[int, int]]:
 
 def _candidates(sheet: Sheet, ratios: AnnotatedColumn) -> Iterator[AnnotatedColumn]:
     """Yield the column of each quantity that the ratios may be of: the only one, or the only one of their side."""
-    if ratios.beside is not None:
-        own = sheet.columns[ratios.beside]
-        yield from (own,) if own.role in _COMPARED else ()
-        return
-    for role in _COMPARED:
+    for role in MEASURED:
         columns = [one for one in sheet.of(role) if dict(one.fixed) == dict(ratios.fixed)]
         alike = [one for one in columns if one.side == ratios.side] if len(columns) > 1 else columns
         named = [one for one in columns if one.core <= ratios.core] if len(columns) > 1 else columns

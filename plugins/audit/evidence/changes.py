@@ -1,12 +1,12 @@
-"""What kind of change a column of percentages holds, and whether it was computed from rounded numbers."""
+"""What kind of change a column of percentages holds."""
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ....analysis.imports.consistency import SLACK, ValueRange, gain, reduction
-from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
+from ....analysis.imports.columns import AnnotatedColumn
+from ....analysis.imports.consistency import ValueRange, gain, reduction
 from .pairs import Pair, pair_of
+from .sheet import Sheet
 
 Both = Callable[[ValueRange, ValueRange], ValueRange]
 
@@ -22,12 +22,6 @@ RATE_KINDS: Mapping[str, Both] = {
     "reduction": lambda base, head: reduction(head, base),
 }
 
-PROOF = 1e-3
-"""Chance of a coincidence below which it is none."""
-
-SEVERAL = 3
-"""Steps of the result within its interval from which on meeting it to the last digit says something."""
-
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
@@ -41,7 +35,6 @@ class Resolved:
     kind: str
     pair: Pair | None = None
     fits: Mapping[int, bool] | None = None
-    from_rounded: bool = False
     labelled: str = ""
 
 
@@ -76,8 +69,7 @@ def resolve(sheet: Sheet, column: AnnotatedColumn) -> Resolved:
         best = labelled
     if not fits[best]:
         return Resolved(column, labelled, labelled=labelled)
-    rounded = _from_rounded(sheet, column, pair, kinds[best])
-    return Resolved(column, best, pair, fits[best], rounded, labelled)
+    return Resolved(column, best, pair, fits[best], labelled)
 
 
 def _fits(sheet: Sheet, column: AnnotatedColumn, pair: Pair, kind: Both) -> dict[int, bool]:
@@ -86,49 +78,3 @@ def _fits(sheet: Sheet, column: AnnotatedColumn, pair: Pair, kind: Both) -> dict
         if (ends := allowed(kind, pair, row)) is not None:
             found[row] = printed.meets(ends)
     return found
-
-
-def exact(kind: Both, pair: Pair, row: int) -> float | None:
-    """Change of the printed numbers taken as exact, in percent."""
-    base, head = pair.base.cells[row], pair.head.cells[row]
-    if base is None or head is None or base.value <= 0 or head.value <= 0:
-        return None
-    return kind(ValueRange(base.value, base.value), ValueRange(head.value, head.value)).low
-
-
-def _from_rounded(sheet: Sheet, column: AnnotatedColumn, pair: Pair, kind: Both) -> bool:
-    rows = range(len(sheet))
-    return are_of_rounded(column, ((row, allowed(kind, pair, row), exact(kind, pair, row)) for row in rows))
-
-
-def are_of_rounded(column: AnnotatedColumn, rows: Iterable[tuple[int, ValueRange | None, float | None]]) -> bool:
-    """Tell whether all results are, to the last digit, those of printed numbers, where that is no coincidence.
-
-    Each row has what the printed numbers allow, and what they give if taken as exact.
-    """
-    chance = 1.0
-    for row, ends, computed in rows:
-        cell, step = column.cells[row], column.step(row)
-        if cell is None or ends is None or computed is None or not step:
-            continue
-        width = ends.high - ends.low
-        if not math.isfinite(width) or width < SEVERAL * step:
-            continue
-        if abs(computed - cell.value) > step / 2 * (1 + 1e-6) + SLACK:
-            return False
-        chance *= step / width
-    return chance <= PROOF
-
-
-def is_aggregate(sheet: Sheet, row: int) -> bool:
-    """True for a row that stands for several cases."""
-    return any((cell := one.cells[row]) is not None and cell.value > 1 for one in sheet.of(ColumnRole.CASES))
-
-
-def steps_apart(pair: Pair, row: int) -> float:
-    """Number of printed steps between the two sides; NaN where that has no meaning."""
-    base, head = pair.base.cells[row], pair.head.cells[row]
-    step = max(pair.base.step(row), pair.head.step(row)) if base and head else 0.0
-    if base is None or head is None or not step:
-        return math.nan
-    return abs(base.value - head.value) / step

@@ -6,10 +6,17 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ....analysis.imports.columns import AnnotatedColumn, ColumnRole
 from ....analysis.imports.consistency import ValueRange, gain, reduction
-from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
-from ..reading.printed import Printed
-from ..reading.words import BASES, HEADS, SLOWER, SPREADS, STATISTICS
+from ....analysis.imports.printed import Printed
+from ....analysis.imports.words import (
+    BASES,
+    HEADS,
+    SLOWER,
+    SPREADS,
+    STATISTICS,
+)
+from .sheet import Sheet
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +36,7 @@ class Pair:
     @property
     def is_known(self) -> bool:
         """False for numbers that no header calls times, or something per second."""
-        return self.base.role in (ColumnRole.TIME, ColumnRole.RATE, ColumnRole.THROUGHPUT, ColumnRole.BANDWIDTH)
+        return self.base.role in MEASURED
 
 
 def pair_of(sheet: Sheet, column: AnnotatedColumn) -> Pair | None:
@@ -49,12 +56,9 @@ def pair_of(sheet: Sheet, column: AnnotatedColumn) -> Pair | None:
             return _among(_candidates(sheet, column, columns), column)
         return _among(_candidates(sheet, column, alike), column) if len(alike) > 1 else None
 
-    if column.beside is not None:
-        first = sheet.columns[column.beside]
-        return _by_rows(sheet, column, first if first.role in _RATED else None)
     if "<" in column.sides:
         return _versus(sheet, column) or _by_rows(sheet, column)
-    named = [found for role in (*_RATED, ColumnRole.BYTES) if (found := among(sheet.of(role))) and found.named]
+    named = [found for role in (*MEASURED, ColumnRole.BYTES) if (found := among(sheet.of(role))) and found.named]
     if len(named) > 1:  # times and rates both have the sides that a header names: those which it is of
         return max(named, key=lambda pair: sum(_quotient_fits(column, pair, row) for row in range(len(sheet))))
     for role in (*prefer, ColumnRole.THROUGHPUT, ColumnRole.BANDWIDTH, ColumnRole.BYTES):
@@ -82,7 +86,8 @@ MOST = 0.75
 """Share of the rows that must follow."""
 
 
-_RATED = (ColumnRole.TIME, ColumnRole.RATE, ColumnRole.THROUGHPUT, ColumnRole.BANDWIDTH)
+MEASURED = (ColumnRole.TIME, ColumnRole.RATE, ColumnRole.THROUGHPUT, ColumnRole.BANDWIDTH)
+"""Roles of what was measured, and of no quotient."""
 
 
 def _quotient_fits(column: AnnotatedColumn, pair: Pair, row: int) -> bool:
@@ -93,7 +98,7 @@ def _quotient_fits(column: AnnotatedColumn, pair: Pair, row: int) -> bool:
 def _versus(sheet: Sheet, column: AnnotatedColumn) -> Pair | None:
     """Find the columns of "head vs base", where the header names the base, and maybe the head."""
     base_word, _, head_word = column.sides.partition("<")
-    for role in (*_RATED, ColumnRole.OTHER):
+    for role in (*MEASURED, ColumnRole.OTHER):
         columns = _candidates(sheet, column, sheet.of(role))
         bases = [one for one in columns if base_word in one.side.split()]
         heads = [one for one in columns if one not in bases and (not head_word or head_word in one.side.split())]
@@ -120,7 +125,7 @@ def _by_rows(sheet: Sheet, column: AnnotatedColumn, head: AnnotatedColumn | None
     One of them may be the best of all; `head` must be one of them, if it is given.
     """
     best, most = None, 0
-    for role in (head.role,) if head else (*_RATED, ColumnRole.OTHER):
+    for role in (head.role,) if head else (*MEASURED, ColumnRole.OTHER):
         columns = [one for one in _candidates(sheet, column, sheet.of(role)) if one.unit == sheet.of(role)[0].unit]
         if role is ColumnRole.OTHER and not all(
             one.is_whole for one in columns
@@ -177,15 +182,7 @@ _EXTREMES = SPREADS | {"min", "max", "p5", "p10", "p90", "p95", "p99"}
 _SUMMED = frozenset(("peak", "best", "worst", *STATISTICS))
 """Words of a column of extremes and means: a ratio without them may be of other numbers."""
 
-_PAIRED = (
-    ColumnRole.TIME,
-    ColumnRole.RATE,
-    ColumnRole.THROUGHPUT,
-    ColumnRole.BANDWIDTH,
-    ColumnRole.BYTES,
-    ColumnRole.OTHER,
-    ColumnRole.STATISTIC,
-)
+_PAIRED = (*MEASURED, ColumnRole.BYTES, ColumnRole.OTHER, ColumnRole.STATISTIC)
 
 
 def _quantity(column: AnnotatedColumn) -> frozenset[str]:
@@ -220,7 +217,7 @@ def _candidates(sheet: Sheet, column: AnnotatedColumn, columns: Sequence[Annotat
 def _among(columns: Sequence[AnnotatedColumn], column: AnnotatedColumn) -> Pair | None:
     if column.role is ColumnRole.RATIO and column.sides:
         sides = re.split("[/>]", column.sides)
-        found = [[one for one in columns if side in one.side.split()] or _by_initial(columns, side) for side in sides]
+        found = [[one for one in columns if side in one.side.split()] for side in sides]
         if all(len(one) == 1 for one in found) and found[0][0] is not found[1][0]:
             ((base,), (head,)) = found
             is_of_both = not (base.core | head.core) & _SUMMED - column.core
@@ -240,11 +237,6 @@ def _among(columns: Sequence[AnnotatedColumn], column: AnnotatedColumn) -> Pair 
     if column.role is ColumnRole.RATIO and column.core & SLOWER:
         first, second = second, first
     return Pair(first, second, is_sure)
-
-
-def _by_initial(columns: Sequence[AnnotatedColumn], side: str) -> list[AnnotatedColumn]:
-    """Columns that a single letter stands for ("L/V" of Liger and Verl)."""
-    return [one for one in columns if len(side) == 1 and one.side.startswith(side)]
 
 
 def _is(column: AnnotatedColumn, words: frozenset[str]) -> bool:

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ....analysis.imports.columns import AnnotatedColumn, ColumnRole
 from ....analysis.imports.consistency import ValueRange, rate_of
-from ....analysis.imports.units import SECONDS, is_time
+from ....analysis.imports.printed import SECONDS
+from ....analysis.imports.words import DTYPES, is_time
 from ....shapes.problem import Pass
-from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
-from ..reading.assumptions import PER_EXPERT, TOTAL
-from ..reading.words import DTYPES
+from .assumptions import PER_EXPERT, TOTAL
+from .sheet import Sheet
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +73,6 @@ def follows(sheet: Sheet, rate: AnnotatedColumn, time: AnnotatedColumn, m_is: st
     return found
 
 
-SQUARE = frozenset(("size", "matrix_size", "dim", "dimension", "n", "m"))
-"""Headers of a single size that may be M, N and K at once."""
-
 FEWEST = 3
 """Rows from which on rates that follow from times and sizes do so by no chance."""
 
@@ -83,23 +81,17 @@ MOST = 0.75
 
 
 def completed(sheet: Sheet) -> Sheet:
-    """Return the sheet with what only its rates tell: that one size is all three, and the unit of its times."""
-    if not sheet.of(ColumnRole.RATE):
+    """Return the sheet with what only its rates tell: the unit of its times."""
+    times = [one for one in sheet.of(ColumnRole.OTHER) if is_time(one.name)]
+    if not times or not sheet.of(ColumnRole.RATE):
         return sheet
-    variants = [sheet]
-    if all(not {"M", "N", "K"} & {*sheet.sizes(row)} or len(sheet.sizes(row)) == 1 for row in range(len(sheet))):
-        variants += [
-            sheet.with_column(replace(one, role=ColumnRole.SIZE, detail="MNK"))
-            for one in sheet.of(ColumnRole.OTHER, ColumnRole.SIZE)
-            if one.name.strip().lower().replace(" ", "_") in SQUARE
-        ]
-    if times := [one for one in sheet.of(ColumnRole.OTHER) if is_time(one.name)]:
-        for variant in tuple(variants):
-            for seconds in map(float, SECONDS.values()):
-                for one in times:
-                    variant = variant.with_column(replace(one, role=ColumnRole.TIME, unit=seconds))
-                variants.append(variant)
-    found = [variant for variant in variants if variant is not sheet and _follows_mostly(variant)]
+    variants = []
+    for seconds in map(float, SECONDS.values()):
+        variant = sheet
+        for one in times:
+            variant = variant.with_column(replace(one, role=ColumnRole.TIME, unit=seconds))
+        variants.append(variant)
+    found = [variant for variant in variants if _follows_mostly(variant)]
     return found[0] if len(found) == 1 and not _follows_mostly(sheet) else sheet
 
 

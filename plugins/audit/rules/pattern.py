@@ -1,182 +1,239 @@
-"""Numbers that break the pattern of their row and column, where one simple slip explains it.
+"""Numbers that break the pattern of their column, where one simple slip explains it.
 
-For each column, every slip that people make is undone in turn: a decimal point or unit (10 or 1000 times), two numbers
-swapped within the column or the row. A slip is reported if the table becomes so much more regular without it
-(`structure`) that this is no coincidence: the gain counts once for every number that the pattern binds, and must
-outweigh the number of descriptions and slips that were tried. If a pattern is exact, as of a speedup and its two
-times, any one number that breaks it is reported.
+A column is described in log space by itself, by its quotient or product with another column, or with the quotient of
+two others (a speedup and its two times), each of them around one level. Of all these descriptions only the best counts:
+numbers that belong together have a tight one. Every slip that people make is undone in turn: a decimal point or unit
+(10 or 1000 times), two numbers of the column swapped. A slip is reported if the column becomes so much more regular
+without it that this is no coincidence: the gain counts once for every number that the pattern binds, and must outweigh
+the number of descriptions and slips that were tried. If a pattern is exact, as of a speedup and its two times, any one
+number that breaks it is reported.
 """
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..evidence.context import Case, Rule
+from ....analysis.imports.columns import AnnotatedColumn, ColumnRole
+from ....analysis.imports.words import ERRORS, SPREADS, UNTIMED
 from ..evidence.finding import Finding, Need, Severity
-from ..evidence.structure import (
-    FEWEST,
-    SMOOTH,
-    Cell,
-    Descriptions,
-    Figures,
-    Floats,
-    Places,
-    around,
-    bends,
-    blocks_of,
-    describe,
-)
-from ..reading.annotated_table import ColumnRole, Sheet
+from ..evidence.pairs import MEASURED
+from ..evidence.rule import Rule
+from ..evidence.sheet import Sheet
+
+Floats = NDArray[np.float64]
 
 FACTORS = (10.0, 0.1, 1000.0, 0.001)
 """What a decimal point, or a unit, changes a number by."""
 
+FEWEST, FILLED = 4, 0.6
+"""Numbers that show a pattern, and their share of the rows, at least."""
+
+WINDOW, MOST_WINDOWS, MOST_COLUMNS = 24, 40, 14
+"""Rows that are looked at together, how often, and columns."""
+
 LEAST = math.log(1.25)
 """Residual of a number that breaks a pattern, and difference of two numbers that are worth a swap, at least."""
-
-EXCHANGED = math.log(1.8)
-"""Gain of each of two columns if two numbers of a row change places, at least."""
 
 FLOOR = 0.02
 """Residual that no pattern of measured numbers is better than."""
 
 GAIN = 3.0
-"""Factor by which the table becomes more regular, at least."""
+"""Factor by which the column becomes more regular, at least."""
 
 PROOF = 3.0
 """Natural logarithm of what the gain must exceed the number of things tried by."""
 
-EXACT = 0.002
-"""Residual, beyond rounding, of a pattern that is computed, and not measured."""
+EXACT, BROKEN = 0.002, 0.04
+"""Residual, beyond rounding, of a pattern that is computed, and not measured; and of a number that breaks it."""
 
-BROKEN = 0.04
-"""Residual of a number that breaks an exact pattern."""
+_TIMED = (*MEASURED, ColumnRole.RATIO, ColumnRole.PEAK_SHARE, ColumnRole.CHANGE)
+"""Roles of what was measured: no sizes, no bytes, nothing unknown, which may be an amount of work."""
+
+_FIGURES = (*_TIMED, ColumnRole.STATISTIC, ColumnRole.OTHER, ColumnRole.BYTES, ColumnRole.WORK, ColumnRole.SIZE)
+
+_UNSTEADY = (ERRORS | SPREADS | UNTIMED) - {"memory", "mem"}
+"""Words of columns that follow no pattern."""
+
+_KINDS = {
+    **dict.fromkeys(("s", "ms", "us", "ns"), "time"),
+    **dict.fromkeys(("gflops", "tflops", "pflops"), "rate"),
+    **dict.fromkeys(("gb/s", "tb/s"), "bandwidth"),
+}
+"""Unit of a cell: of what it is. Numbers of another kind than most of their column are none of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """A column in some rows: `logs` (nan: no number), and half the width that rounding leaves each.
+
+    A change of x % is the factor 1 + x/100, or, as other figures of the same column, 1 / (1 - x/100). `is_result` is
+    False for sizes, and for whole numbers of unknown columns, which may be sizes.
+    """
+
+    column: AnnotatedColumn
+    rows: Sequence[int]
+    logs: Floats
+    widths: Floats
+    is_result: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Descriptions:
+    """All descriptions of figures: `series[i]` is the i-th, at the `places` with a number; `widths` of rounding."""
+
+    figures: _Figures
+    places: NDArray[np.int64]
+    series: Floats
+    widths: Floats
+
+    def residuals(self, series: Floats) -> Floats:
+        """Distances of numbers from their median, beyond rounding."""
+        ordered, middle = np.sort(series, axis=-1), series.shape[-1] // 2  # np.median takes four times as long
+        level = ordered[..., [middle, -1 - middle]].mean(-1, keepdims=True)
+        found: Floats = np.maximum(np.abs(series - level) - self.widths, 0.0)
+        return found
+
+    def worst(self, series: Floats) -> Floats:
+        """Largest residual of each description."""
+        found: Floats = self.residuals(series).max(-1)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Slip:
-    """A number, or two that belong into each other's place, by which a table is irregular."""
+    """One row, or two whose numbers belong into each other's place, by which a column is irregular."""
 
-    cells: tuple[Cell, ...]
+    column: AnnotatedColumn
+    rows: tuple[int, ...]
     factor: float
     score: float
 
 
-def check(case: Case) -> Iterator[Finding]:
-    """Look for the most telling slip of each column; of a line only the most telling one is reported."""
-    for sheet in case.stacked:
-        found: dict[int, _Slip] = {}
-        slips = [slip for figures, groups in blocks_of(sheet) for slip in _slips(figures, groups)]
-        for slip in sorted(slips, key=lambda one: -one.score):
-            lines = {sheet.line(*cell) for cell in slip.cells}
-            if not lines & found.keys():
-                found |= dict.fromkeys(lines, slip)
-                yield _finding(sheet, slip)
+def check(sheet: Sheet) -> Iterator[Finding]:
+    """Look for the most telling slip of each column; of a row only the most telling one is reported."""
+    found: set[int] = set()
+    slips = [slip for figures in windows(sheet) for slip in _slips(figures)]
+    for slip in sorted(slips, key=lambda one: -one.score):
+        if not found & {*slip.rows}:
+            found |= {*slip.rows}
+            yield _finding(sheet, slip)
 
 
-def _slips(figures: Sequence[Figures], groups: Sequence[Sequence[Places]]) -> Iterator[_Slip]:
-    best: dict[int, tuple[Floats, Descriptions]] = {}  # a change is of one of two kinds: that which fits better
-    for one in figures:
-        if one.is_result and (described := describe(one, figures, groups)) is not None:
-            before = described.worst(described.series)
-            if one.key not in best or before.min() < best[one.key][0].min():
-                best[one.key] = before, described
-    for before, described in best.values():
-        slip = _undone(described, before) or _broken(described, before, figures)
-        if slip is not None:
-            yield slip
-    yield from _exchanged(figures)
-
-
-def _exchanged(figures: Sequence[Figures]) -> Iterator[_Slip]:
-    """Find two numbers of one row that make their columns irregular, and regular in each other's place."""
-    results = [one for one in figures if one.is_result and one.role is not ColumnRole.CHANGE and one.is_column]
-    for one, other in itertools.combinations(results, 2):
-        at = np.flatnonzero(np.isfinite(one.logs + other.logs))
-        if len(at) < FEWEST:
-            continue
-        columns = np.array([(each.logs - each.unit)[at] for each in (one, other)])
-        first, second = np.abs(columns - np.median(columns, axis=1, keepdims=True)).argmax(axis=1)
-        if first != second:
-            continue
-        turned = columns.copy()
-        turned[:, first] = turned[::-1, first]
-        gains = [
-            math.log((_irregular(before) + FLOOR) / (_irregular(after) + FLOOR))
-            for before, after in zip(columns, turned, strict=True)
+def windows(sheet: Sheet) -> Iterator[list[_Figures]]:
+    """Yield what belongs together: the columns, some rows at a time."""
+    columns = [one for one in sheet.of(*_FIGURES) if not one.core & _UNSTEADY][:MOST_COLUMNS]
+    for start in range(0, min(len(sheet), MOST_WINDOWS * WINDOW), WINDOW):
+        rows = range(max(0, min(start, len(sheet) - WINDOW)), min(start + WINDOW, len(sheet)))
+        figures = [
+            _figures(column, rows, sign)
+            for column in columns
+            for sign in ((1, -1) if column.role is ColumnRole.CHANGE else (0,))
         ]
-        score = (len(at) - 2) * sum(gains) - math.log(len(at) * math.comb(len(results), 2))
-        cells = one.cells[at[first]], other.cells[at[first]]
-        units = {cell.unit for row, column in cells if (cell := column.cells[row]) is not None}
-        if min(gains) > EXCHANGED and score > PROOF and len(units) == 1:
-            yield _Slip(cells, math.exp(abs(float(columns[0, first] - columns[1, first]))), score)
+        yield [one for one in figures if np.isfinite(one.logs).sum() >= max(FEWEST, FILLED * len(rows))]
 
 
-def _irregular(series: Floats) -> float:
-    """Largest distance of a number from the level of all, or from its neighbours, whichever is smaller."""
-    none = np.zeros_like(series)
-    kinds = [around(series, none), *([bends(series, none)] if len(series) >= SMOOTH else [])]
-    return float(min(one.max() for one in kinds))
+def _figures(column: AnnotatedColumn, rows: Sequence[int], sign: int) -> _Figures:
+    """Take logarithms; of changes with a sign, of the factor that they are."""
+    logs, widths = np.full(len(rows), np.nan), np.zeros(len(rows))
+    kinds = [_KINDS.get(cell.unit, cell.unit) if (cell := column.cells[row]) else None for row in rows]
+    ((usual, _),) = Counter(kind for kind in kinds if kind is not None).most_common(1) or [("", 0)]
+    for place, row in enumerate(rows):
+        cell, span = column.cells[row], column.span(row)
+        if cell is None or span is None or kinds[place] != usual:
+            continue
+        if sign and min(sign * span.low, sign * span.high) > -100:
+            ends = [sign * math.log(1 + sign * end / 100) for end in span]
+            logs[place], widths[place] = sum(ends) / 2, abs(ends[1] - ends[0]) / 2
+        elif not sign and cell.value > 0:
+            logs[place] = math.log(cell.value * column.unit)
+            if column.role is not ColumnRole.SIZE:
+                widths[place] = math.log(span.high / max(span.low, cell.value / 2)) / 2
+    is_result = column.role is not ColumnRole.SIZE and not (column.role is ColumnRole.OTHER and column.is_whole)
+    return _Figures(column, rows, logs, widths, is_result)
 
 
-def _undone(described: Descriptions, before: Floats) -> _Slip | None:
+def _slips(figures: Sequence[_Figures]) -> Iterator[_Slip]:
+    best: dict[int, tuple[Floats, _Descriptions]] = {}  # a change is of one of two kinds: that which fits better
+    for one in figures:
+        if one.is_result and (described := _describe(one, figures)) is not None:
+            before, key = described.worst(described.series), one.column.index
+            if key not in best or before.min() < best[key][0].min():
+                best[key] = before, described
+    for before, described in best.values():
+        if slip := _undone(described, before) or _broken(described, before, figures):
+            yield slip
+
+
+def _describe(figures: _Figures, others: Sequence[_Figures]) -> _Descriptions | None:
+    """Describe figures by themselves and by others; None where they have too few numbers."""
+    at = np.flatnonzero(np.isfinite(figures.logs))
+    if len(at) < FEWEST:
+        return None
+    known = [one for one in others if one.column is not figures.column and np.isfinite(one.logs[at]).all()]
+    by = [(one.logs[at], one.widths[at]) for one in known]
+    for one, other in itertools.combinations(known, 2):
+        roles = one.column.role, other.column.role
+        is_work = ColumnRole.TIME in roles and any(role not in _TIMED for role in roles)
+        if one.column is not other.column and (roles[0] is roles[1] or is_work):
+            by.append((one.logs[at] - other.logs[at], one.widths[at] + other.widths[at]))
+    series, widths = [figures.logs[at]], [figures.widths[at]]
+    for logs, width in by:
+        series += [series[0] - logs, series[0] + logs]
+        widths += [widths[0] + width] * 2
+    return _Descriptions(figures, at, np.array(series), np.array(widths))
+
+
+def _undone(described: _Descriptions, before: Floats) -> _Slip | None:
     """Find the slip without which these figures are so regular that it is no coincidence."""
-    least, cells = float(before.min()), described.cells
-    if described.figures.role is ColumnRole.CHANGE or least < LEAST:
+    least, count, figures = float(before.min()), len(described.places), described.figures
+    if figures.column.role is ColumnRole.CHANGE or least < LEAST:
         return None
-    if least < GAIN * (described.least_of_others() + FLOOR):
-        return None
-    described, suspects = described.promising()
-    undone = list(_tried(described, suspects))
-    tried = math.log(before.size * len(undone) * len(cells) / len(suspects))
+    undone = list(_tried(described))
+    tried = math.log(before.size * len(undone))
     best: _Slip | None = None
     for places, shift in undone:
         gain = math.log(least / (float(described.worst(described.series + shift).min()) + FLOOR))
-        cost = math.log(len(cells)) if len(places) == 1 and _has_own_unit(cells, places[0]) else tried
-        score = (len(cells) - 1 - len(places)) * gain - cost
+        cost = math.log(count) if len(places) == 1 and _has_own_unit(described, places[0]) else tried
+        score = (count - 1 - len(places)) * gain - cost
         if gain > math.log(GAIN) and score > (best.score if best else PROOF):
-            best = _Slip(tuple(cells[place] for place in places), math.exp(abs(float(shift[places[0]]))), score)
+            rows = tuple(figures.rows[described.places[place]] for place in places)
+            best = _Slip(figures.column, rows, math.exp(abs(float(shift[places[0]]))), score)
     return best
 
 
-def _has_own_unit(cells: Sequence[Cell], place: int) -> bool:
+def _has_own_unit(described: _Descriptions, place: int) -> bool:
     """True where a number has another unit than all others."""
-    units = [cell.unit for row, column in cells if (cell := column.cells[row]) is not None]
+    figures = described.figures
+    units = [cell.unit for at in described.places if (cell := figures.column.cells[figures.rows[at]])]
     return units.count(units[place]) == 1 and len(set(units)) == 2
 
 
-_Undo = tuple[tuple[int, ...], Floats]
-"""The places of the numbers, and how what undoes a slip changes the descriptions."""
-
-
-def _tried(described: Descriptions, suspects: Sequence[int]) -> Iterator[_Undo]:
-    """Yield what undoes each slip: another factor, a swap within the column."""
+def _tried(described: _Descriptions) -> Iterator[tuple[tuple[int, ...], Floats]]:
+    """Yield places, and how what undoes a slip there changes the descriptions: another factor, a swap."""
     logs = described.figures.logs[described.places]
-
-    def shifted(*changes: tuple[int, float]) -> Floats:
-        shift = np.zeros(len(logs))
-        for place, change in changes:
-            shift[place] = change
-        return shift
-
-    for place in suspects:
+    for place in range(len(logs)):
         for factor in FACTORS:
-            yield (place,), shifted((place, math.log(factor)))
-    for place, other in itertools.combinations(suspects, 2):
-        change = logs[other] - logs[place]
-        if abs(change) > LEAST:
-            yield (place, other), shifted((place, change), (other, -change))
+            shift = np.zeros(len(logs))
+            shift[place] = math.log(factor)
+            yield (place,), shift
+    for place, other in itertools.combinations(range(len(logs)), 2):
+        if abs(change := logs[other] - logs[place]) > LEAST:
+            shift = np.zeros(len(logs))
+            shift[[place, other]] = change, -change
+            yield (place, other), shift
 
 
-def _broken(described: Descriptions, before: Floats, figures: Sequence[Figures]) -> _Slip | None:
+def _broken(described: _Descriptions, before: Floats, figures: Sequence[_Figures]) -> _Slip | None:
     """Find the one number that breaks an exact pattern of all others."""
     least, count = float(before.min()), len(described.places)
     if least < BROKEN:
         return None
-    around = next(described.residuals(described.series))
+    around = described.residuals(described.series)
     order = np.argsort(around, axis=1)
     rest = around[np.arange(len(around)), order[:, -2]] + described.widths.mean(axis=1)
     best = int(rest.argmin())
@@ -192,29 +249,27 @@ def _broken(described: Descriptions, before: Floats, figures: Sequence[Figures])
         others = np.delete(sizes := one.logs[described.places], place)
         if not one.is_result and np.ptp(others) == 0 and sizes[place] != others[0]:
             return None
-    if 2 * len(np.unique(np.delete(described.series[0], order[best, -1]))) < count:  # few numbers are no relation
+    if 2 * len(np.unique(np.delete(described.series[0], place))) < count:  # few numbers are no relation
         return None
-    return _Slip((described.cells[place],), 2.0**octaves, score)
+    row = described.figures.rows[described.places[place]]
+    return _Slip(described.figures.column, (row,), 2.0**octaves, score)
 
 
 def _finding(sheet: Sheet, slip: _Slip) -> Finding:
-    (row, column), *others = slip.cells
-    printed = f"{column.name}: {sheet.quoted(row, column)}"
+    row, *others = slip.rows
+    message = f"{slip.column.name}: {sheet.quoted(row, slip.column)}"
     if others:
-        ((other, its),) = others
-        message = (
-            f"{printed} and {sheet.quoted(other, its)} ({its.name}, line {sheet.line(other, its)}) break the "
-            "pattern of their row and column, and each fits in the other's place"
-        )
+        message += f" and {sheet.quoted(others[0], slip.column)} (line {sheet.line(others[0])}) break the pattern of "
+        message += "their column, and each fits in the other's place"
     else:
-        message = f"{printed} breaks the pattern of its row and column, by a factor of {slip.factor:.3g}"
-    return RULE.at(sheet, row, message, column, severity=Severity.QUESTION, factor=slip.factor)
+        message += f" breaks the pattern of its column, by a factor of {slip.factor:.3g}"
+    return RULE.at(sheet, row, message, slip.column, severity=Severity.QUESTION, factor=slip.factor)
 
 
 RULE = Rule(
     "pattern",
-    "a number breaks the pattern of its row and column, and a slip explains it: another unit, a decimal point, two "
-    "numbers swapped; or it breaks a relation of columns that holds in all other rows",
+    "a number breaks the pattern of its column, and a slip explains it: another unit, a decimal point, two numbers "
+    "swapped; or it breaks a relation of columns that holds in all other rows",
     "check this number against the measurement that it comes from",
     check,
     ((Need.FIGURES,),),

@@ -1,17 +1,18 @@
 """Ratios and differences that the numbers beside them do not give, or give the other way round."""
 
-import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
+from ....analysis.imports.columns import AnnotatedColumn, ColumnRole
 from ....analysis.imports.consistency import ValueRange
 from ....shapes.errors import shorten
 from ..evidence.baseline import against_rows
-from ..evidence.changes import Resolved, allowed, kinds_for
-from ..evidence.context import Case, Rule
+from ..evidence.changes import Resolved, allowed, kinds_for, resolve
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.pairs import Pair, meets, pair_of, ratio
 from ..evidence.rates import follows, time_beside
-from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
+from ..evidence.rule import Rule
+from ..evidence.sheet import Sheet
 
 
 def forward(pair: Pair, row: int) -> ValueRange | None:
@@ -28,40 +29,18 @@ def turned(span: ValueRange) -> ValueRange:
     return ValueRange(low, high)
 
 
-def check_label(case: Case) -> Iterator[Finding]:
+def check_label(sheet: Sheet) -> Iterator[Finding]:
     """Find ratios of which every row that tells is the reciprocal of what the header says, and changes mislabelled."""
-    for number, sheet in enumerate(case.sheets):
-        for column in sheet.of(ColumnRole.RATIO):
-            pair = pair_of(sheet, column)
-            if pair is None or not pair.sure or not (pair.named or pair.is_known):  # which way is better is not said
-                continue
-            right, wrong, _ = directions(sheet, column, pair)
-            if wrong and not right:
-                yield _reversed(sheet, column, pair, wrong[0], len(wrong))
-        for change in case.changes(number):
-            if change.labelled and change.kind != change.labelled and change.pair:
-                yield _mislabelled(sheet, change)
-            if change.pair and _are_fractions(sheet, change.column, change.pair):
-                message = f"{change.column.name}: fractions that are called percentages: 0.3 is 30 %"
-                yield LABEL.at(sheet, None, message, change.column)
-
-
-def _are_fractions(sheet: Sheet, column: AnnotatedColumn, pair: Pair) -> bool:
-    """True where no change follows from its pair as it is, and every one a hundred times as large."""
-    told = 0
-    for row, (printed,) in sheet.spans(column):
-        ends = [one for kind in kinds_for(pair).values() if (one := allowed(kind, pair, row))]
-        if not ends:
+    for column in sheet.of(ColumnRole.RATIO):
+        pair = pair_of(sheet, column)
+        if pair is None or not pair.sure or not (pair.named or pair.is_known):  # which way is better is not said
             continue
-        told += 1
-        scaled = ValueRange(100 * printed.low, 100 * printed.high)
-        if any(printed.meets(one) for one in ends) or not any(scaled.meets(one) for one in ends):
-            return False
-    return told >= FEWEST_FRACTIONS
-
-
-FEWEST_FRACTIONS = 3
-"""Rows that tell fractions from percentages."""
+        right, wrong, _ = directions(sheet, column, pair)
+        if wrong and not right:
+            yield _reversed(sheet, column, pair, wrong[0], len(wrong))
+    for change in map(partial(resolve, sheet), sheet.of(ColumnRole.CHANGE)):
+        if change.labelled and change.kind != change.labelled and change.pair:
+            yield _mislabelled(sheet, change)
 
 
 def directions(sheet: Sheet, column: AnnotatedColumn, pair: Pair) -> tuple[list[int], list[int], list[int]]:
@@ -97,7 +76,7 @@ def _reversed(sheet: Sheet, column: AnnotatedColumn, pair: Pair, row: int, count
         f"{column.name}: the header says {says}, which is {ends.low:.3g} to {ends.high:.3g} here, but {text} is {does}"
         f"; all {count} rows that distinguish the two agree"
     )
-    return LABEL.at(sheet, row, message, column, rows=float(count))
+    return LABEL.at(sheet, row, message, column, severity=Severity.QUESTION, rows=float(count))
 
 
 def _mislabelled(sheet: Sheet, change: Resolved) -> Finding:
@@ -105,7 +84,7 @@ def _mislabelled(sheet: Sheet, change: Resolved) -> Finding:
         f"{change.column.name}: labelled as {NAMES[change.labelled]}, but every row that distinguishes them is "
         f"{NAMES[change.kind]}"
     )
-    return LABEL.at(sheet, None, message, change.column)
+    return LABEL.at(sheet, None, message, change.column, severity=Severity.QUESTION)
 
 
 NAMES = {
@@ -115,21 +94,21 @@ NAMES = {
 }
 
 
-def check_values(case: Case) -> Iterator[Finding]:
+def check_values(sheet: Sheet) -> Iterator[Finding]:
     """Find ratios, changes, differences and TFLOPS outside of what the printed numbers of their row allow."""
-    for number, sheet in enumerate(case.sheets):
-        for column in sheet.of(ColumnRole.RATIO):
-            yield from _ratios(sheet, column)
-        for change in case.changes(number):
-            yield from _changes(sheet, change)
-        for column in sheet.of(ColumnRole.RATIO, ColumnRole.CHANGE, ColumnRole.PEAK_SHARE):
-            yield from _against(sheet, column)
-        for column in sheet.of(ColumnRole.DIFFERENCE):
-            yield from _differences(sheet, column)
-        for column in sheet.of(ColumnRole.RATE):
-            yield from _rates(sheet, column)
-        for column in sheet.of(ColumnRole.BANDWIDTH):
-            yield from _bandwidths(sheet, column)
+    for column in sheet.of(ColumnRole.RATIO):
+        yield from _ratios(sheet, column)
+    for change in map(partial(resolve, sheet), sheet.of(ColumnRole.CHANGE)):
+        yield from _changes(sheet, change)
+    for column in sheet.of(ColumnRole.RATIO, ColumnRole.CHANGE, ColumnRole.PEAK_SHARE):
+        yield from _against(sheet, column)
+    for column in sheet.of(ColumnRole.DIFFERENCE):
+        yield from _differences(sheet, column)
+    for column in sheet.of(ColumnRole.RATE):
+        by_work = list(_quotients(sheet, column, sheet.of(ColumnRole.WORK)))
+        yield from by_work or _rates(sheet, column)
+    for column in sheet.of(ColumnRole.BANDWIDTH):
+        yield from _quotients(sheet, column, sheet.of(ColumnRole.BYTES))
 
 
 def _ratios(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
@@ -178,12 +157,13 @@ def _changes(sheet: Sheet, change: Resolved) -> Iterator[Finding]:
 
 def _differences(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
     pair = pair_of(sheet, column)
-    if pair is None or (column.unit != 1.0 and column.unit != pair.base.unit):
+    if pair is None:
         return
+    scale = column.unit / pair.base.unit if column.unit != 1.0 else 1.0  # else the header has no unit
     wrong, told = [], 0
     for row, (printed, base, head) in sheet.spans(column, pair.base, pair.head):
         told += 1
-        ends = ValueRange(head.low - base.high, head.high - base.low)
+        ends = ValueRange((head.low - base.high) / scale, (head.high - base.low) / scale)
         if not printed.meets(ends) and not printed.meets(ValueRange(-ends.high, -ends.low)):
             wrong.append((row, ends))
     if 2 * len(wrong) <= told or (pair.sure and column.unit == pair.base.unit):
@@ -196,10 +176,10 @@ def _of_pair(pair: Pair, row: int) -> str:
     return f"{pair.base.name} {base} and {pair.head.name} {head}"
 
 
-def _outside(sheet: Sheet, row: int, column: AnnotatedColumn, ends: ValueRange, source: str, note: str = "") -> Finding:
+def _outside(sheet: Sheet, row: int, column: AnnotatedColumn, ends: ValueRange, source: str) -> Finding:
     message = (
         f"{column.name}: {sheet.quoted(row, column)} does not follow from {source}, which allow {ends.low:.5g} to "
-        f"{ends.high:.5g}{note}"
+        f"{ends.high:.5g}"
     )
     return VALUES.at(sheet, row, message, column, ends=ends)
 
@@ -226,7 +206,7 @@ def _rates(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
             return
     if 2 * sum(found) < len(found):
         message = f"{column.name}: {len(found) - sum(found)} of {len(found)} rows do not follow from {time.name}"
-        yield VALUES.at(sheet, None, message, column)
+        yield VALUES.at(sheet, None, message, column, severity=Severity.QUESTION)
         return
     rows = [
         (row, taken, problem)
@@ -243,89 +223,25 @@ BINARY = {1e3: 2.0**10, 1e6: 2.0**20, 1e9: 2.0**30}
 """Bytes of a unit: those that some mean by its name."""
 
 
-def _bandwidths(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
-    """Bandwidths that are not the bytes of their row over its time, where as many are."""
+def _quotients(sheet: Sheet, column: AnnotatedColumn, amounts: Sequence[AnnotatedColumn]) -> Iterator[Finding]:
+    """Bandwidths and rates that are not the bytes or FLOPs of their row over its time, where as many are."""
     times = [one for one in sheet.of(ColumnRole.TIME) if one.side == column.side] or sheet.of(ColumnRole.TIME)
-    sizes = sheet.of(ColumnRole.BYTES)
-    if len(times) == 1 and not sizes:
-        yield from _bandwidths_of_sizes(sheet, column, times[0])
-    if len(times) != 1 or len(sizes) != 1:
+    if len(times) != 1 or len(amounts) != 1:
         return
-    (time,), (size,) = times, sizes
+    (time,), (amount,) = times, amounts
     outside, follow = [], 0
-    for row, (printed, taken, moved) in sheet.spans(column, time, size):
-        if taken.low <= 0 or moved.low <= 0:
+    for row, (printed, taken, done) in sheet.spans(column, time, amount):
+        if taken.low <= 0 or done.low <= 0:
             continue
-        ends = ratio(moved, taken)
-        scales = [unit / time.unit / column.unit for unit in (size.unit, BINARY.get(size.unit, size.unit))]
+        ends = ratio(done, taken)
+        scales = [unit / time.unit / column.unit for unit in (amount.unit, BINARY.get(amount.unit, amount.unit))]
         if any(meets(printed, ValueRange(ends.low * scale, ends.high * scale)) for scale in scales):
             follow += 1
         else:
             outside.append((row, ValueRange(ends.low * scales[0], ends.high * scales[0])))
     for row, ends in outside if follow >= len(outside) else ():
-        source = f"{size.name} {sheet.quoted(row, size)} and {time.name} {sheet.quoted(row, time)}"
+        source = f"{amount.name} {sheet.quoted(row, amount)} and {time.name} {sheet.quoted(row, time)}"
         yield _outside(sheet, row, column, ends, source)
-
-
-STORAGES = tuple(itertools.product((0.5, 1.0, 2.0), (0.5, 1.0, 2.0), (0.0, 1.0, 2.0, 4.0)))
-"""Bytes of a weight, an activation and an output (0: not counted) that a bandwidth may be of."""
-
-SCALES = 1.15
-"""Bytes of weights with their scales and zero points over those without, at most."""
-
-APART = 0.03
-"""Relative: what other bytes add, and medians differ from each other."""
-
-FEWEST = 4
-"""Rows that tell how bytes were counted."""
-
-TOO_SMALL = 0.02
-"""Share of the weights alone below which a bandwidth has another unit than its header says."""
-
-
-def _bandwidths_of_sizes(sheet: Sheet, column: AnnotatedColumn, time: AnnotatedColumn) -> Iterator[Finding]:
-    """Bandwidths that are not the operands over the time, where most are; or all far below that of the weights."""
-    moved: dict[int, ValueRange] = {}
-    for row, (printed, taken) in sheet.spans(column, time):
-        if min(printed.low, taken.low) > 0 and {"N", "K"} <= sheet.sizes(row).keys():
-            unit = column.unit * time.unit
-            moved[row] = ValueRange(printed.low * taken.low * unit, printed.high * taken.high * unit)
-    sizes = {row: sheet.sizes(row, column) for row in moved}
-    if any(one.get("E", 1) * one.get("B", 1) > 1 for one in sizes.values()):
-        return
-    weights = {row: sheet.setting.weight_bits / 8 * one["N"] * one["K"] for row, one in sizes.items()}
-    if moved and all(ends.high < TOO_SMALL * weights[row] for row, ends in moved.items()):
-        row = max(moved, key=lambda row: weights[row])
-        message = (
-            f"{column.name}: in no row the bytes of the weights are moved; {sheet.quoted(row, column)} in {time.name} "
-            f"{sheet.quoted(row, time)} are {moved[row].high:.3g} bytes, of {weights[row]:.3g} at least: another unit"
-        )
-        yield VALUES.at(sheet, row, message, column)
-        return
-    if len(moved) < FEWEST or not all("M" in one for one in sizes.values()):
-        return
-
-    def outside(storage: tuple[float, float, float]) -> dict[int, ValueRange]:
-        found = {}
-        for row, one in sizes.items():
-            weight, activation, output = storage
-            fixed = weight * one["N"] * one["K"]
-            rest = activation * one["M"] * one["K"] + output * one["M"] * one["N"]
-            ends = ValueRange((fixed + rest) * (1 - APART), (SCALES * fixed + rest) * (1 + APART))
-            if not moved[row].meets(ends):
-                found[row] = ends
-        return found
-
-    wrong = min(map(outside, STORAGES), key=len)
-    if len(moved) - len(wrong) < max(FEWEST, 3 * len(wrong)):
-        return
-    for row, total in wrong.items():
-        spent = time.span(row)
-        assert spent is not None
-        unit = time.unit * column.unit
-        ends = ValueRange(total.low / spent.high / unit, total.high / spent.low / unit)
-        source = f"the sizes and {time.name} {sheet.quoted(row, time)}"
-        yield _outside(sheet, row, column, ends, source, " as other rows count bytes")
 
 
 LABEL = Rule(

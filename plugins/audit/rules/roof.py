@@ -2,23 +2,24 @@
 
 from collections.abc import Iterator
 
+from ....analysis.imports.columns import AnnotatedColumn, ColumnRole
+from ....analysis.imports.devices import short_name
+from ....analysis.imports.words import dtypes_in
 from ....shapes.device import DeviceSpec
 from ....shapes.problem import Op, Problem
-from ..evidence.context import Case, Rule
+from ..evidence.assumptions import PER_EXPERT, TOTAL, Assumptions, reachable
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.rates import PrintedRate, cells_of, time_beside
-from ..reading.annotated_table import AnnotatedColumn, ColumnRole, Sheet
-from ..reading.assumptions import PER_EXPERT, TOTAL, Assumptions, reachable, short_name
-from ..reading.words import dtypes_in
+from ..evidence.rule import Rule
+from ..evidence.sheet import Sheet
 
 
-def check_peak(case: Case) -> Iterator[Finding]:
+def check_peak(sheet: Sheet) -> Iterator[Finding]:
     """Compare the FLOP/s that times and sizes imply, and those that are printed, with the dense peak of their type."""
-    for sheet in case.sheets:
-        for column in sheet.of(ColumnRole.TIME, ColumnRole.RATE):
-            if column.role is ColumnRole.RATE and time_beside(sheet, column) is not None:
-                continue  # judged by its time
-            yield from _column(sheet, column)
+    for column in sheet.of(ColumnRole.TIME, ColumnRole.RATE):
+        if column.role is ColumnRole.RATE and time_beside(sheet, column) is not None:
+            continue  # judged by its time
+        yield from _column(sheet, column)
 
 
 def _column(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
@@ -60,7 +61,7 @@ def _named_type(sheet: Sheet, row: int, setting: Assumptions) -> str:
     columns = sheet.of(ColumnRole.DTYPE)
     if setting.dtype or setting.device is None or not columns:
         return ""
-    text = " ".join([sheet.titled.title, *sheet.titled.table.header, *(sheet.text(row, one) for one in columns)])
+    text = " ".join([sheet.table.title, *sheet.table.header, *(sheet.text(row, one) for one in columns)])
     rates = setting.device.peak_flops
     return max((name for name in dtypes_in(text) if name in rates), key=lambda name: rates[name], default="")
 
@@ -90,29 +91,28 @@ def least_bytes(problem: Problem, setting: Assumptions) -> float:
     return weights + rows_in * problem.K * setting.activation_bits / 8 + 2.0 * problem.rows * problem.N
 
 
-def check_bandwidth(case: Case) -> Iterator[Finding]:
+def check_bandwidth(sheet: Sheet) -> Iterator[Finding]:
     """Compare the bytes per second that times and sizes imply, and those that are printed, with the memory's."""
-    for sheet in case.sheets:
-        for column in sheet.of(ColumnRole.BANDWIDTH):
-            for row, (span,) in sheet.spans(column):
-                device = sheet.setting_at(row, column).device
-                speed = device.bandwidth_bytes_per_s if device else None
-                if device and speed and span.low * column.unit > speed:
-                    yield _fast(sheet, row, column, span.low * column.unit, speed, "", device)
-        for column in sheet.of(ColumnRole.TIME):
-            for cell in cells_of(sheet, column):
-                problem = sheet.problem(cell.row, column, TOTAL if sheet.m_is != PER_EXPERT else PER_EXPERT)
-                setting = sheet.setting_at(cell.row, column)
-                device = setting.device
-                if problem is None or device is None or not (speed := device.bandwidth_bytes_per_s):
-                    continue
-                cache = float(device.last_level_bytes or 0)
-                moved = least_bytes(problem, setting)
-                if moved / cell.time.high > speed:
-                    reason = "all" if moved <= cache else "part"
-                    if (moved - cache) / cell.time.high > speed:
-                        reason = "none"
-                    yield _fast(sheet, cell.row, column, moved / cell.time_s, speed, reason, device)
+    for column in sheet.of(ColumnRole.BANDWIDTH):
+        for row, (span,) in sheet.spans(column):
+            device = sheet.setting_at(row, column).device
+            speed = device.bandwidth_bytes_per_s if device else None
+            if device and speed and span.low * column.unit > speed:
+                yield _fast(sheet, row, column, span.low * column.unit, speed, "", device)
+    for column in sheet.of(ColumnRole.TIME):
+        for cell in cells_of(sheet, column):
+            problem = sheet.problem(cell.row, column, TOTAL if sheet.m_is != PER_EXPERT else PER_EXPERT)
+            setting = sheet.setting_at(cell.row, column)
+            device = setting.device
+            if problem is None or device is None or not (speed := device.bandwidth_bytes_per_s):
+                continue
+            cache = float(device.last_level_bytes or 0)
+            moved = least_bytes(problem, setting)
+            if moved / cell.time.high > speed:
+                reason = "all" if moved <= cache else "part"
+                if (moved - cache) / cell.time.high > speed:
+                    reason = "none"
+                yield _fast(sheet, cell.row, column, moved / cell.time_s, speed, reason, device)
 
 
 def _fast(

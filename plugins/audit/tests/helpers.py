@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from rooflens.analysis.imports.columns import Override
+from rooflens.analysis.imports.devices import find_device
+from rooflens.analysis.imports.text import tables_in
 from rooflens.plugins.audit.audit import audit
-from rooflens.plugins.audit.reading.assumptions import Assumptions, find_device
-from rooflens.plugins.audit.reading.column import Override
-from rooflens.plugins.audit.reading.document import read_document
+from rooflens.plugins.audit.evidence.assumptions import Assumptions
 
 PUBLISHED = Path(__file__).parents[3] / "tests" / "data" / "published"
 
@@ -14,14 +15,13 @@ def setting(device="", **more):
     return Assumptions(find_device(device) if device else None, **more)
 
 
-def audited(text, device="", name="text", columns=(), claims=(), **more):
-    documents = [read_document(text.encode(), name)] if text else []
-    return audit(documents, setting(device, **more), [Override.parse(one) for one in columns], claims)
+def audited(text, device="", name="text", columns=(), **more):
+    return audit(tables_in(text.encode(), name), setting(device, **more), [Override.parse(one) for one in columns])
 
 
 def published(*names, device="", **more):
-    documents = [read_document((PUBLISHED / name).read_bytes(), Path(name).name) for name in names]
-    return audit(documents, setting(device, **more))
+    tables = [table for name in names for table in tables_in((PUBLISHED / name).read_bytes(), name)]
+    return audit(tables, setting(device, **more))
 
 
 def table(header, *rows):

@@ -1,74 +1,12 @@
 """Random texts with several tables that all hold, with the habits that mislead a hasty reader.
 
-Two passes and their sum, gains of gmeans per model, a summary of all cases, counts in a cell, failed cells, a third
-column with its own ratio, grids over M, bandwidths, thousands with commas, and ratios computed from what is printed.
+A third column with its own ratio, failed cells, grids over M, bandwidths, thousands with commas, and ratios computed
+from what is printed.
 """
-
-from statistics import fmean, median
 
 import numpy as np
 
 from .worlds import Planted, World, joined, places, printed, render
-
-FLOPS = {"fwd": 2, "bwd": 4}
-
-
-def training(rng) -> Planted:
-    """Changes of two passes and the step, with gmeans per model, a summary and counts."""
-    world = World(rng)
-    models = [f"Model-{letter}" for letter in "ABC"[: int(rng.integers(2, 4))]]
-    rows = []
-    for number, (M, N, K) in enumerate(world.sizes(int(rng.integers(8, 24)))):
-        base = {p: world.time(M, N, K) * FLOPS[p] / 2 for p in FLOPS}
-        head = {p: base[p] / rng.uniform(0.95, 1.3) for p in FLOPS}
-        for side in (base, head):
-            side["step"] = sum(side.values())
-        rows.append((number + 1, models[number % len(models)], (M, N, K), base, head))
-
-    def gain(row, name):
-        return 100 * (row[3][name] / row[4][name] - 1)
-
-    def rate(row, side):
-        return 6 * np.prod([float(size) for size in row[2]]) / row[side]["step"] / 1e12
-
-    shown = sorted(rows, key=lambda row: -gain(row, "step"))[: int(rng.integers(4, 9))]
-    movers = render(
-        rng,
-        ["TestID", "Case", "M", "N", "K", "main comb", "this PR comb", "Δ comb", "Δ fwd", "Δ bwd"],
-        [
-            [str(row[0]), row[1], *map(str, row[2]), f"{rate(row, 3):.1f}", f"{rate(row, 4):.1f}"]
-            + [f"{gain(row, name):+.2f}%" for name in ("step", "fwd", "bwd")]
-            for row in shown
-        ],
-    )
-    per_model = []
-    for model in models:
-        means = [np.exp(fmean(np.log([rate(row, side) for row in rows if row[1] == model]))) for side in (3, 4)]
-        count = sum(row[1] == model for row in rows)
-        per_model.append(
-            [model, str(count), *(f"{one:.1f}" for one in means), f"{100 * (means[1] / means[0] - 1):+.2f}%"]
-        )
-    summary = []
-    for name, word in (("fwd", "Forward"), ("bwd", "Backward"), ("step", "Step")):
-        gains = [gain(row, name) for row in rows]
-        statistics = (fmean(gains), median(gains), min(gains), max(gains))
-        summary.append([f"{word} TFLOPS gain", *(f"{one:+.2f}%" for one in statistics)])
-        losses = [100 * (1 - row[4][name] / row[3][name]) for row in rows]
-        statistics = (fmean(losses), median(losses), min(losses), max(losses))
-        summary.append([f"{word} time reduction", *(f"{one:+.2f}%" for one in statistics)])
-    threshold = int(rng.choice([1, 2, 5]))
-    count = sum(round(gain(row, "bwd"), 2) >= threshold for row in rows)
-    said = f"| what | where |\n|---|---|\n| {count}/{len(rows)} shapes are >= +{threshold}% on bwd | here |\n"
-    parts = [
-        "# Best movers\n",
-        _fenced(movers),
-        "## Per model\n",
-        render(rng, ["Model", "n", "main cmb gmean", "this PR cmb gmean", "delta"], per_model),
-        f"## Changes over the same {len(rows)} shapes\n",
-        render(rng, ["Metric", "Mean", "Median", "Min", "Max"], summary),
-        said,
-    ]
-    return Planted("\n".join(parts), world.setting())
 
 
 def three_ways(rng) -> Planted:
@@ -100,7 +38,7 @@ def three_ways(rng) -> Planted:
         cells[failed][7] = "-"
     header = ["M", "N", "K", "Old (us)", "New (us)", "BF16 (us)", "Speedup", "New/BF16", "New TFLOPS", "New GB/s"]
     table = render(rng, header, cells)
-    return Planted(f"# Results\n\n{_fenced(table)}\n" if "," not in header else table, world.setting())
+    return Planted(f"# Results\n\n{table}\n" if "," not in header else table, world.setting())
 
 
 def grid(rng) -> Planted:
@@ -140,8 +78,4 @@ def grouped(rng) -> Planted:
     return Planted(render(rng, header, rows), world.setting())
 
 
-def _fenced(table: str) -> str:
-    return f"{table}\n"
-
-
-HONEST = {"training": training, "three ways": three_ways, "grid": grid, "grouped": grouped}
+HONEST = {"three ways": three_ways, "grid": grid, "grouped": grouped}

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rooflens.analysis.imports.devices import find_device
+from rooflens.analysis.imports.text import tables_in
 from rooflens.cli.main import main
 from rooflens.plugins.audit.audit import audit
-from rooflens.plugins.audit.reading.assumptions import Assumptions, find_device
-from rooflens.plugins.audit.reading.document import read_document
+from rooflens.plugins.audit.evidence.assumptions import Assumptions
 from rooflens.shapes.errors import QUOTED, UsageError
 
 PUBLISHED = Path(__file__).parents[3] / "tests" / "data" / "published"
@@ -99,7 +100,7 @@ def test_findings_quote_little(part):
         for word in chance.sample(sorted(set(words)), min(5, len(set(words)))):
             text = text.replace(word, word + WORD)
         try:
-            documents = [read_document(text.encode(), "text.md")]
+            documents = tables_in(text.encode(), "text.md")
         except UsageError:
             continue
         for finding in audit(documents, Assumptions(find_device("MI300X"))).findings:
@@ -116,12 +117,20 @@ def test_mutated_documents(part, tmp_path, capsys):
         assert_audited(mutated(chance), path, capsys, "--device", "MI300X", *options)
 
 
-def test_any_text(tmp_path_factory, capsys):
-    path = tmp_path_factory.mktemp("any") / "text.md"
-
-    @settings(max_examples=max(20, COUNT // 4), deadline=None, database=None)
-    @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=20)), max_size=60))
-    def audited(parts):
-        assert_audited("".join(parts).encode("utf-8", "replace"), path, capsys, "--device", "MI300X")
-
-    audited()
+@settings(max_examples=settings().max_examples)
+@given(st.floats(1e-3, 1e3), st.floats(0.05, 0.9))
+def test_units_scale_nothing(factor, share):
+    """The same times in other units are the same findings."""
+    flops = 2 * 4096**3
+    time = flops / (1307.4e12 * share * factor)
+    texts = [
+        f"M,N,K,time ({unit})\n4096,4096,4096,{time / scale:.8e}\n"
+        for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
+    ]
+    setting = Assumptions(find_device("MI300X"), "bf16")
+    results = [audit(tables_in(text.encode(), "t.csv"), setting) for text in texts]
+    assert {tuple(finding.rule for finding in result.findings) for result in results} == {
+        tuple(finding.rule for finding in results[0].findings)
+    }
+    over = any(finding.rule == "above-peak" for finding in results[0].findings)
+    assert over == (share * factor > 1)

@@ -5,7 +5,8 @@ import io
 from dataclasses import dataclass, field
 
 import numpy as np
-from rooflens.plugins.audit.reading.assumptions import Assumptions, find_device
+from rooflens.analysis.imports.devices import find_device
+from rooflens.plugins.audit.evidence.assumptions import Assumptions
 from rooflens.shapes.problem import Op
 
 DEVICES = ("MI300X", "MI355X", "H200", "MI325X", "A100")
@@ -68,7 +69,7 @@ def places(values, unit: float, digits: int = 4) -> int:
 
 def render(rng: np.random.Generator, header: list[str], rows: list[list[str]]) -> str:
     """Write a table in one of the forms in which people give them."""
-    style = rng.choice(["csv", "markdown", "box", "aligned", "tsv"])
+    style = rng.choice(["csv", "markdown", "aligned", "tsv"])
     if style in ("csv", "tsv"):
         out = io.StringIO()
         csv.writer(out, delimiter="," if style == "csv" else "\t", lineterminator="\n").writerows([header, *rows])
@@ -78,10 +79,6 @@ def render(rng: np.random.Generator, header: list[str], rows: list[list[str]]) -
         return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
     widths = [max(len(row[at]) for row in [header, *rows]) for at in range(len(header))]
     padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in [header, *rows]]
-    if style == "box":
-        rule = "├" + "┼".join("─" * (width + 2) for width in widths) + "┤"
-        lines = [f"│ {' │ '.join(row)} │" for row in padded]
-        return "\n".join([lines[0], rule, *lines[1:]]) + "\n"
     return "\n".join("   ".join(row).rstrip() for row in padded) + "\n"
 
 

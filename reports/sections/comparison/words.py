@@ -50,12 +50,14 @@ class Places:
 
     numbering: Numbering
     varying: tuple[str, ...]
+    has_sizes: bool = True
 
     @classmethod
     def of(cls, result: Result) -> "Places":
         """Number all cases of a comparison, those without a ratio among them."""
         cases = result.effects.cases
-        return cls(number_cases(cases), tuple(name for name in GROUP if cases[name].nunique() > 1))
+        varying = tuple(name for name in GROUP if cases[name].nunique() > 1)
+        return cls(number_cases(cases), varying, bool((cases[["B", "E", "M", "N", "K"]] != 1).any(axis=None)))
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -64,21 +66,21 @@ class Places:
             *text_columns("case"),
             Column(self.numbering.title),
             *text_columns(*self.varying),
-            *number_columns("M", "N×K"),
+            *(number_columns("M", "N×K") if self.has_sizes else ()),
         )
 
     def cells(self, row: Row) -> tuple[TableCell, ...]:
         """Cells of `columns`."""
-        case, sizes = f"{row['model']} {row['layer']}", (integer(row["M"]), TableCell(size_label(row, "×")))
+        case = f"{row['model']} {row['layer']}".strip()
+        sizes = (integer(row["M"]), TableCell(size_label(row, "×"))) if self.has_sizes else ()
         return (TableCell(case), integer(self.numbering[row]), *texts(*(row[name] for name in self.varying)), *sizes)
 
     def name(self, row: Row, known: Sequence[str] = ()) -> str:
         """A case in a sentence: llama2-7b down, M=16, 4096×11008 (case no. 3). `known`: names of GROUP told before."""
         more = "".join(f", {row[name]}" for name in self.varying if name not in known)
-        size = size_label(row, "×")
-        return (
-            f"{row['model']} {row['layer']}, M={row['M']}, {size}{more} ({self.numbering.title} {self.numbering[row]})"
-        )
+        size = f", M={row['M']}, {size_label(row, '×')}" if self.has_sizes else ""
+        name = f"{row['model']} {row['layer']}".strip()
+        return f"{name}{size}{more} ({self.numbering.title} {self.numbering[row]})"
 
     def numbers(self, rows: Sequence[Row], most: int = 20) -> str:
         """Numbers of cases in a sentence, in the order of `rows`, each once."""

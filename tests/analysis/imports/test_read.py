@@ -1,9 +1,11 @@
 """Files of other tools become cases, with the times that they state and the step that these were rounded to."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rooflens.analysis.comparison.versions import pair
 from rooflens.analysis.frames.coordinates import CASE, DETAILS
 from rooflens.analysis.imports.read import read
 from rooflens.shapes.errors import UsageError
@@ -34,7 +36,7 @@ def fails(path, columns=None):
 @pytest.mark.parametrize("name", [name for name in FILES if name not in NEED_HELP])
 def test_every_format_gives_whole_rows(name):
     frame = rows(name)
-    assert [*frame.columns] == [*CASE, "verdict", "reason", "time_s", "resolution_s", "flops", *DETAILS]
+    assert [*frame.columns] == [*CASE, "verdict", "reason", "time_s", "resolution_s", "flops", "device", *DETAILS]
     assert not frame[[*CASE, *DETAILS, "verdict", "reason"]].isna().any().any()
     assert not frame.duplicated([*CASE]).any()
     passed = frame["verdict"] == "passed"
@@ -97,10 +99,14 @@ def test_aiter_bias_and_storage_tell_cases_apart():
     assert frame["dtype"].unique().tolist() == ["bfloat16"]
 
 
-def test_aiter_devices_of_one_file_are_different_providers(tmp_path):
+def test_devices_tell_cases_apart_where_a_table_has_several(tmp_path):
+    """Also where it is the other one: base has one device, and head two."""
     text = (DATA / "aiter_batched.csv").read_text("utf-8")
-    both = text + text.splitlines()[1].replace("gfx942,304", "gfx950,256") + "\n"
-    assert read(file(tmp_path, both)).frame["provider"].tolist() == ["aiter (gfx942 304 CU)", "aiter (gfx950 256 CU)"]
+    both = read(file(tmp_path, text + text.splitlines()[1].replace("gfx942,304", "gfx950,256") + "\n"))
+    assert both.frame["device"].tolist() == ["gfx942 304 CU", "gfx950 256 CU"]
+    cases = pair(read(DATA / "aiter_batched.csv"), both).cases
+    assert cases["provider"].tolist() == ["aiter (gfx942 304 CU)", "aiter (gfx950 256 CU)"]
+    assert (cases["base_verdict"] != "").tolist() == [True, False]
 
 
 @pytest.mark.parametrize("name, column", [("aiter_fmoe.csv", "tflops"), ("aiter_batched.csv", "tflops")])
@@ -169,11 +175,11 @@ def test_perf_report_of_rates_says_how_to_get_times():
 
 def test_tritonbench_providers_failures_and_average():
     frame = rows("tritonbench.csv")
-    assert frame["provider"].tolist() == ["aten_matmul"] * 3 + ["triton-tutorial"] * 3
-    assert frame["verdict"].tolist() == ["passed"] * 4 + ["oom", "runtime_error"]
+    assert frame["provider"].tolist() == ["aten_matmul", "triton-tutorial"] * 3
+    assert frame["verdict"].tolist() == ["passed", "passed", "passed", "oom", "passed", "runtime_error"]
     assert frame.loc[5, "reason"] == "Triton Error [HIP]: invalid argument"
-    assert frame.loc[1, "time_s"] == 0.22848e-3
-    assert frame["M"].tolist() == [256, 4096, 8192] * 2
+    assert frame.loc[2, "time_s"] == 0.22848e-3
+    assert frame["M"].tolist() == [256, 256, 4096, 4096, 8192, 8192]
 
 
 def test_tritonbench_without_latency(tmp_path):
@@ -211,9 +217,102 @@ def test_nvbench_sizes_are_whole_numbers_that_a_size_may_have(tmp_path, size):
     assert "is not a positive whole number" in fails(file(tmp_path, text))
 
 
-def test_nvbench_json_of_another_shape(tmp_path):
-    assert "export it as CSV" in fails(file(tmp_path, '{"benchmarks": [{"name": 1}]}'))
+def test_json_that_is_torn(tmp_path):
+    assert "write it as CSV: M,N,K,provider,time_us" in fails(file(tmp_path, '{"benchmarks": [{"name": 1}]}'))
     assert "line 1, column 2" in fails(file(tmp_path, "{"))
+
+
+GOOGLE = [
+    {"name": "gemm/M:64/N:32/K:16", "real_time": 2.5, "time_unit": "us"},
+    {"name": "gemm/M:64/N:32/K:16", "real_time": 3.5, "time_unit": "us"},
+    {"name": "copy/256", "real_time": 1.5, "time_unit": "ms"},
+    {"name": "odd", "error_occurred": True, "error_message": "no device"},
+]
+
+DATABASE = {
+    "benchmark": {"name": "ops", "dtype": "bf16", "extra_info": {"device": "NVIDIA H100"}},
+    "model": {"name": "m"},
+}
+
+JSON = {
+    "Google Benchmark": ({"context": {}, "benchmarks": GOOGLE}, [3e-6, 1.5e-3, np.nan], ["gemm", "copy", "odd"]),
+    "pytest-benchmark": (
+        {"benchmarks": [{"name": "test_gemm[64]", "params": {"M": 64, "mode": "a"}, "stats": {"median": 0.5}}]},
+        [0.5],
+        ["test_gemm"],
+    ),
+    "llama-bench": (
+        [{"model_type": "8B", "n_prompt": n, "n_gen": 0, "n_ubatch": 8, "avg_ns": 5e8} for n in (128, 512)],
+        [0.5, 0.5],
+        ["llama.cpp"] * 2,
+    ),
+    "PyTorch's benchmark database": (
+        [
+            {**DATABASE, "metric": {"name": "latency (ms)", "benchmark_values": [1.0, 2.0, 9.0]}},
+            {**DATABASE, "metric": {"name": "speedup", "benchmark_values": [1.5]}},
+        ],
+        [2e-3],
+        ["ops"],
+    ),
+    "tritonbench": (
+        {"metrics": {f"tritonbench_gemm_fwd[x_(1, 2, 3)-{name}]_latency": 0.25 for name in ("aten", "ours")}},
+        [0.25e-3, 0.25e-3],
+        ["aten", "ours"],
+    ),
+}
+"""Tool: a file of it, its times in seconds, and its providers."""
+
+
+@pytest.mark.parametrize("tool", JSON)
+def test_json_of_other_tools(tmp_path, tool):
+    content, times, providers = JSON[tool]
+    found = read(file(tmp_path, json.dumps(content)))
+    assert found.source == tool
+    assert found.frame["time_s"].tolist() == pytest.approx(times, nan_ok=True)
+    assert found.frame["provider"].tolist() == providers
+    assert (found.frame["resolution_s"] == 0).all()
+    sized = found.frame["M"] > 1
+    assert found.frame.loc[~sized, "flops"].isna().all()
+
+
+def test_results_that_are_no_times_are_counted(tmp_path):
+    found = read(file(tmp_path, json.dumps(JSON["PyTorch's benchmark database"][0])))
+    assert found.device == "NVIDIA H100"
+    assert any("1 results are of speedup, and not read" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        ({"results": [{"command": "sleep 1", "mean": 1.0}]}, "is JSON of hyperfine"),
+        ({"traceEvents": []}, "is a trace"),
+        ({"16": {"BLOCK_SIZE_M": 16}}, "vLLM's tuned configurations, which has no times"),
+        ({"a": 1, "b": 2}, "JSON of an unknown tool (a, b)"),
+        ([1, 2], "JSON of an unknown tool"),
+    ],
+)
+def test_json_that_is_not_read_is_named(tmp_path, content, words):
+    message = fails(file(tmp_path, json.dumps(content)))
+    assert words in message
+    assert "write what it measured as CSV: M,N,K,provider,time_us" in message
+
+
+def test_markdown_is_a_table_too(tmp_path):
+    path = tmp_path / "table.md"
+    path.write_text(
+        "## Times\n\n| M | N | K | time |\n|--|--|--|--|\n| 1 | 2 | 3 | 12.5 us |\n| 2 | 2 | 3 | 1.5 ms |\n"
+    )
+    frame = read(path).frame
+    assert frame["time_s"].tolist() == [12.5e-6, 1.5e-3]
+    assert frame["resolution_s"].tolist() == pytest.approx([1e-7, 1e-4])
+    path.write_text(2 * path.read_text())
+    assert "has 2 tables" in fails(path)
+
+
+def test_cells_decide_over_their_header(tmp_path):
+    """B is the layout of operand B; the time is in us, whatever its header says."""
+    frame = read(file(tmp_path, "M,N,K,A,B,time_ms\n1,2,3,row,f16:column,5 us\n")).frame
+    assert frame.loc[0, ["B", "time_s"]].tolist() == [1, 5e-6]
 
 
 def test_tidy_with_a_map():
@@ -251,10 +350,6 @@ def test_times_that_are_not_clear(tmp_path, header, words):
 @pytest.mark.parametrize(
     "line, words",
     [
-        ("1,2,0,0.5", "line 3, column K: '0' is not a positive whole number"),
-        ("1,2,3.5,0.5", "line 3, column K: '3.5' is not a positive whole number"),
-        ("1,2,3,-0.5", "line 3, column time_ms: -0.5 is negative"),
-        ("1,2,3,fast", "line 3, column time_ms: 'fast' is not a time"),
         ("1,2", "line 3, column K: 2 fields instead of 4"),
         ("1,2,3,0.5,9", "line 3, column time_ms: 5 fields instead of 4"),
         ("7,8,9,0.7", "line 3: the same case as line 2"),
@@ -269,8 +364,25 @@ def test_faults_name_file_line_and_column(tmp_path, line, words):
 
 
 @pytest.mark.parametrize(
+    "line, words",
+    [
+        ("1,2,0,0.5", "line 3, column K: '0' is not a positive whole number"),
+        ("1,2,3.5,0.5", "line 3, column K: '3.5' is not a positive whole number"),
+        ("1,2,3,-0.5", "line 3, column time_ms: -0.5 is negative"),
+        ("1,2,3,fast", "line 3, column time_ms: 'fast' is not a time"),
+    ],
+)
+def test_rows_with_a_fault_are_skipped_and_counted(tmp_path, line, words):
+    found = read(file(tmp_path, f"M,N,K,time_ms\n7,8,9,0.5\n{line}\n"))
+    assert found.frame["M"].tolist() == [7]
+    assert any(f"1 of 2 rows skipped: {words}" in note for note in found.notes)
+    assert words in fails(file(tmp_path, f"M,N,K,time_ms\n\n{line}\n"))  # none is left
+
+
+@pytest.mark.parametrize(
     "columns, words",
     [
+        ({"time_us": "time_ms"}, "says ms; write time_ms, or correct the header"),
         ({"tme_ms": "time_ms"}, "did you mean time_ms"),
         ({"time_ms": "tim_ms"}, "unknown column 'tim_ms': did you mean time_ms"),
         ({"time_ms": "time_ms", "time_us": "time_ms"}, "name a time twice"),

@@ -1,35 +1,34 @@
-"""The vocabulary of table headers: words, and what each may stand for."""
+"""The vocabulary of table headers: one table of names and of the coordinate or quantity that each may stand for."""
 
 import re
 
+from .printed import SECONDS
+
 SIZES = {
-    "M": "M",
-    "N": "N",
-    "K": "K",
-    "B": "B",
-    "E": "E",
-    "batch": "B",
-    "experts": "E",
-    "num_experts": "E",
-    "groups": "E",
-    "top_k": "top_k",
+    **{name: name for name in ("M", "N", "K", "B", "E", "top_k")},
+    **dict.fromkeys(("token", "tokens", "num_tokens", "M_total", "total_M", "M_per_expert"), "M"),
+    **dict.fromkeys(("m/group", "m/expert", "M/group", "M/expert"), "M"),
+    "inter_dim": "N",
+    "model_dim": "K",
+    **dict.fromkeys(("batch", "batch_size"), "B"),
+    **dict.fromkeys(("expert", "experts", "num_experts", "groups"), "E"),
     "topk": "top_k",
-    "batch_size": "B",
-    "tokens": "M",
-    "num_tokens": "M",
-    "M_total": "M",
-    "total_M": "M",
-    "M_per_expert": "M",
-    "m/group": "M",
-    "M/group": "M",
-    "M/expert": "M",
 }
 """Header (exact, after blanks became underscores): the size that it gives."""
 
-TOTAL_M = frozenset(("tokens", "num_tokens", "M_total", "total_M"))
+_ANY_CASE = {name.lower(): size for name, size in SIZES.items() if len(name) > 1}
+
+
+def size_named(name: str) -> str:
+    """Return the size that a header gives; "" for another, and for a single letter in lower case."""
+    plain = name.strip().replace(" ", "_")
+    return SIZES.get(plain) or _ANY_CASE.get(plain.lower(), "")
+
+
+TOTAL_M = frozenset(("token", "tokens", "num_tokens", "M_total", "total_M"))
 """Headers that say that M counts the rows of all experts."""
 
-PER_EXPERT_M = frozenset(("M_per_expert", "m/group", "M/group", "M/expert"))
+PER_EXPERT_M = frozenset(("M_per_expert", "m/group", "m/expert", "M/group", "M/expert"))
 
 PASSES = {
     **dict.fromkeys(("fwd", "forward"), "fwd"),
@@ -84,7 +83,7 @@ def is_per_second(word: str) -> bool:
     return word.partition("/")[2] in ("s", "sec", "second") and word not in BANDWIDTHS
 
 
-BYTES = {"kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
+BYTES = {"bytes": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30}
 """Units of sizes in bytes; kb, mb and gb are also used for the binary ones."""
 
 STATISTICS = {
@@ -107,17 +106,9 @@ _ABOUT_SUMMARIES = frozenset(
 )
 """Words beside a statistic that leave it a summary of the rows; others make it a quantity ("mean TTFT")."""
 
-QUANTILES = {
-    **dict.fromkeys(("min", "minimum", "lowest"), 0.0),
-    "median": 0.5,
-    **dict.fromkeys(("max", "maximum", "highest"), 1.0),
-    **{f"p{percent}": percent / 100 for percent in (1, 5, 10, 20, 25, 50, 75, 80, 90, 95, 99)},
-}
-"""Word of a header: where the statistic stands among the sorted samples."""
-
 IDS = frozenset(("testid", "tid", "id", "idx", "case_id"))
 
-DEVICES = frozenset(("device", "gpu", "arch", "architecture", "hardware", "hw", "chip", "accelerator", "target"))
+DEVICES = frozenset(("device", "gpu", "gfx", "arch", "architecture", "hardware", "hw", "chip", "accelerator", "target"))
 """Words of a header whose cells may name the device of their row."""
 
 COUNTS = frozenset(("cases", "count", "shapes", "n", "iters", "iterations"))
@@ -132,6 +123,9 @@ ERRORS = frozenset(
 )
 """Words of a column that was not timed: results that are equal for equal inputs."""
 
+UNTIMED = frozenset(("error", "errors", "err", "err1", "err2", "errratio", "err_ratio", "rmse", "mse", "snr", "cosine"))
+"""Words that make a column one of how well results agree, whatever else its header says."""
+
 SPREADS = frozenset(("std", "stddev", "iqr", "var", "cv"))
 """Words of a column that says how much numbers vary."""
 
@@ -139,13 +133,10 @@ FILLER = frozenset(("this", "the", "of", "in", "per", "printed", "pct", "x", "ti
 """Words that name no side."""
 
 
-def summary_in(words: list[str]) -> str:
-    """Return the statistic of a row that is called so ("Geo mean (18 shapes)"); "" where its name says more."""
-    found = [SUMMARIES[word] for word in words if word in SUMMARIES]
+def is_summary(words: list[str]) -> bool:
+    """Tell whether a row is called like one that sums others up ("Geo mean (18 shapes)"), and not more than that."""
     beside = {*FILLER, *COUNTS, *CHANGES, *_GEOMETRIC, *_ABOUT_SUMMARIES, *SUMMARIES}
-    if len(found) != 1 or any(word not in beside and not word.isdigit() for word in words):
-        return ""
-    return "gmean" if found[0] == "mean" and _GEOMETRIC & {*words} else found[0]
+    return sum(word in SUMMARIES for word in words) == 1 and all(word in beside or word.isdigit() for word in words)
 
 
 _NO_MARKS = dict.fromkeys(map(ord, "*†‡¹²³⁴⁵⁶⁷⁸⁹⁰"))
@@ -156,12 +147,16 @@ _JOINED = re.compile(r"(?i)(?<=\w)-(?=(?:latency|time|tflops|gflops|gbps|gb/s|ba
 _SEPARATE = re.compile(r"[\s_()\[\],:]+")
 
 
+_PER_THING = re.compile(r"(?i)/(tok|token|iter|iteration|step|call|op|run|launch)\b")
+"""What ends a header of a quantity of each of many things ("ms/token", "saved/step")."""
+
 _SLIPS = dict.fromkeys(("spedup", "speedups", "speed-up", "speed_up"), "speedup")
 
 
 def words_of(header: str) -> list[str]:
     """Cut a header into lower-case words without footnote marks; "Fwd+Bwd", "TFLOP/s" and "GB/s" stay one word."""
     text = header.replace("\u2212", "-").translate(_NO_MARKS)
+    text = _PER_THING.sub("", text)
     text = re.sub(r"(?i)(fwd|forward)\s*(\+|and|&)\s*(bwd|backward)", "fwdbwd", text)
     text = re.sub(
         r"(?i)\b(t|g|p)?(flop|f|b)s?/(s|gpu|device|card)\b", lambda found: f"{found[1] or ''}{found[2]}s", text
@@ -177,19 +172,30 @@ def passes_in(words: list[str]) -> set[str]:
     return {PASSES[word] for word in words if word in PASSES}
 
 
-_THRESHOLD = re.compile(r"(≥|>=|≤|<=|\bge\b|\ble\b)\s*(plus|minus|[+-])?\s*(\d+(?:\.\d+)?)\s*(%|pct|percent)")
+_SPELLINGS = {
+    **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
+    "msec": "ms",
+    **dict.fromkeys(("usec", "µs", "μs"), "us"),
+}
+
+_TIMES = {"time", "latency", "duration", "elapsed", "runtime"}
+
+_NO_TIMES = {"tflops", "gflops", "flops", "tbps", "gbps", "mbps", "bw", "bandwidth", "throughput", "speedup", "rate"}
 
 
-def threshold_in(header: str) -> float | None:
-    """Signed threshold in percent of a count ("shapes ≤ −1%", "n_le_minus1pct"); None when the header has none.
+def unit_of(name: str) -> str | None:
+    """Return the unit of time that a column name states ("Latency (ms)", "kernel_us"); None without or with several."""
+    found = {_SPELLINGS.get(word, word) for word in _letters(name)} & set(SECONDS)
+    return found.pop() if len(found) == 1 else None
 
-    The direction is the sign: a count at +5 counts changes of +5 and more, one at -5 those of -5 and less.
-    """
-    text = header.replace("\u2212", "-").replace("_", " ").lower()
-    found = _THRESHOLD.search(text)
-    if found is None:
-        return None
-    below = found[1] in ("≤", "<=", "le")
-    negative = found[2] in ("minus", "-")
-    size = float(found[3])
-    return None if below != negative or not size else (-size if below else size)
+
+def is_time(name: str) -> bool:
+    """Return whether a column holds times by its name, with or without a unit."""
+    words = set(_letters(name))
+    if words & _NO_TIMES or re.search(r"/\s*s(ec)?\b", name.lower()):
+        return False
+    return bool(words & _TIMES) or unit_of(name) is not None
+
+
+def _letters(name: str) -> list[str]:
+    return [word for word in re.split(r"[^a-zµμ]+", name.lower()) if word]

@@ -1,135 +1,33 @@
-"""A table whose columns are understood: sizes, times, rates, ratios, changes, counts; each with its side and pass."""
+"""A table whose columns are understood, and what each of its rows is of: sizes, problem, pass, device."""
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from enum import StrEnum
 
+from ....analysis.imports.columns import AnnotatedColumn, ColumnRole
 from ....analysis.imports.consistency import ValueRange
-from ....analysis.imports.rounding import Rounding, RoundingKind, detect
+from ....analysis.imports.devices import devices_in, devices_of_cell
+from ....analysis.imports.printed import read_size
+from ....analysis.imports.table import ImportedTable
+from ....analysis.imports.words import passes_in, words_of
 from ....shapes.errors import UsageError, shorten
 from ....shapes.problem import Op, Pass, Problem
-from .assumptions import PER_EXPERT, TOTAL, Assumptions, devices_in, devices_of_cell
-from .document import Titled
-from .printed import Printed, read_printed, read_size
-from .words import passes_in, words_of
-
-NOT_ROUNDED = Rounding(RoundingKind.NONE)
-
-
-class ColumnRole(StrEnum):
-    """What a column holds."""
-
-    SIZE = "size"
-    SHAPE = "shape"
-    TIME = "time"
-    RATE = "rate"
-    BANDWIDTH = "bandwidth"
-    BYTES = "bytes"
-    THROUGHPUT = "throughput"
-    RATIO = "ratio"
-    CHANGE = "change"
-    DIFFERENCE = "difference"
-    PEAK_SHARE = "share of peak"
-    COUNT = "count beyond"
-    CASES = "cases"
-    STATISTIC = "statistic"
-    ID = "id"
-    DTYPE = "dtype"
-    DEVICE = "device"
-    LABEL = "label"
-    OTHER = "not used"
-
-
-@dataclass(frozen=True, slots=True)
-class AnnotatedColumn:
-    """A column and its printed numbers.
-
-    name     header, as messages repeat it
-    side     words that tell columns of one role apart ("old", "bf16"); pass_ fwd, bwd, step, ... or ""
-    unit     seconds, FLOP/s or bytes/s per printed one
-    detail   which size (MNK: all three), which statistic, which kind of change (reduction, gain)
-    sides    those that the header of a ratio or change names: "a/b", of a speedup from one to the other "a>b", or of
-             one against another "base<head"
-    beside   the column in whose cells this one stands too ("12.3 us (1.3x)"), which it is of; None: cells of its own
-    dtype    type that the header names; fixed: sizes that the header fixes ("M=16")
-    mixed    each cell has the step of its own last digit: cells have several units, or nobody kept trailing zeros
-    unread   cells with a text where a number was expected
-    digits   most significant digits of a cell, where cells have different numbers of decimals; else 0
-    """
-
-    index: int
-    name: str
-    role: ColumnRole
-    cells: tuple[Printed | None, ...]
-    side: str = ""
-    pass_: str = ""
-    unit: float = 1.0
-    detail: str = ""
-    dtype: str = ""
-    core: frozenset[str] = frozenset()
-    fixed: Mapping[str, int] = field(default_factory=dict)
-    rounding: Rounding = NOT_ROUNDED
-    mixed: bool = False
-    unread: int = 0
-    digits: int = 0
-    sides: str = ""
-    beside: int | None = None
-    _spans: list[ValueRange | None] = field(default_factory=list, init=False, repr=False, compare=False)
-
-    @property
-    def is_whole(self) -> bool:
-        """True where no cell has decimals, or all are multiples of 16, as pandas prints sizes ("4096.0"), or small."""
-        cells = [cell for cell in self.cells if cell is not None]
-        return all("." not in cell.digits or cell.value % 16 == 0 or cell.value in range(16) for cell in cells)
-
-    def step(self, row: int) -> float:
-        """Distance of neighbouring numbers at this row, in the printed unit; 0: not rounded."""
-        cell = self.cells[row]
-        if cell is not None and self.mixed:
-            return cell.step
-        if cell is None or not cell.value or self.rounding.kind is RoundingKind.NONE:
-            return 10.0**-self.rounding.places if self.rounding.kind is RoundingKind.DECIMALS else 0.0
-        return min(cell.step, max(self.rounding.step(cell.digits), self._digit_step(cell)))
-
-    def _digit_step(self, cell: Printed) -> float:
-        """Step of a cell where all have as many significant digits: `%g` prints 102786 beside 15218.9."""
-        if not self.digits:
-            return 0.0
-        return Rounding(RoundingKind.DIGITS, self.digits).step(cell.digits)
-
-    def span(self, row: int) -> ValueRange | None:
-        """Numbers that this cell stands for, in the printed unit; None where it is empty."""
-        if not self._spans:
-            self._spans.extend(None if one is None else one.within(self.step(at)) for at, one in enumerate(self.cells))
-        return self._spans[row]
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A last row such as "mean" or "geomean": its statistic, its line, and its numbers by column."""
-
-    statistic: str
-    line: int
-    cells: Mapping[int, Printed]
+from .assumptions import PER_EXPERT, Assumptions
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
     """A table and what its columns are; `m_is` is "total", "per_expert" or "" where nothing says so.
 
-    `summaries` are rows that sum others up; they are no rows of the table. `title_sizes` are sizes that the title gives
-    for all rows ("N=4096, K=7168").
+    Rows that sum others up are no rows of it. `title_sizes` are sizes that the title gives for all rows ("N=4096").
     """
 
-    titled: Titled
+    table: ImportedTable
     columns: tuple[AnnotatedColumn, ...]
     setting: Assumptions
     m_is: str = ""
     title_pass: str = ""
-    summaries: tuple[Summary, ...] = ()
     title_sizes: Mapping[str, int] = field(default_factory=dict)
     _sizes: dict[int, dict[str, int]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _problems: dict[tuple[object, ...], Problem | None] = field(
@@ -137,7 +35,7 @@ class Sheet:
     )
 
     def __len__(self) -> int:
-        return len(self.titled.table)
+        return len(self.table)
 
     def of(self, *roles: ColumnRole) -> list[AnnotatedColumn]:
         """Columns of these roles."""
@@ -152,17 +50,15 @@ class Sheet:
 
     def text(self, row: int, column: AnnotatedColumn) -> str:
         """Text of a cell."""
-        return self.titled.table.rows[row][column.index].strip()
+        return self.table.rows[row][column.index].strip()
 
     def quoted(self, row: int, column: AnnotatedColumn) -> str:
         """Text of a cell as messages repeat it."""
         return shorten(self.text(row, column))
 
-    def line(self, row: int, column: AnnotatedColumn | None = None) -> int:
-        """Line of a row in the text; that of the cell, where the table lies on its side."""
-        if self.titled.column_lines and column is not None:
-            return self.titled.column_lines[column.index]
-        return self.titled.table.lines[row]
+    def line(self, row: int) -> int:
+        """Line of a row in the text."""
+        return self.table.lines[row]
 
     def sizes(self, row: int, column: AnnotatedColumn | None = None) -> dict[str, int]:
         """Sizes of a row, with those that the header of `column` fixes."""
@@ -174,27 +70,27 @@ class Sheet:
     def _read_sizes(self, row: int) -> dict[str, int]:
         found = dict(self.title_sizes)
         for one in self.columns:
-            if (
-                one.role is ColumnRole.SIZE
-                and (cell := one.cells[row]) is not None
-                and cell.value == int(cell.value) > 0
-            ):
-                found |= dict.fromkeys("MNK" if one.detail == "MNK" else (one.detail,), int(cell.value))
+            names = one.detail.split(",")
+            if one.role is ColumnRole.SIZE and (cell := one.cells[row]) and cell.value == int(cell.value) > 0:
+                found |= dict.fromkeys(names, int(cell.value))
             elif one.role is ColumnRole.LABEL:
                 found |= tuple_in(self.text(row, one), one.detail) | sizes_in(self.text(row, one))
             elif one.role is ColumnRole.SHAPE:
                 numbers = [read_size(text) for text in re.findall(r"\d+[kK]?", self.text(row, one))]
-                if len(numbers) == len(one.detail):
-                    found |= {name: size for name, size in zip(one.detail, numbers, strict=True) if size is not None}
+                if len(numbers) == len(names):
+                    found |= {name: size for name, size in zip(names, numbers, strict=True) if size is not None}
+        if "M" not in found and {"B", "N", "K"} <= found.keys():  # a batch of rows, not of problems
+            found["M"] = found.pop("B")
         return found
 
     def setting_at(self, row: int, column: AnnotatedColumn | None = None) -> Assumptions:
         """Assumptions for a cell; the device is that of its row, its header, the title or the user, in this order."""
         texts = [self.text(row, one) for one in self.of(ColumnRole.DEVICE)]
         if any(texts):
-            found = devices_of_cell(" ".join(texts))
-            return self.setting.on(found or [])
-        for text in (column.name if column else "", self.titled.title):
+            found = devices_of_cell(" ".join(texts)) or []
+            units = self.table.text(row, "cu_num")
+            return self.setting.on([one for one in found if units in ("", str(one.multiprocessors or units))])
+        for text in (column.name if column else "", self.table.title):
             if named := devices_in(text):
                 return self.setting.on(named)
         return self.setting
@@ -222,7 +118,7 @@ class Sheet:
         experts = sizes.get("E", 1)
         op = self.setting.op if self.setting.op is not Op.QUANTIZE else Op.GEMM
         if experts > 1 and op is Op.GEMM:
-            op = Op.GROUPED_GEMM
+            op = Op.MOE_GEMM if "top_k" in sizes else Op.GROUPED_GEMM
         grouped = op in (Op.GROUPED_GEMM, Op.MOE_GEMM)
         counted = m_is or self.m_is or PER_EXPERT
         rows = sizes["M"] * (experts if grouped and op is not Op.MOE_GEMM and counted == PER_EXPERT else 1)
@@ -266,7 +162,6 @@ class Sheet:
 
     def with_m(self, m_is: str) -> "Sheet":
         """Return the sheet with a convention for M."""
-        assert m_is in (TOTAL, PER_EXPERT, "")
         return replace(self, m_is=m_is)
 
 
@@ -292,11 +187,12 @@ LEAST_SIZE = 256
 
 
 def tuple_in(text: str, letters: str) -> dict[str, int]:
-    """Sizes of a text with one product or list, of which the header gives the letters: "qkv 10240 x 8192" and NK."""
+    """Sizes of a text with one product or list, of which the header gives the letters: "qkv 10240 x 8192" and N,K."""
     found = _TUPLE.findall(text) if letters else []
     sizes = [read_size(number) for number in re.findall(r"\d+[kK]?", found[0])] if len(found) == 1 else []
-    named = {name: size for name, size in zip(letters, sizes, strict=False) if size}
-    is_whole = len(sizes) == len(letters) == len(named)
+    names = letters.split(",")
+    named = {name: size for name, size in zip(names, sizes, strict=False) if size}
+    is_whole = len(sizes) == len(names) == len(named)
     return named if is_whole and max(named.values(), default=0) >= LEAST_SIZE else {}
 
 
@@ -317,46 +213,3 @@ def sizes_in(text: str) -> dict[str, int]:
         if len(found := pattern.findall(text)) == 1 and (size := read_size(found[0])):
             return dict.fromkeys("MNK", size)
     return {}
-
-
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """Cells that are numbers, and how they were rounded; `mixed` and `digits` as in `AnnotatedColumn`."""
-
-    cells: tuple[Printed | None, ...]
-    rounding: Rounding
-    mixed: bool
-    digits: int
-
-
-ENOUGH = 100
-"""Numbers that tell as much as more of them."""
-
-BY_CHANCE = 0.15
-"""Chance of so many cells without their last zero, one in ten of which is a zero, above which they may be dropped."""
-
-
-def numbers_of(texts: Sequence[str]) -> Numbers:
-    """Read the cells of a column, and find out how they were rounded.
-
-    Where decimals differ, zeros at the end may have been dropped, of a number with so many decimals or with so many
-    digits. If too many cells lack zeros for either, every cell was rounded by itself.
-    """
-    cells = tuple(read_printed(text) for text in texts)
-    exact = [cell.digits for cell in cells if cell is not None and not cell.about]
-    rounding = detect(exact)
-    numbers = [Decimal(text) for text in exact]
-    numbers = [number for number in numbers if number]
-    decimals = [-int(number.as_tuple().exponent) for number in numbers]
-    if len(set(decimals)) < 2 or rounding.kind is RoundingKind.NONE:
-        return Numbers(cells, rounding, False, 0)
-    digits = [number.adjusted() + places + 1 for number, places in zip(numbers, decimals, strict=True)]
-    short = min(len(counts) - counts.count(max(counts)) for counts in (decimals, digits))
-    return Numbers(cells, rounding, _chance(short, len(numbers)) < BY_CHANCE, max(digits))
-
-
-def _chance(short: int, count: int) -> float:
-    """Chance that `short` of so many numbers, or more, end in a zero; of long columns that of a part of them."""
-    if count > ENOUGH:
-        short, count = ENOUGH * short // count, ENOUGH
-    return 1 - sum(math.comb(count, one) * 0.1**one * 0.9 ** (count - one) for one in range(short))

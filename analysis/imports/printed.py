@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 
-from ....analysis.imports.consistency import ValueRange, span
+from .consistency import ValueRange, span
 
 _MARKS = "*†‡¹²³⁴⁵⁶⁷⁸⁹⁰`"
 """Footnote marks and markdown around a number."""
@@ -14,6 +14,9 @@ _ASCII = {0x2212: "-", 0xFF08: "(", 0xFF09: ")", 0xFF5E: "~", 0xFF05: "%"} | dic
     [*range(0x2600, 0x27C0), *range(0x2B00, 0x2C00), *range(0x1F300, 0x1FB00), 0xFE0F]
 )
 """Signs of other keyboards as ASCII; check marks, stars and pictures are no part of a number."""
+
+SECONDS = {"s": "1", "ms": "0.001", "us": "0.000001", "ns": "0.000000001"}
+"""Unit of time: its seconds, as exact decimal text."""
 
 _UNITS = {
     "%": "%",
@@ -30,8 +33,8 @@ _UNITS = {
         for prefix in "gtp"
         for rest in ("flops", "flop", "flop/s", "flops/s", "f/s", "f")
     },
-    **dict.fromkeys(("gb/s", "gbps"), "gb/s"),
-    **dict.fromkeys(("tb/s", "tbps"), "tb/s"),
+    **dict.fromkeys(("gb/s", "gb/sec", "gbps"), "gb/s"),
+    **dict.fromkeys(("tb/s", "tb/sec", "tbps"), "tb/s"),
     **{unit: unit for unit in ("kb", "mb", "gb", "kib", "mib", "gib")},
     "k": "k",
 }
