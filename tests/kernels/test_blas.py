@@ -55,17 +55,6 @@ def test_both_dequantizers_give_the_same_bits(dequantizer: str, scheme: str) -> 
     assert torch.equal(launch.output, expected.output)
 
 
-def test_dequantization_is_part_of_the_call() -> None:
-    inputs = inputs_of(Problem(2, 16, 64))
-    dense, fused = blas.BLAS.prepare(inputs), blas.DEQUANT_BLAS.prepare(inputs)
-    inputs.packed.zero_()
-    truth = inputs.reference()[0]
-    dense()
-    fused()
-    assert measure(fused.output, truth).passes(inputs.scheme)
-    assert not measure(dense.output, truth).passes(inputs.scheme)
-
-
 def test_without_a_compiler_torch_dequantizes_and_the_config_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_compiler(*_: object) -> None:
         raise RooflensError("no C++ compiler")
@@ -253,13 +242,3 @@ def test_every_family_has_a_reference_through_each_rocm_library() -> None:
         assert libraries[name.split("_")[1]] == provider.library
         assert type(provider).__module__ == f"rooflens.kernels.{provider.family}.blas"
         assert provider.role is Role.REFERENCE
-
-
-@pytest.mark.parametrize("provider", (blas.BLAS_ROCBLAS, blas.BLAS_HIPBLASLT))
-def test_rocm_libraries_need_an_amd_gpu(provider: blas.Blas) -> None:
-    problem, scheme = Problem(1, 64, 64), FourBit("nf4", 64, DType.BF16)
-    assert provider.supports(problem, scheme, MI300X).ok
-    for device in (CPU, H200):
-        support = provider.supports(problem, scheme, device)
-        assert not support.ok
-        assert "needs an AMD GPU" in support.reason

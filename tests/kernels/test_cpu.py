@@ -89,14 +89,6 @@ def test_products(M: int, N: int, K: int, kind: str, group: int, dtype: DType, b
     assert launch.config["threads"] == threads
 
 
-@pytest.mark.parametrize("scheme", ["int4-g64", "int4-g128", "mxfp4", "nvfp4"])
-def test_scales_along_k(scheme: str) -> None:
-    inputs = inputs_of(Problem(5, 40, 384), scheme, DType.BF16)
-    launch = SIMD_CPU.prepare(inputs)
-    launch()
-    check(inputs, launch.output)
-
-
 @pytest.mark.parametrize("rows", (BLOCK_M, BLOCK_M + 1, 2 * BLOCK_M + 5))
 def test_many_rows(rows: int) -> None:
     inputs = inputs_of(Problem(rows, 40, 192), "nf4-g64-bias", DType.BF16)
@@ -155,17 +147,6 @@ def test_infinities_and_nans_stay_in_their_row_and_column() -> None:
     assert torch.isnan(launch.output[:, 39]).all()
 
 
-def test_launch_reads_fresh_activations() -> None:
-    inputs = inputs_of(Problem(2, 64, 128), "nf4-g64")
-    launch = SIMD_CPU.prepare(inputs)
-    launch()
-    before = launch.output.clone()
-    inputs.refresh_activations(99)
-    launch()
-    assert not torch.equal(before, launch.output)
-    check(inputs, launch.output)
-
-
 def test_moved_bytes() -> None:
     """Four bits per weight, one more pass over W for rows beyond 240, and a copy of X in fp32 written and read."""
     assert f"BLOCK_M = {BLOCK_M};" in cpu_library.SOURCE.read_text(encoding="utf-8")
@@ -175,16 +156,6 @@ def test_moved_bytes() -> None:
         once = scheme.weight_bytes(problem) + scheme.scale_bytes(problem)
         copy = 8 * M * problem.K
         assert SIMD_CPU.moved_bytes(problem, scheme, {}) == scheme.compulsory_bytes(problem) + again * once + copy
-
-
-def test_support() -> None:
-    scheme = parse_scheme("nf4-g64", DType.BF16)
-    assert SIMD_CPU.supports(Problem(1, 64, 64), scheme, CPU).ok
-    assert "CPU only" in SIMD_CPU.supports(Problem(1, 64, 64), scheme, GPU).reason
-    assert "batched" in SIMD_CPU.supports(Problem(1, 64, 64, B=2), scheme, CPU).reason
-    assert "multiple of 8" in SIMD_CPU.supports(Problem(1, 64, 65), scheme, CPU).reason
-    nested = parse_scheme("nf4-g64-nested", DType.BF16)
-    assert "nested" in SIMD_CPU.supports(Problem(1, 64, 64), nested, CPU).reason
 
 
 def test_wrong_config() -> None:
@@ -283,14 +254,3 @@ def test_nested_absmax_is_rebuilt_at_every_call() -> None:
     inputs.nested.scale.mul_(2)
     run()
     assert not torch.equal(before, out)
-
-
-@pytest.mark.parametrize(
-    "out",
-    (torch.empty(3, 4), torch.empty(8, 4).t(), torch.empty(4, 8, dtype=torch.float64)),
-    ids=("size", "stride", "type"),
-)
-def test_wrong_out(out: torch.Tensor) -> None:
-    inputs = make_inputs(Problem(1, 4, 8), FourBit("nf4", 32, DType.FP32), CPU, seed=1)
-    with pytest.raises(ValueError, match=r"contiguous \[4, 8\]"):
-        prepare_dequantize(inputs, out)

@@ -21,7 +21,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
 from .cuda_emulation import emulate
-from .devices import CPU, H200, gpu
+from .devices import CPU, H200
 
 PLAIN, BIAS = "a16w8-128x128", "a16w8-128x128-bias"
 
@@ -107,19 +107,3 @@ def test_the_default_tile_is_the_faster_in_a_sweep() -> None:
     for (b, m, n, k), us in timed.iterrows():
         default, *_ = CUDA_A16W8.candidates(Problem(m, n, k, B=b), scheme, H200)
         assert us[default["COLUMNS"]] == us.min(), (b, m, n, k)
-
-
-@pytest.mark.parametrize(
-    ("scheme", "sizes", "arch", "why"),
-    [
-        ("a16w8-128x128", (256, 128, 128), "sm100", "sm90"),
-        ("a16w8-128x128-prequant", (256, 128, 128), "sm90", "16 bits"),
-        ("a16w8-128x128", (64, 128, 128), "sm90", "65 rows"),
-        ("a16w8-128x128", (256, 130, 128), "sm90", "multiple of 8"),
-        ("a16w8-128x128", (256, 128, 136), "sm90", "of 16"),
-    ],
-)
-def test_refusals(scheme: str, sizes: tuple[int, int, int], arch: str, why: str) -> None:
-    answer = CUDA_A16W8.supports(Problem(*sizes), parse_scheme(scheme, DType.BF16), gpu(arch))
-    assert not answer.ok
-    assert why in answer.reason

@@ -134,13 +134,6 @@ def test_a_problem_without_an_operand_is_declined():
     assert not support(provider, *FOURBIT, CPU).ok
 
 
-def test_the_example_is_a_provider_whose_file_is_hashed():
-    (provider,) = registry.load((), [ROOT / "examples" / "my_function.py"]).values()
-    assert provider.name == "decode_and_multiply"
-    assert type(provider).__module__.startswith("rooflens_user_my_function")
-    assert len(source_hash(provider)) == 16
-
-
 def test_the_hash_follows_the_file_of_the_function(tmp_path):
     text = (ROOT / "examples" / "my_function.py").read_text("utf-8")
     hashes = []

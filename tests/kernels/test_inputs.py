@@ -7,7 +7,6 @@ import pytest
 import torch
 from rooflens.kernels.draw import LINES, rms
 from rooflens.kernels.fourbit.inputs import FourBitInputs
-from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.inputs import Inputs, Tensors, make_inputs, make_weight
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import EXACT_SNR_DB, DType
@@ -142,41 +141,6 @@ def test_columns_are_those_of_the_whole_product(family: str) -> None:
 
 def inputs_of(M: int = 3, N: int = 8, K: int = 64, scheme: str = "nf4-g64", dtype: str = "bf16") -> FourBitInputs:
     return make_inputs(Problem(M, N, K), parse_scheme(scheme, DType(dtype)), CPU, seed=7)
-
-
-def test_shapes_and_types() -> None:
-    inputs = inputs_of(M=3, N=9, K=33, scheme="fp4-g32-nested-bias", dtype="fp16")
-    assert inputs.x.shape == (3, 33)
-    assert inputs.x.dtype == inputs.dtype == torch.float16
-    assert inputs.packed.shape == ((9 * 33 + 1) // 2,)
-    assert inputs.packed.dtype == torch.uint8
-    assert inputs.absmax.shape == (10,)
-    assert inputs.absmax.dtype == torch.float32
-    assert inputs.nested is not None
-    assert inputs.nested.q.shape == (10,)
-    assert inputs.nested.scale.shape == (1,)
-    assert inputs.nested.code.shape == (256,)
-    assert inputs.nested.offset.shape == ()
-    assert inputs.code.shape == (16,)
-    assert inputs.bias is not None
-    assert inputs.bias.shape == (9,)
-    assert inputs.bias.dtype == torch.float16
-    assert inputs.dequantized().shape == (9, 33)
-    assert inputs.dequantized().dtype == torch.float16
-
-
-def test_plain_schemes_have_neither_bias_nor_nested_absmax() -> None:
-    inputs = inputs_of()
-    assert inputs.bias is None
-    assert inputs.nested is None
-
-
-@pytest.mark.parametrize("dtype", list(DType))
-def test_dequantized_weight_is_rounded_once(dtype: DType) -> None:
-    inputs = inputs_of(N=4, K=96, dtype=dtype)
-    exact = dequantize(inputs.weight, torch.float32).view(4, 96)
-    assert torch.equal(inputs.dequantized(torch.float32), exact)
-    assert torch.equal(inputs.dequantized(), exact.to(inputs.dtype))
 
 
 def test_data_look_like_the_distribution_that_is_documented() -> None:

@@ -187,25 +187,6 @@ def test_layout_is_high_nibble_first_and_blocks_run_over_rows() -> None:
     assert torch.equal(dequantize(weight, torch.float32), dense)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_zeros_decode_to_zeros(kind: str) -> None:
-    weight = quantize(torch.zeros(130), kind, 64)
-    assert torch.equal(dequantize(weight, torch.float32), torch.zeros(130))
-
-
-def test_odd_length_pads_the_last_low_nibble_with_the_code_of_zero() -> None:
-    assert quantize(torch.tensor([1.0, -1.0, 1.0]), "nf4", 32).packed.tolist() == [0xF0, 0xF7]
-    assert quantize(torch.tensor([1.0, -1.0, 1.0]), "fp4", 32).packed.tolist() == [0x3B, 0x30]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_values_are_rounded_once(kind: str) -> None:
-    weight = quantize(sample(5000, torch.float32), kind, 64)
-    exact = dequantize(weight, torch.float32)
-    for dtype in (torch.bfloat16, torch.float16):
-        assert torch.equal(dequantize(weight, dtype), exact.to(dtype))
-
-
 @given(
     numel=st.integers(1, 3000),
     group=st.sampled_from((32, 64, 1024)),

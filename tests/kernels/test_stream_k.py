@@ -7,12 +7,6 @@ from pathlib import Path
 import pytest
 from rooflens.kernels.cuda import stream_k
 from rooflens.kernels.fourbit import cpu_library
-from rooflens.kernels.mxfp8.cuda_provider import CUDA_MX
-from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
-
-from .devices import H200
 
 PROGRAM = """
 #include "cuda_emulator.hpp"
@@ -68,8 +62,5 @@ def test_many_steps(library: ctypes.CDLL, tiles: int, steps: int, blocks: int) -
 
 
 def test_more_steps_than_are_counted_are_refused() -> None:
-    """With the smallest tiles of the provider."""
-    answer = CUDA_MX.supports(Problem(64, 1824, 785_536), parse_scheme("mxfp8-rceil", DType.BF16), H200)
-    assert "32 bits" in answer.reason
     with pytest.raises(AssertionError):
         stream_k.divided(114, 6137, 264)

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 import torch
 from rooflens.kernels.fourbit import groups
-from rooflens.kernels.fourbit.upstream_torch import TORCH_INT4
 from rooflens.kernels.inputs import make_inputs
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
-from .devices import CPU, gpu
+from .devices import CPU
 from .interpreter import interpreted
 from .test_triton_interpreted import ISAS, check_fused, dequantize
 
@@ -191,20 +190,3 @@ def test_dequantize_is_exact():
     for name in ("int4-g128", "int4-g128-zp", "mxfp4", "nvfp4"):
         for isa in ISAS:
             assert torch.equal(*dequantize((5, 640), name, "bf16", isa)), (name, isa)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "columns", "device", "why"),
-    [
-        (DType.BF16, 24, gpu("sm90"), ""),
-        (DType.FP16, 24, gpu("sm90"), "takes bf16"),
-        (DType.BF16, 20, gpu("sm90"), "multiples of 8"),
-        (DType.FP16, 32, CPU, ""),
-        (DType.BF16, 24, CPU, "multiples of 16"),
-    ],
-)
-def test_what_torch_takes(dtype, columns, device, why):
-    """Its CUDA kernel checks A.dtype() == kBFloat16, and that the scales have 8 columns for each tile (torch 2.11)."""
-    answer = TORCH_INT4.supports(Problem(2, columns, 256), parse_scheme("int4-g32", dtype), device)
-    assert answer.ok is not bool(why)
-    assert why in answer.reason

@@ -28,22 +28,6 @@ def scheme(name="a16w8-128x128", dtype=DType.BF16):
     return parse_scheme(name, dtype)
 
 
-@pytest.mark.parametrize("provider", TRITON, ids=lambda provider: provider.name)
-def test_limits(provider):
-    assert provider.supports(SMALL, scheme(), gpu()).ok
-    assert "needs sm89" in provider.supports(SMALL, scheme(), gpu("sm86")).reason or provider is STOCK_TRITON
-    assert "limited to 4194304" in provider.supports(Problem(1, 16, (1 << 22) + 1), scheme(), gpu()).reason
-    assert "2^31 tiles" in provider.supports(Problem(1, 1, 1, B=1 << 31), scheme(), gpu()).reason
-    for arch in ("gfx90a", "gfx1100"):
-        assert provider.supports(SMALL, scheme(), gpu(arch)).ok
-        assert "multiplies no FP8" in provider.supports(SMALL, scheme("a16w8-128x128-prequant"), gpu(arch)).reason
-
-
-def test_the_upstream_tile_needs_its_shared_memory():
-    assert "128 KiB" in STOCK_TRITON.supports(SMALL, scheme(), gpu("sm120")).reason
-    assert KERNEL.supports(SMALL, scheme(), gpu("sm120")).ok
-
-
 @pytest.mark.parametrize("arch", GPUS)
 @pytest.mark.parametrize("name", SCHEMES)
 def test_configurations(arch, name):

@@ -126,23 +126,6 @@ def test_machine_code_of_gradients_in_e5m2(constants: tuple[str, ...], types: st
     assert len(re.findall(rf"QGMMA\S*\.{types}", code)) == len(re.findall("QGMMA", code)) > 0
 
 
-@pytest.mark.parametrize(
-    ("scheme", "pass_", "sizes", "arch", "why"),
-    [
-        (FP8, "fwd", (256, 128, 128), "sm100", "sm90"),
-        *((FP8, pass_, (264, 128, 128), "sm90", "multiple of 16") for pass_ in ("wgrad", "bwd", "step")),
-        (FP8, "fwd", (256, 136, 128), "sm90", "multiples of 16"),
-        (FP8, "fwd", (256, 128, 136), "sm90", "multiples of 16"),
-        (FP8, "fwd", (1 << 23, 128, 128), "sm90", "limited to"),
-    ],
-)
-def test_refusals(scheme: str, pass_: str, sizes: tuple[int, int, int], arch: str, why: str) -> None:
-    problem = Problem(*sizes, pass_=Pass(pass_))
-    answer = CUDA_FP8.supports(problem, parse_scheme(scheme, DType.BF16), gpu(arch))
-    assert not answer.ok
-    assert why in answer.reason
-
-
 @pytest.mark.parametrize("scheme", [FP8, GIVEN])
 @pytest.mark.parametrize("pass_", Pass)
 def test_traffic_is_that_of_the_same_operands_in_triton(pass_: Pass, scheme: str) -> None:
@@ -150,8 +133,3 @@ def test_traffic_is_that_of_the_same_operands_in_triton(pass_: Pass, scheme: str
     (config, *_), own = SPECIALISED.candidates(problem, parsed, sm90), {}
     assert CUDA_FP8.moved_bytes(problem, parsed, own) == SPECIALISED.moved_bytes(problem, parsed, config)
     assert CUDA_FP8.working_set_bytes(problem, parsed, own) == SPECIALISED.working_set_bytes(problem, parsed, config)
-
-
-@pytest.mark.parametrize("pass_", ["fwd", "dgrad"])
-def test_any_rows_where_m_is_not_contracted(pass_: str) -> None:
-    assert CUDA_FP8.supports(Problem(1, 16, 16, pass_=Pass(pass_)), parse_scheme(FP8, DType.BF16), gpu("sm90")).ok

@@ -21,7 +21,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
 from ..cuda_emulation import emulate
-from ..devices import CPU, H200, gpu
+from ..devices import CPU, H200
 
 SWEEP = Path(__file__).parents[3] / "docs/results/h200-stream-k/cuda_mx.csv"
 
@@ -125,16 +125,6 @@ def test_machine_code(m: int, columns: int, rows: int) -> None:
     assert spilled
     assert int(spilled[1]) == 0
     assert "serialized" not in log
-
-
-@pytest.mark.parametrize(
-    ("sizes", "arch", "why"),
-    [((1, 64, 256), "sm100", "sm90"), ((65, 64, 256), "sm90", "64 rows"), ((1, 64, 160), "sm90", "multiple of 128")],
-)
-def test_refusals(sizes: tuple[int, int, int], arch: str, why: str) -> None:
-    answer = CUDA_MX.supports(Problem(*sizes), SCHEME, gpu(arch))
-    assert not answer.ok
-    assert why in answer.reason
 
 
 def test_bytes() -> None:

@@ -7,14 +7,12 @@ from rooflens.kernels.mxfp8 import scaled_mm
 from rooflens.kernels.mxfp8.blas import BLAS_BF16, DEQUANT_BLAS
 from rooflens.kernels.mxfp8.dispatch import DISPATCH
 from rooflens.kernels.mxfp8.providers import GEMV, MMA, check_scales, scratch_bytes
-from rooflens.kernels.mxfp8.quantizers import TORCH_QUANT, TRITON_QUANT
 from rooflens.kernels.mxfp8.scaled_mm import TORCH_SCALED_MM, swizzle, swizzled_shape
 from rooflens.kernels.mxfp8.stock import SMALL_TILE, STOCK_TRITON
 from rooflens.kernels.mxfp8.triton_configs import MxTile, emulated, parts
-from rooflens.kernels.provider import support
 from rooflens.kernels.reference import measure_all
 from rooflens.shapes.errors import RooflensError
-from rooflens.shapes.problem import Op, Problem
+from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8 import MxFp8, MxFp8Quant
 
@@ -22,38 +20,6 @@ from ..devices import CPU, gpu
 
 GEMM, QUANT = MxFp8("rceil", DType.BF16), MxFp8Quant("rceil", DType.BF16)
 QKV = Problem(4, 2304, 6144)
-
-
-def test_products_and_quantizers_keep_apart():
-    quantize = Problem(1, 1, 64, op=Op.QUANTIZE)
-    for provider in (GEMV, MMA, STOCK_TRITON, SMALL_TILE, BLAS_BF16, DEQUANT_BLAS, TORCH_SCALED_MM):
-        assert "this is a quantize" in support(provider, quantize, QUANT, gpu("sm100")).reason
-    for provider in (TRITON_QUANT, TORCH_QUANT):
-        assert "this is a gemm" in support(provider, QKV, GEMM, gpu("sm90")).reason
-
-
-@pytest.mark.parametrize(
-    ("provider", "problem", "arch", "reason"),
-    [
-        (GEMV, Problem(17, 64, 64), "sm90", "M=17: made for up to 16 rows"),
-        (MMA, Problem(65, 64, 64), "sm90", "M=65: made for up to 64 rows"),
-        (MMA, Problem(8, 64, 1 << 25), "sm90", "K is limited to 16777216"),
-        (STOCK_TRITON, Problem(8, 64, 160), "sm90", "K=160 is not a multiple of 128"),
-        (STOCK_TRITON, Problem(8, 1 << 18, 1 << 13), "sm90", "W has 2147483648 elements"),
-        (STOCK_TRITON, Problem(1 << 18, 8, 1 << 13), "sm90", "X has 2147483648 elements"),
-        (STOCK_TRITON, Problem(1 << 16, 1 << 15, 128), "sm90", "Y has 2147483648 elements"),
-        (SMALL_TILE, Problem(1 << 16, 1 << 15, 128), "sm90", "Y has 2147483648 elements"),
-        (STOCK_TRITON, QKV, "gfx90a", "may abort inside LLVM"),
-        (SMALL_TILE, QKV, "sm80", "needs sm89"),
-        (TORCH_SCALED_MM, QKV, "sm90", "needs block-scaled FP8 matrix units"),
-        (TORCH_SCALED_MM, Problem(4, 100, 64), "sm100", "N=100 is not a multiple of 16"),
-    ],
-)
-def test_guards(provider, problem, arch, reason):
-    answer = provider.supports(problem, GEMM, gpu(arch))
-    assert not answer.ok
-    assert reason in answer.reason
-    assert "\n" not in answer.reason
 
 
 def test_gemv_streams_weights_once_per_tile_of_m():
@@ -130,17 +96,10 @@ def test_what_is_emulated_multiplies_bf16(arch):
             assert provider.math_dtype(QKV, GEMM, gpu(arch)) == expected, provider.name
 
 
-@pytest.mark.parametrize("arch", ["sm80", "sm86", "sm87"])
-def test_architectures_without_e4m3_are_refused(arch):
-    for provider in (STOCK_TRITON, SMALL_TILE):
-        assert provider.supports(QKV, GEMM, gpu(arch)).reason == f"Triton has no e4m3 on {arch}: needs sm89 or newer"
-
-
 @pytest.mark.parametrize("arch", ["sm80", "sm90", "sm100", "gfx942", "gfx950", "gfx1100"])
 @pytest.mark.parametrize(("provider", "largest"), [(GEMV, 16), (MMA, 64)])
-def test_sizes_beyond_the_table_are_declined_and_have_its_last_rows(provider, largest, arch):
+def test_sizes_beyond_the_table_have_its_last_rows(provider, largest, arch):
     beyond = Problem(largest + 1, QKV.N, QKV.K)
-    assert not provider.supports(beyond, GEMM, gpu(arch)).ok
     last, found = (
         provider.candidates(Problem(m, QKV.N, QKV.K), GEMM, gpu(arch))[0]["BLOCK_M"] for m in (largest, largest + 1)
     )
@@ -212,7 +171,6 @@ def test_scaled_mm_gets_its_scales_anew_at_every_call(monkeypatch):
         (accuracy,) = measure_all(launch.outputs, inputs.reference())
         assert accuracy.passes(GEMM)
     assert fake.calls == 3
-    assert TORCH_SCALED_MM.supports(inputs.problem, GEMM, gpu("sm100")).ok
 
 
 def test_scaled_mm_that_torch_lacks_or_refuses(monkeypatch):

@@ -13,7 +13,6 @@ from rooflens.kernels import registry
 from rooflens.kernels.geometry import Binary, geometry_of
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.mxfp8_moe.dispatch import DISPATCH, ENVELOPE, DispatchMoe, refusal
-from rooflens.kernels.mxfp8_moe.routing import align
 from rooflens.kernels.mxfp8_moe.traffic import expected_blocks
 from rooflens.kernels.mxfp8_moe.triton_configs import FILL, grouped_configs
 from rooflens.kernels.reference import measure
@@ -55,38 +54,6 @@ def test_the_loop_that_is_read_is_that_of_the_median_block(providers, rows, loop
     assert geometry_of(call.grid, "compiled", call.tiling).binary == Binary("compiled", 16 * 256, loop_rank)
     (call,) = providers["grouped_moe"].calls(inputs, (inputs.empty_output(),), config)
     assert call.tiling.loop_rank == 0
-
-
-@pytest.mark.parametrize("name", FUSED)
-def test_kernels_run_on_every_gpu(providers, name):
-    for arch in ARCHES:
-        assert providers[name].supports(GEMM1, PLAIN, gpu(arch)).ok or (name, arch) == ("stock_triton_moe", "sm80")
-
-
-def test_32_bit_offsets_are_guarded(providers):
-    guarded, grouped = providers["guarded_moe"], providers["grouped_moe"]
-    whole = moe(2, 1536, 6144, 256, 4)  # 2.4 GB of weights, none of which are allocated here
-    assert not guarded.supports(whole, PLAIN, gpu()).ok
-    reason = guarded.supports(whole, PLAIN, gpu()).reason
-    assert reason == (
-        "32-bit offsets: E N K = 2415919104 bytes of weights are not below 2147483648; take grouped_moe"
-    )  # fmt: skip
-    assert grouped.supports(whole, PLAIN, gpu()).ok
-    assert grouped.wide
-    assert not guarded.wide
-    assert guarded.supports(moe(2, 1536, 6144, 227, 4), PLAIN, gpu()).ok, "2,142,240,768 bytes"
-    assert not guarded.supports(moe(2, 1024, 1024, 2048, 4), PLAIN, gpu()).ok, "2^31 itself is too much"
-    tall = moe(1 << 21, 64, 1024, 4, 1)
-    assert "M K = 2147483648 bytes" in guarded.supports(tall, PLAIN, gpu()).reason
-    assert guarded.supports(moe((1 << 21) - 1, 64, 1024, 4, 1), PLAIN, gpu()).ok
-
-
-def test_other_limits(providers):
-    assert "65 routed rows" in providers["gemv_moe"].supports(moe(65, 64, 64, 8, 1), PLAIN, gpu()).reason
-    assert providers["gemv_moe"].supports(moe(16, 64, 64, 8, 4), PLAIN, gpu()).ok
-    assert "multiple of 128" in providers["stock_triton_moe"].supports(moe(4, 64, 96, 8, 1), PLAIN, gpu()).reason
-    assert "sm89" in providers["stock_triton_moe"].supports(GEMM1, PLAIN, gpu("sm80")).reason
-    assert "K is limited" in providers["grouped_moe"].supports(moe(1, 1, 1 << 25, 4, 1), PLAIN, gpu()).reason
 
 
 def test_emulation_is_labelled(providers):
@@ -189,13 +156,6 @@ def test_k_is_divided_until_the_grid_fills_the_device():
     assert split(16, 1536, 128, 1000) == 4
 
 
-def test_grid_covers_every_block_in_use():
-    for m, experts, top_k, block in ((4, 128, 4, 8), (300, 4, 2, 16), (7, 9, 1, 64)):
-        ids = torch.stack([torch.randperm(experts)[:top_k] for _ in range(m)])
-        aligned = align(ids, block, experts)
-        assert int(aligned.padded) <= aligned.max_blocks * block
-
-
 def test_moved_bytes(providers):
     # 3 tokens that go to all 4 experts: each hit, 3 rows each
     problem = moe(3, 64, 128, 4, 4)
@@ -275,14 +235,6 @@ def test_large_rows_pass_in_every_draw(providers, name):
         assert not accuracy.failure(WEIGHTED)
         largest = max(largest, accuracy.max_abs_error / accuracy.reference_rms)
     assert largest > 10 * 10 ** (-WEIGHTED.snr_floor_db / 20)
-
-
-def test_groups_have_the_slots_of_their_experts():
-    inputs = make_inputs(moe(5, 48, 160, 6, 3), WEIGHTED, CPU, seed=3)
-    slots = torch.cat([slots for _, slots in inputs.groups()])
-    assert sorted(slots.tolist()) == list(range(15))
-    flat = inputs.topk_ids.reshape(-1)
-    assert all((flat[slots] == expert).all() for expert, slots in inputs.groups())
 
 
 def test_reference_is_the_product_of_the_same_bits():

@@ -60,13 +60,6 @@ def test_every_slot_stands_in_a_block_of_its_expert(drawn):
     assert not result.expert_ids[padded // block :].any()
 
 
-def test_one_expert_gets_everything():
-    result = align(torch.full((9, 1), 2), 4, 5)
-    assert result.padded.tolist() == [12]
-    assert result.expert_ids.tolist()[:3] == [2, 2, 2]
-    assert result.sorted_ids.tolist()[:12] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9]
-
-
 def test_tokens_go_to_distinct_experts():
     topk_ids = route(200, 8, 4, torch.Generator().manual_seed(1))
     assert topk_ids.dtype == torch.int32

@@ -17,24 +17,6 @@ BF16 = DType.BF16
 G = Op.GROUPED_GEMM
 
 
-def test_layouts_are_what_torchao_takes():
-    inputs = make_inputs(Problem(7, 200, 300), AoGemm("128x128", BF16), cpu(), 3)
-    a_scale, b, b_scale = inputs.a_scale.t(), inputs.b[0].t(), inputs.b_scale[0].t()
-    assert (inputs.a.stride(), tuple(a_scale.shape), a_scale.stride()) == ((300, 1), (7, 3), (1, 7))
-    assert (tuple(b.shape), b.stride(), tuple(b_scale.shape), b_scale.stride()) == (
-        (300, 200),
-        (1, 300),
-        (3, 2),
-        (1, 3),
-    )
-    inputs = make_inputs(Problem(7, 200, 300), AoGemm("128x1", BF16), cpu(), 3)
-    assert (tuple(inputs.b_scale[0].shape), inputs.b_scale[0].stride()) == ((3, 200), (200, 1))
-    grouped = make_inputs(Problem(112, 70, 130, E=3, op=G), AoGrouped(BF16), cpu(), 3)
-    assert tuple(grouped.b.shape) == (3, 70, 130)
-    assert tuple(grouped.b_scale.shape) == (3, 1, 2)
-    assert (grouped.offs.dtype, grouped.offs.tolist()) == (torch.int32, list(grouped.ends))
-
-
 def test_product_by_the_definition():
     """Element by element from data and scales, without any helper of the family."""
     for right in ("128x128", "128x1"):

@@ -5,7 +5,6 @@ import json
 import pytest
 import torch
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.provider import support
 from rooflens.kernels.reference import measure_all
 from rooflens.kernels.torchao import blas, grouped_mm, triton_providers
 from rooflens.shapes.device import Device
@@ -17,24 +16,6 @@ from ..devices import CPU
 
 BF16, G, STEP = DType.BF16, Op.GROUPED_GEMM, Pass.STEP
 H200 = Device("cuda", 0, "H200", "NVIDIA", "sm90", 132, 60 << 20, 60 << 20, 141 << 30)
-
-
-@pytest.mark.parametrize(
-    ("problem", "scheme", "arch", "reason"),
-    [
-        (Problem(64, 8, 128, E=2, op=G), AoGrouped(DType.FP16), "sm90", "takes bf16"),
-        (Problem(64, 12, 128, E=2, op=G), AoGrouped(BF16), "sm90", "multiples of 8"),
-        (Problem(64, 8, 128, E=2, op=G), AoGrouped(BF16), "sm80", "is a loop on sm80"),
-    ],
-)
-def test_what_grouped_mm_declines(problem, scheme, arch, reason):
-    device = Device("cuda", 0, arch, "NVIDIA", arch, 108, 1 << 25, 1 << 25, 1 << 36)
-    assert reason in support(grouped_mm.GROUPED_MM, problem, scheme, device).reason
-
-
-def test_stock_kernel_multiplies_forward_only():
-    reason = support(triton_providers.STOCK_TRITON, Problem(128, 128, 128, pass_=STEP), AoLinear(BF16), H200).reason
-    assert "forward product only" in reason
 
 
 def test_default_tiles_fill_the_device():

@@ -23,7 +23,7 @@ from rooflens.shapes.schemes import parse_scheme
 
 from ..checks import check_launch
 from ..cuda_emulation import moved_by, on_this_cpu
-from ..devices import H200, cpu, gpu
+from ..devices import H200, cpu
 from ..interpreter import interpreted
 
 DENSE, BY_COLUMN, GROUPED = "ao-1x128-128x128", "ao-1x128-128x1", "ao-grouped"
@@ -254,34 +254,6 @@ def test_machine_code(scheme: str, dtype: DType) -> None:
     assert int(spilled) <= 4 * grouped
     assert "serialized" not in log
     assert "setmaxnreg" not in log
-
-
-@pytest.mark.parametrize(
-    ("scheme", "sizes", "experts", "dtype", "arch", "why"),
-    [
-        (DENSE, (256, 128, 128), 1, DType.BF16, "sm100", "sm90"),
-        ("ao-linear", (256, 128, 1 << 24), 1, DType.BF16, "sm90", "32-bit offsets"),
-        ("ao-linear/step", (256, 136, 128), 1, DType.BF16, "sm90", "multiple of 16"),
-        ("ao-grouped-linear/step", (256, 16, 1 << 23), 256, DType.BF16, "sm90", "limited to"),
-        (DENSE, (256, 128, 128), 1, DType.FP32, "sm90", "16-bit"),
-        (DENSE, (256, 132, 128), 1, DType.BF16, "sm90", "multiple of 8"),
-        (DENSE, (256, 128, 136), 1, DType.BF16, "sm90", "of 16"),
-        (BY_COLUMN, (258, 128, 128), 1, DType.BF16, "sm90", "of 4"),
-        (BY_COLUMN, ((1 << 31) - 252, 8, 16), 1, DType.BF16, "sm90", "limited to"),
-        (GROUPED, (256, 8, 16), 2049, DType.BF16, "sm90", "2048 experts"),
-        (GROUPED, (256, 1 << 23, 128), 256, DType.BF16, "sm90", "limited to"),
-        (DENSE, (1, 8, (1 << 31) - 16), 1, DType.BF16, "sm90", "limited to"),
-        (DENSE, ((1 << 31) - 1, 8, 16), 1, DType.BF16, "sm90", "limited to"),
-        (DENSE, (1 << 25, 1 << 25, 16), 1, DType.BF16, "sm90", "limited to"),
-    ],
-)
-def test_refusals(scheme: str, sizes: tuple[int, int, int], experts: int, dtype: DType, arch: str, why: str) -> None:
-    provider, op = (CUDA_GROUPED, Op.GROUPED_GEMM) if experts > 1 else (CUDA, Op.GEMM)
-    name, _, pass_ = scheme.partition("/")
-    problem = Problem(*sizes, E=experts, op=op, pass_=Pass(pass_ or "fwd"))
-    answer = provider.supports(problem, parse_scheme(name, dtype), gpu(arch))
-    assert not answer.ok
-    assert why in answer.reason
 
 
 def test_most_groups_have_room() -> None:
