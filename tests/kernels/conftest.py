@@ -3,6 +3,7 @@
 import pytest
 
 from .ahead_of_time import Builder, ByArchitecture
+from .planted_files import forgotten
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are selected by their markers
@@ -32,4 +33,10 @@ def eager():
     import torch
 
     with torch.compiler.set_stance("force_eager"):
+        yield
+
+
+@pytest.fixture
+def clean_imports():
+    with forgotten():
         yield

@@ -9,13 +9,38 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from rooflens.kernels.cuda.provider import CudaProvider, LaunchPlan
 from rooflens.kernels.fourbit import cpu_library
+from rooflens.kernels.libraries import nvrtc
 from rooflens.kernels.libraries.nvrtc import Argument, Boxes
 
 ALIGNED = ("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error")
 """A GPU takes no address that is not a multiple of what is loaded, as this CPU does: let the test stop there too."""
+
+
+def needs_compiler(test):
+    missing = cpu_library.compiler_command() is None
+    return pytest.mark.compile(pytest.mark.skipif(missing, reason=cpu_library.NO_COMPILER)(test))
+
+
+def needs_nvrtc(test):
+    return pytest.mark.compile(pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC")(test))
+
+
+def machine_code(provider, constants):
+    """Compile for sm90 with these macros; return the binary, the registers of a thread, and the bytes that it spills.
+
+    The assembler adds no waits between products.
+    """
+    options = [f"-D{name}={number}" for name, number in constants.items()]
+    options += ["--gpu-architecture=sm_90a", "--std=c++17", "--ptxas-options=-v"]
+    cubin, log = nvrtc.compile_cubin(provider.source(), options)
+    assert "serialized" not in log
+    assert "setmaxnreg" not in log
+    (registers,), (spilled,) = (re.findall(text, log) for text in (r"Used (\d+) reg", r"(\d+) bytes spill stores"))
+    return cubin, int(registers), int(spilled)
 
 
 class Map(ctypes.Structure):

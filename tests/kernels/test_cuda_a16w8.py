@@ -3,7 +3,6 @@
 On a GPU, the tests of all providers run it, with the larger problems of contract_cases.py.
 """
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,15 +11,13 @@ import pytest
 import torch
 from rooflens.kernels.a16w8.cuda_provider import CUDA_A16W8
 from rooflens.kernels.a16w8.inputs import A16W8Inputs
-from rooflens.kernels.fourbit import cpu_library
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.libraries import nvrtc
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
-from .cuda_emulation import emulate
+from .cuda_emulation import emulate, machine_code, needs_compiler, needs_nvrtc
 from .devices import CPU, H200
 
 PLAIN, BIAS = "a16w8-128x128", "a16w8-128x128-bias"
@@ -37,17 +34,9 @@ CASES = (
 )
 
 
-@pytest.mark.compile
-@pytest.mark.skipif(cpu_library.compiler_command() is None, reason=cpu_library.NO_COMPILER)
+@needs_compiler
 @pytest.mark.parametrize(("scheme", "dtype", "sizes", "launch", "exponents"), CASES)
-def test_emulated(
-    scheme: str,
-    dtype: DType,
-    sizes: tuple[int, int, int, int],
-    launch: tuple[int, int, int],
-    exponents: tuple[int, ...],
-    tmp_path: Path,
-) -> None:
+def test_emulated(scheme, dtype, sizes, launch, exponents, tmp_path):
     kind, (b, m, n, k) = parse_scheme(scheme, dtype), sizes
     drawn = make_inputs(Problem(m, n, k, B=b), kind, CPU, seed=5)
     inputs = replace(drawn, scale=drawn.scale * 2.0 ** torch.tensor(exponents)[:, None, None])
@@ -57,10 +46,9 @@ def test_emulated(
         assert found.snr_db > (64 if dtype is DType.FP16 else 46)  # a rounded scale alone may leave 66 and 48
 
 
-@pytest.mark.compile
-@pytest.mark.skipif(cpu_library.compiler_command() is None, reason=cpu_library.NO_COMPILER)
+@needs_compiler
 @pytest.mark.parametrize("dtype", [DType.BF16, DType.FP16])
-def test_every_payload(dtype: DType, tmp_path: Path) -> None:
+def test_every_payload(dtype, tmp_path):
     """All bytes but NaN, at both places of a pair, against 1: exact, where scales of a tile are far apart, too."""
     drawn = make_inputs(Problem(65, 256, 256), parse_scheme(PLAIN, dtype), CPU, seed=5)
     payloads = torch.tensor([byte if byte & 0x7F != 0x7F else 0 for byte in range(256)], dtype=torch.uint8)
@@ -82,24 +70,18 @@ def emulated(inputs: A16W8Inputs, launch: tuple[int, int, int], folder: Path) ->
     return output
 
 
-@pytest.mark.compile
-@pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC")
+@needs_nvrtc
 @pytest.mark.parametrize("fp16", [0, 1])
 @pytest.mark.parametrize("columns", [128, 256])
-def test_machine_code(columns: int, fp16: int) -> None:
+def test_machine_code(columns, fp16):
     """Products run one after another without waits between, and no registers are spilled."""
     offered = CUDA_A16W8.candidates(Problem(8192, 8192, 8192), parse_scheme("a16w8-128x128", DType.BF16), H200)
     (config,) = (one for one in offered if one["COLUMNS"] == columns)
-    constants = (f"-DCOLUMNS={columns}", f"-DSTAGES={config['STAGES']}", f"-DFP16={fp16}")
-    options = (*constants, "--gpu-architecture=sm_90a", "--std=c++17")
-    _, log = nvrtc.compile_cubin(CUDA_A16W8.source(), [*options, "--ptxas-options=-v"])
-    assert re.findall(r"Used (\d+) registers", log) == ["168"]
-    assert re.findall(r"(\d+) bytes spill stores", log) == ["0"]
-    assert "serialized" not in log
-    assert "setmaxnreg" not in log
+    constants = {"COLUMNS": columns, "STAGES": config["STAGES"], "FP16": fp16}
+    assert machine_code(CUDA_A16W8, constants)[1:] == (168, 0)
 
 
-def test_the_default_tile_is_the_faster_in_a_sweep() -> None:
+def test_the_default_tile_is_the_faster_in_a_sweep():
     """Times of cold launches on an H200, of both sizes of tiles."""
     sweep = Path(__file__).parents[2] / "docs/results/h200-a16w8-large/tiles.csv"
     timed = pd.read_csv(sweep).pivot_table(index=["B", "M", "N", "K"], columns="COLUMNS", values="us")

@@ -2,15 +2,14 @@
 
 import ast
 import shutil
-import sys
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rooflens.kernels import identity, registry
 from rooflens.shapes.device import Device
+
+from .planted_files import forgotten, planted
 
 ROW = {"kernels": ["gemm_kernel"], "config": {"BLOCK_M": 16}, "timer": "profiler", "cold_by": "flush"}
 DEVICE = Device("cuda", 0, "NVIDIA H200", "NVIDIA", "sm90", 132, 50 << 20, 50 << 20, 141 << 30, "GPU-1")
@@ -94,42 +93,19 @@ PROVIDERS = [rooflens.function(multiply, family="fourbit", name="mine")]
 }
 
 
-@pytest.fixture(autouse=True)
-def clean_imports() -> Iterator[None]:
-    path, modules = list(sys.path), set(sys.modules)
-    yield
-    sys.path[:] = path
-    forget(modules)
-
-
-def forget(keep: set[str]) -> None:
-    for name in set(sys.modules) - keep:
-        if name.startswith(("rooflens_user_", "kernels_of_test")):
-            del sys.modules[name]
+pytestmark = pytest.mark.usefixtures("clean_imports")
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text, "utf-8")
-    return tmp_path
+def folder(tmp_path):
+    return planted(tmp_path, FILES)
 
 
-def identity_of(
-    folder: Path,
-    file: str = "mine.py",
-    name: str = "mine",
-    device: Device = DEVICE,
-    versions: Mapping[str, str] = VERSIONS,
-    **columns: Any,
-) -> str:
-    path, modules = list(sys.path), set(sys.modules)
-    provider = registry.load([], [folder / file])[name]
-    row = ROW | columns
-    launched = identity.code_of(provider).launched(row["kernels"], provider.role, device.is_gpu, versions)
-    sys.path[:] = path
-    forget(modules)
+def identity_of(folder, file="mine.py", name="mine", device=DEVICE, versions=VERSIONS, **columns):
+    with forgotten():
+        provider = registry.load([], [folder / file])[name]
+        row = ROW | columns
+        launched = identity.code_of(provider).launched(row["kernels"], provider.role, device.is_gpu, versions)
     return identity.identity(launched, row, device)
 
 
@@ -149,17 +125,12 @@ def edit(file: Path, old: str, new: str) -> None:
         ("gemm.py", "UNUSED = 3", "UNUSED = 4"),
         ("gemm.py", "tl.store(x, 0.0)", "tl.store(x, 1.0)"),  # of a kernel that the launch does not run
         ("parts.py", "import triton\n", '"""A module."""\nimport os\nimport triton\n'),
+        ("../mine.py", "[(1,)]", "[(2,)]"),  # host code
     ],
 )
 def test_what_no_device_runs_leaves_it(folder, name, old, new):
     before = identity_of(folder)
     edit(folder / "kernels_of_test" / name, old, new)
-    assert identity_of(folder) == before
-
-
-def test_host_code_leaves_it(folder):
-    before = identity_of(folder)
-    edit(folder / "mine.py", "[(1,)]", "[(2,)]")
     assert identity_of(folder) == before
 
 

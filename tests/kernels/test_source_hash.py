@@ -2,7 +2,6 @@
 
 import shutil
 import sys
-from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -10,6 +9,8 @@ import pytest
 from rooflens.kernels import registry, source_hash
 from rooflens.kernels.provider import Provider
 from rooflens.shapes.errors import RooflensError
+
+from .planted_files import forgotten, planted
 
 FILES = {
     "gemm.py": """
@@ -42,7 +43,7 @@ table = codes.CODES
     "pkg_of_test/codes.csv": "0,1\n",
     "pkg_of_test/codes.py": "CODES = [0, 1]\n",
     "pkg_of_test/late.py": "import pkg_of_test.far\ndef run(): pass\n",
-    "pkg_of_test/far.py": "import gemm\n",
+    "pkg_of_test/far.py": "import gemm\n",  # which ends
     "pkg_of_test/deep/__init__.py": "",
     "pkg_of_test/deep/inner.py": "from ..other import g\ndef f(): return g\n",
     "pkg_of_test/other.py": "g = 1\n",
@@ -51,105 +52,62 @@ table = codes.CODES
 PART_OF_IT = sorted(set(FILES) - {"unrelated_of_test.py", "pkg_of_test/unused.py"})
 
 
-@pytest.fixture(autouse=True)
-def clean_imports() -> Iterator[None]:
-    path, modules = list(sys.path), set(sys.modules)
-    yield
-    sys.path[:] = path
-    forget(modules)
+pytestmark = pytest.mark.usefixtures("clean_imports")
 
 
-def forget(keep: set[str]) -> None:
-    for name in set(sys.modules) - keep:
-        if name.startswith(("rooflens_user_", "tiles_of_test", "pkg_of_test")):
-            del sys.modules[name]
+@pytest.fixture
+def folder(tmp_path):
+    return planted(tmp_path / "one", FILES)
 
 
-def repository(folder: Path) -> Path:
-    for name, text in FILES.items():
-        file = folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    return folder
+def hash_of(folder):
+    with forgotten():
+        return source_hash.source_hash(registry.load([], [folder / "gemm.py"])["mine"])
 
 
-def hash_of(folder: Path) -> str:
-    path, modules = list(sys.path), set(sys.modules)
-    provider = registry.load([], [folder / "gemm.py"])["mine"]
-    value = source_hash.source_hash(provider)
-    sys.path[:] = path
-    forget(modules)
-    return value
+def change(file, text="\n"):
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write(text)
 
 
-def test_it_is_sixteen_hex_digits_and_repeatable(tmp_path: Path) -> None:
-    folder = repository(tmp_path)
-    value = hash_of(folder)
-    assert len(value) == 16
-    assert int(value, 16) >= 0
-    assert hash_of(folder) == value
-
-
-@pytest.mark.parametrize("changed", PART_OF_IT)
-def test_it_changes_with_every_file_that_the_provider_is_made_of(tmp_path: Path, changed: str) -> None:
-    folder = repository(tmp_path)
+@pytest.mark.parametrize("changed", [*FILES, "new_of_test.py"])
+def test_it_changes_with_the_files_that_the_provider_is_made_of_and_with_no_other(folder, tmp_path, changed):
     before = hash_of(folder)
-    with (folder / changed).open("a", encoding="utf-8") as file:
-        file.write("\n// comment\n" if changed.endswith(".cu") else "\n# comment\n")
-    assert hash_of(folder) != before
+    assert int(before, 16) < 16**16
+    assert hash_of(shutil.copytree(folder, tmp_path / "deeper" / "two")) == before
+    change(folder / changed, "\n// comment\n" if changed.endswith(".cu") else "\n# comment\n")
+    assert (hash_of(folder) != before) is (changed in PART_OF_IT)
 
 
 @pytest.mark.parametrize("place", ["", "src"])
-def test_it_changes_with_the_packages_of_its_repository(tmp_path: Path, place: str) -> None:
+def test_it_changes_with_the_packages_of_its_repository(tmp_path, place):
     (tmp_path / ".git").mkdir()
-    package = tmp_path / place / "pkg_of_test_at_root"
-    package.mkdir(parents=True)
-    (package / "__init__.py").touch()
-    folder = repository(tmp_path / "bench")
-    with (folder / "gemm.py").open("a", encoding="utf-8") as file:
-        file.write("from pkg_of_test_at_root import late_of_test\n")
-    (package / "late_of_test.py").write_text("VALUE = 1\n", encoding="utf-8")
+    package = planted(tmp_path / place / "pkg_of_test_at_root", {"__init__.py": "", "late_of_test.py": "VALUE = 1\n"})
+    folder = planted(tmp_path / "bench", FILES)
+    change(folder / "gemm.py", "from pkg_of_test_at_root import late_of_test\n")
     before = hash_of(folder)
-    (package / "late_of_test.py").write_text("VALUE = 2\n", encoding="utf-8")
+    change(package / "late_of_test.py")
     assert hash_of(folder) != before
 
 
-@pytest.mark.parametrize("changed", ["unrelated_of_test.py", "pkg_of_test/unused.py", "new_of_test.py"])
-def test_it_does_not_change_with_other_files(tmp_path: Path, changed: str) -> None:
-    folder = repository(tmp_path)
-    before = hash_of(folder)
-    with (folder / changed).open("a", encoding="utf-8") as file:
-        file.write("# comment\n")
-    assert hash_of(folder) == before
-
-
-def test_it_is_the_same_in_a_copy_elsewhere(tmp_path: Path) -> None:
-    folder = repository(tmp_path / "one")
-    copy = shutil.copytree(folder, tmp_path / "deeper" / "two")
-    assert hash_of(copy) == hash_of(folder)
-
-
-def test_code_behind_a_link_counts(tmp_path: Path) -> None:
+def test_code_behind_a_link_counts(folder, tmp_path):
     """Helpers of several providers may lie elsewhere, and be linked where they are imported."""
-    folder, shared = repository(tmp_path / "one"), tmp_path / "shared"
+    shared = planted(tmp_path / "shared", {})
     shared.mkdir()
     for name in ("tiles_of_test.py", "pkg_of_test"):
         (folder / name).rename(shared / name)
         (folder / name).symlink_to(shared / name)
     values = [hash_of(folder)]
     for name in ("tiles_of_test.py", "pkg_of_test/codes.py", "pkg_of_test/codes.csv"):
-        with (shared / name).open("a", encoding="utf-8") as file:
-            file.write("\n")
+        change(shared / name)
         values.append(hash_of(folder))
     assert len(set(values)) == 4
 
 
 @pytest.mark.parametrize("suffix", EXTENSION_SUFFIXES)
-def test_a_compiled_module_counts(tmp_path: Path, suffix: str) -> None:
+def test_a_compiled_module_counts(folder, suffix):
     """It is built in place, and built anew when somebody works on it."""
-    folder = repository(tmp_path)
-    with (folder / "pkg_of_test/late.py").open("a", encoding="utf-8") as file:
-        file.write("def f():\n    from . import compiled\n")
+    change(folder / "pkg_of_test/late.py", "def f():\n    from . import compiled\n")
     values = set()
     for content in (b"\x7fELF \0 import codes", b"\x7fELF \1"):
         (folder / f"pkg_of_test/compiled{suffix}").write_bytes(content)
@@ -161,31 +119,29 @@ ODD = {
     "latin": b"# -*- coding: latin-1 -*-\n# caf\xe9\nimport unrelated_of_test\n",
     "marked": b"\xef\xbb\xbfimport unrelated_of_test\n",
     "long": b"import unrelated_of_test\nX = " + b"1 + " * 1100 + b"1\n",
+    "old": b"print 'x'\n",
+    "no text": b"\xff\xfe\n",
+    "a zero": b"X = 1\0\n",
 }
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_whatever_python_runs_is_followed(tmp_path: Path, name: str) -> None:
-    """Another encoding, a byte order mark, and a sum that is nested more deeply than Python calls functions."""
-    folder = repository(tmp_path)
-    (folder / "pkg_of_test/far.py").write_bytes(ODD[name])
+def test_whatever_python_runs_is_followed_and_what_it_cannot_run_counts_by_its_bytes(folder, name):
+    """Another encoding, a byte order mark, and a sum that is nested more deeply than Python calls functions.
+
+    An import of the others may be within `try`, or for another version of Python.
+    """
+    file = folder / "pkg_of_test/far.py"
+    file.write_bytes(ODD[name])
     before = hash_of(folder)
-    (folder / "unrelated_of_test.py").write_text("X = 2\n")
+    if b"import" in ODD[name]:
+        change(folder / "unrelated_of_test.py")
+    else:
+        file.write_bytes(ODD[name] + b"\n")
     assert hash_of(folder) != before
 
 
-@pytest.mark.parametrize("content", [b"print 'x'\n", b"\xff\xfe\n", b"X = 1\0\n"], ids=["old", "no text", "a zero"])
-def test_what_python_cannot_run_counts_by_its_bytes(tmp_path: Path, content: bytes) -> None:
-    """An import of it may be within `try`, or for another version of Python."""
-    folder = repository(tmp_path)
-    (folder / "pkg_of_test/far.py").write_bytes(content)
-    before = hash_of(folder)
-    (folder / "pkg_of_test/far.py").write_bytes(content + b"\n")
-    assert hash_of(folder) != before
-
-
-def test_moving_code_between_files_changes_it(tmp_path: Path) -> None:
-    folder = repository(tmp_path)
+def test_moving_code_between_files_changes_it(folder):
     before = hash_of(folder)
     first, second = folder / "pkg_of_test/codes.py", folder / "pkg_of_test/other.py"
     texts = first.read_text(), second.read_text()
@@ -195,20 +151,17 @@ def test_moving_code_between_files_changes_it(tmp_path: Path) -> None:
     assert len({before, swapped_once, hash_of(folder)}) == 3
 
 
-def test_arguments_given_where_the_provider_is_listed_count(tmp_path: Path) -> None:
+def test_arguments_given_where_the_provider_is_listed_count(tmp_path):
     """The class comes from a helper; what tells two versions apart is the line that makes the instance."""
-    helper = (
-        "from rooflens.kernels.provider import Launch, Provider\n"
-        "class Mine(Provider):\n"
-        "    name = 'mine'\n"
-        "    def __init__(self, block): self.block = block\n"
-        "    def prepare(self, inputs, config=None): return Launch(print, inputs.empty_output())\n"
-    )
-    (tmp_path / "tiles_of_test.py").write_text(helper)
+    members = "{'name': 'mine', '__init__': lambda self, block: None, 'prepare': print}"
+    helper = f"from rooflens.kernels.provider import Provider\nMine = type('Mine', (Provider,), {members})\n"
     values = set()
     for block in (64, 128):
-        (tmp_path / "gemm.py").write_text(f"from tiles_of_test import Mine\nPROVIDERS = [Mine({block})]\n")
-        values.add(hash_of(tmp_path))
+        files = {
+            "tiles_of_test.py": helper,
+            "gemm.py": f"from tiles_of_test import Mine\nPROVIDERS = [Mine({block})]\n",
+        }
+        values.add(hash_of(planted(tmp_path, files)))
     assert len(values) == 2
 
 
@@ -239,34 +192,21 @@ MEMBERS = "{'name': 'mine', 'prepare': prepare}"
         ("from pkg_of_test.deep.inner import Mine", ""),
     ],
 )
-def test_of_a_class_made_in_any_way_the_file_that_offers_it_is_followed(tmp_path, imports, made):
+def test_of_a_class_made_in_any_way_the_file_that_offers_it_is_followed(folder, imports, made):
     """The helper beside that file counts, and nothing of Python's own library."""
-    folder = repository(tmp_path / "one")
-    (folder / "gemm.py").write_text(MADE.format(imports=imports, made=made))
-    (folder / "pkg_of_test/deep/inner.py").write_text(
-        MADE.format(imports="", made=f"Mine = type('Mine', (Provider,), {MEMBERS})")
-    )
+    inner = MADE.format(imports="", made=f"Mine = type('Mine', (Provider,), {MEMBERS})")
+    planted(folder, {"gemm.py": MADE.format(imports=imports, made=made), "pkg_of_test/deep/inner.py": inner})
     before = hash_of(folder)
-    assert hash_of(shutil.copytree(folder, tmp_path / "deeper" / "two")) == before
-    (folder / "unrelated_of_test.py").write_text("X = 2\n")
+    change(folder / "unrelated_of_test.py")
     assert hash_of(folder) == before
-    (folder / "tiles_of_test.py").write_text("SIZES = (64,)\n")
+    change(folder / "tiles_of_test.py")
     assert hash_of(folder) != before
 
 
-def test_a_missing_source_is_an_error_that_names_it(tmp_path: Path) -> None:
-    folder = repository(tmp_path)
+def test_a_missing_source_is_an_error_that_names_it(folder):
     (folder / "gemm.cu").unlink()
     with pytest.raises(RooflensError, match=r"provider 'mine': its source 'gemm.cu' is not beside gemm.py"):
         hash_of(folder)
-
-
-def test_an_import_cycle_ends(tmp_path: Path) -> None:
-    (tmp_path / "tiles_of_test.py").write_text("import tiles_of_test_too\n")
-    (tmp_path / "tiles_of_test_too.py").write_text("import tiles_of_test\n")
-    (tmp_path / "gemm.py").write_text(FILES["gemm.py"].replace("from pkg_of_test.decode import table", ""))
-    (tmp_path / "gemm.cu").write_text("")
-    assert len(hash_of(tmp_path)) == 16
 
 
 def test_shipped_providers_follow_their_imports_and_sources(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,24 +222,16 @@ def test_shipped_providers_follow_their_imports_and_sources(monkeypatch: pytest.
     assert not {"upstream_bitsandbytes.py", "registry.py", "columns.py", "aot.py"} & names
 
 
-def test_nothing_is_imported(tmp_path: Path) -> None:
-    folder = repository(tmp_path)
+def test_nothing_is_imported(folder):
     (folder / "pkg_of_test/late.py").write_text("raise SystemExit\n")
-    provider = registry.load([], [folder / "gemm.py"])["mine"]
-    source_hash.source_hash(provider)
+    source_hash.source_hash(registry.load([], [folder / "gemm.py"])["mine"])
     assert "pkg_of_test.late" not in sys.modules
 
 
-def test_what_never_runs_and_what_is_no_list_of_files_does_not_count(tmp_path: Path) -> None:
+def test_what_never_runs_and_what_is_no_list_of_files_does_not_count(folder):
     """Imports for the type checker only, and a variable of a function that happens to be called sources."""
-    folder = repository(tmp_path)
-    gemm, types = folder / "gemm.py", folder / "types_of_test.py"
-    gemm.write_text(
-        "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    import types_of_test\n"
-        + gemm.read_text()
-        + "\ndef f():\n    sources = ('x_row', 'w')\n"
-    )
-    types.write_text("X = 1\n")
+    guard = "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    import unrelated_of_test\n"
+    (folder / "gemm.py").write_text(guard + FILES["gemm.py"] + "\ndef f():\n    sources = ('x_row', 'w')\n")
     before = hash_of(folder)
-    types.write_text("X = 2\n")
+    change(folder / "unrelated_of_test.py")
     assert hash_of(folder) == before

@@ -8,18 +8,16 @@ import re
 import pytest
 import torch
 from rooflens.kernels.cuda.provider import LaunchPlan
-from rooflens.kernels.fourbit import cpu_library
 from rooflens.kernels.fp8train.cuda_provider import CUDA_FP8, CudaFp8
 from rooflens.kernels.fp8train.providers import SPECIALISED
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.libraries import nvrtc
 from rooflens.plugins.isa.compiled.binary import disassembly
 from rooflens.shapes.problem import Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
 from ..checks import check_launch
-from ..cuda_emulation import moved_by, on_this_cpu
+from ..cuda_emulation import machine_code, moved_by, needs_compiler, needs_nvrtc, on_this_cpu
 from ..devices import cpu, gpu
 from ..interpreter import interpreted
 
@@ -27,8 +25,6 @@ FP8, GIVEN = "fp8-blockwise", "fp8-blockwise-prequantized"
 HYBRID, GIVEN_HYBRID = f"{FP8}-hybrid", f"{GIVEN}-hybrid"
 FLOOR_DB = 54
 """Rounding the output to bf16 leaves 55 dB."""
-
-needs_compiler = pytest.mark.skipif(cpu_library.compiler_command() is None, reason=cpu_library.NO_COMPILER)
 
 
 @pytest.fixture(autouse=True)
@@ -58,10 +54,9 @@ CASES = (
 )
 
 
-@pytest.mark.compile
 @needs_compiler
 @pytest.mark.parametrize(("sizes", "launch"), CASES)
-def test_products(sizes: tuple[int, int, int], launch: tuple[int, int], plans: list[LaunchPlan]) -> None:
+def test_products(sizes, launch, plans):
     problem, scheme = Problem(*sizes, pass_=Pass.FWD), parse_scheme(GIVEN, DType.BF16)
     config = dict(zip(("STAGES", "BLOCKS"), launch, strict=True))
     inputs = make_inputs(problem, scheme, cpu("sm90"), 5)
@@ -71,9 +66,8 @@ def test_products(sizes: tuple[int, int, int], launch: tuple[int, int], plans: l
     assert traffic == (moved_by(plan), moved_by(plan))
 
 
-@pytest.mark.compile
 @needs_compiler
-def test_tiles_are_apart() -> None:
+def test_tiles_are_apart():
     """What is not finite in a row of X is not in another tile of the same block."""
     problem = Problem(200, 256, 256, pass_=Pass.FWD)
     inputs = make_inputs(problem, parse_scheme(GIVEN, DType.BF16), cpu("sm90"), 5)
@@ -84,7 +78,6 @@ def test_tiles_are_apart() -> None:
     assert output[128:].isfinite().all()
 
 
-@pytest.mark.compile
 @needs_compiler
 @pytest.mark.parametrize(
     ("pass_", "scheme", "kernels"),
@@ -101,7 +94,7 @@ def test_tiles_are_apart() -> None:
     ],
 )
 @interpreted
-def test_passes(pass_: str, scheme: str, kernels: list[str]) -> None:
+def test_passes(pass_, scheme, kernels):
     """Operands of the quantizers, in the order in which these write scales, and of the forward pass."""
     CudaFp8.compiled = on_this_cpu
     inputs = make_inputs(Problem(144, 272, 400, pass_=Pass(pass_)), parse_scheme(scheme, DType.BF16), cpu("sm90"), 5)
@@ -109,26 +102,23 @@ def test_passes(pass_: str, scheme: str, kernels: list[str]) -> None:
     assert list(launch.kernels) == kernels
 
 
-@pytest.mark.compile
-@pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC")
+@needs_nvrtc
 @pytest.mark.parametrize(
     ("constants", "types"),
     [(("BY_ROW=0", "A_E5M2=1"), "E5M2.E4M3"), (("BY_ROW=1", "A_E5M2=1", "B_E5M2=1"), "E5M2.E5M2")],
 )
-def test_machine_code_of_gradients_in_e5m2(constants: tuple[str, ...], types: str) -> None:
+def test_machine_code_of_gradients_in_e5m2(constants, types):
     """Of dgrad, and of wgrad: the operands have their types, of which the emulator does not see the instructions."""
-    given = (*constants, "TILES=8", "GROUPED=0", "STAGES=3")
-    options = ["--gpu-architecture=sm_90a", "--std=c++17", "--ptxas-options=-v", *(f"-D{one}" for one in given)]
-    cubin, log = nvrtc.compile_cubin(CUDA_FP8.source(), options)
-    assert re.findall(r"(\d+) bytes spill stores", log) == ["0"]
-    assert "serialized" not in log
+    given = dict(one.split("=") for one in (*constants, "TILES=8", "GROUPED=0", "STAGES=3"))
+    cubin, _, spilled = machine_code(CUDA_FP8, given)
+    assert spilled == 0
     code = disassembly(cubin)
     assert len(re.findall(rf"QGMMA\S*\.{types}", code)) == len(re.findall("QGMMA", code)) > 0
 
 
 @pytest.mark.parametrize("scheme", [FP8, GIVEN])
 @pytest.mark.parametrize("pass_", Pass)
-def test_traffic_is_that_of_the_same_operands_in_triton(pass_: Pass, scheme: str) -> None:
+def test_traffic_is_that_of_the_same_operands_in_triton(pass_, scheme):
     problem, parsed, sm90 = Problem(144, 272, 400, pass_=pass_), parse_scheme(scheme, DType.BF16), gpu("sm90")
     (config, *_), own = SPECIALISED.candidates(problem, parsed, sm90), {}
     assert CUDA_FP8.moved_bytes(problem, parsed, own) == SPECIALISED.moved_bytes(problem, parsed, config)

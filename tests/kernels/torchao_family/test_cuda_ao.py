@@ -4,16 +4,13 @@ On a GPU, the tests of all providers run them.
 """
 
 import math
-import re
 from dataclasses import replace
 
 import pytest
 import torch
 from rooflens.kernels.cuda import matmul_fp8
 from rooflens.kernels.cuda.provider import SHARED_BYTES, LaunchPlan
-from rooflens.kernels.fourbit import cpu_library
 from rooflens.kernels.inputs import make_inputs
-from rooflens.kernels.libraries import nvrtc
 from rooflens.kernels.torchao.cuda_provider import CUDA, CUDA_GROUPED, CudaAo, product_part
 from rooflens.kernels.torchao.groups import offsets
 from rooflens.kernels.torchao.product_inputs import ProductInputs
@@ -22,15 +19,13 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
 from ..checks import check_launch
-from ..cuda_emulation import moved_by, on_this_cpu
+from ..cuda_emulation import machine_code, moved_by, needs_compiler, needs_nvrtc, on_this_cpu
 from ..devices import H200, cpu
 from ..interpreter import interpreted
 
 DENSE, BY_COLUMN, GROUPED = "ao-1x128-128x128", "ao-1x128-128x1", "ao-grouped"
 FLOOR_DB = {DType.BF16: 54, DType.FP16: 72}
 """Rounding the output leaves 55 and 73 dB."""
-
-needs_compiler = pytest.mark.skipif(cpu_library.compiler_command() is None, reason=cpu_library.NO_COMPILER)
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +52,6 @@ def operands(
     return replace(inputs, ends=ends, offs=offsets(ends, inputs.offs.device))
 
 
-@pytest.mark.compile
 @needs_compiler
 @pytest.mark.parametrize(
     ("sizes", "ends", "launch", "tiles"),
@@ -83,14 +77,7 @@ def operands(
     ],
 )
 @pytest.mark.parametrize("dtype", [DType.BF16, pytest.param(DType.FP16, marks=pytest.mark.slow)])
-def test_products(
-    sizes: tuple[int, int, int],
-    ends: tuple[int, ...],
-    launch: tuple[int, int],
-    tiles: int,
-    dtype: DType,
-    plans: list[LaunchPlan],
-) -> None:
+def test_products(sizes, ends, launch, tiles, dtype, plans):
     provider, inputs = CUDA_GROUPED if ends else CUDA, operands(sizes, dtype, ends)
     config = dict(zip(("STAGES", "BLOCKS"), launch, strict=True))
     geometry = check_launch(provider, inputs, config, times=1, least_db=FLOOR_DB[dtype], again=False).geometry
@@ -103,7 +90,6 @@ def test_products(
         assert moved_by(plans[0]) == provider.moved_bytes(inputs.problem, inputs.scheme, config)
 
 
-@pytest.mark.compile
 @needs_compiler
 @pytest.mark.parametrize(
     ("sizes", "launch", "tiles"),
@@ -116,9 +102,7 @@ def test_products(
     ],
 )
 @pytest.mark.parametrize("dtype", [DType.BF16, pytest.param(DType.FP16, marks=pytest.mark.slow)])
-def test_scales_of_columns(
-    sizes: tuple[int, int, int], launch: tuple[int, int], tiles: int, dtype: DType, plans: list[LaunchPlan]
-) -> None:
+def test_scales_of_columns(sizes, launch, tiles, dtype, plans):
     inputs, config = operands(sizes, dtype, (), BY_COLUMN), dict(zip(("STAGES", "BLOCKS"), launch, strict=True))
     geometry = check_launch(CUDA, inputs, config, times=1, least_db=FLOOR_DB[dtype], again=False).geometry
     assert geometry
@@ -129,7 +113,6 @@ def test_scales_of_columns(
     assert moved_by(plan) == CUDA.moved_bytes(inputs.problem, inputs.scheme, config)
 
 
-@pytest.mark.compile
 @needs_compiler
 @pytest.mark.parametrize(
     ("scheme", "sizes", "experts", "pass_"),
@@ -140,7 +123,7 @@ def test_scales_of_columns(
     ],
 )
 @interpreted
-def test_linears(scheme: str, sizes: tuple[int, int, int], experts: int, pass_: str) -> None:
+def test_linears(scheme, sizes, experts, pass_):
     """What Triton casts lies as the products read it: each is preceded by its two casts."""
     CudaAo.compiled = on_this_cpu
     grouped = scheme == "ao-grouped-linear"
@@ -162,7 +145,7 @@ def test_linears(scheme: str, sizes: tuple[int, int, int], experts: int, pass_: 
     assert {one.kernel.partition(":")[2] for one in builds} == {*expected} - {"matmul_fp8"}
 
 
-def test_all_experts_together_fill_the_device_with_tiles_of_wgrad() -> None:
+def test_all_experts_together_fill_the_device_with_tiles_of_wgrad():
     problem = Problem(2048, 1024, 1024, E=8, op=Op.GROUPED_GEMM, pass_=Pass.STEP)
     scheme = parse_scheme("ao-grouped-linear", DType.BF16)
     builds = CUDA_GROUPED.builds(problem, scheme, H200, CUDA_GROUPED.candidates(problem, scheme, H200)[0])
@@ -170,9 +153,8 @@ def test_all_experts_together_fill_the_device_with_tiles_of_wgrad() -> None:
     assert (wgrad["BM"], wgrad["BN"]) == (128, 128)
 
 
-@pytest.mark.compile
 @needs_compiler
-def test_columns_are_apart() -> None:
+def test_columns_are_apart():
     """What is not finite in one of the tiles of a block, or in its scales, is in no other."""
     inputs = operands((512, 256, 128), DType.BF16, (), BY_COLUMN)
     for spoiled, values, rows in (
@@ -191,7 +173,7 @@ def test_columns_are_apart() -> None:
 
 
 @pytest.mark.parametrize("change", ["offset", "rows", "stride"])
-def test_bulk_copies_need_alignment(change: str) -> None:
+def test_bulk_copies_need_alignment(change):
     """`supports` refuses what would come here."""
     inputs = operands((256, 128, 256), DType.BF16, (), BY_COLUMN)
     if change == "rows":
@@ -204,7 +186,7 @@ def test_bulk_copies_need_alignment(change: str) -> None:
         product_part(inputs, inputs.empty_outputs()[0], {"STAGES": 2, "BLOCKS": 1})
 
 
-def test_traffic() -> None:
+def test_traffic():
     """Operands and results once; weights and their scales of experts with rows, which are three of five."""
     problem, scheme = Problem(48, 264, 272, E=5, op=Op.GROUPED_GEMM), parse_scheme(GROUPED, DType.BF16)
     (config,) = CUDA_GROUPED.candidates(problem, scheme, H200)
@@ -213,18 +195,16 @@ def test_traffic() -> None:
     assert CUDA_GROUPED.working_set_bytes(problem, scheme, config) == moved
 
 
-@pytest.mark.compile
 @needs_compiler
-def test_scales_need_no_alignment() -> None:
+def test_scales_need_no_alignment():
     inputs = operands((130, 264, 512), DType.BF16)
     scale = torch.empty(inputs.b_scale.numel() + 1)[1:].view(inputs.b_scale.shape).copy_(inputs.b_scale)
     config = {"STAGES": 2, "BLOCKS": 1}
     check_launch(CUDA, replace(inputs, b_scale=scale), config, times=1, least_db=FLOOR_DB[DType.BF16], again=False)
 
 
-@pytest.mark.compile
 @needs_compiler
-def test_groups_are_apart() -> None:
+def test_groups_are_apart():
     """What is not finite in the rows or the weights of one group is in no row of another."""
     inputs = operands((200, 264, 256), DType.BF16, (72, 200))
     inputs.b.view(torch.uint8)[1, :128] = 0x7F
@@ -236,27 +216,22 @@ def test_groups_are_apart() -> None:
     assert output[199].isnan().all()
 
 
-@pytest.mark.compile
-@pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC")
+@needs_nvrtc
 @pytest.mark.parametrize("scheme", [DENSE, BY_COLUMN, GROUPED])
 @pytest.mark.parametrize("dtype", [DType.BF16, DType.FP16])
-def test_machine_code(scheme: str, dtype: DType) -> None:
+def test_machine_code(scheme, dtype):
     """The assembler adds no waits between products, and spills no register, or one outside of the loops over steps."""
     grouped = scheme == GROUPED
     provider = CUDA_GROUPED if grouped else CUDA
     inputs = operands((128, 256, 128), dtype, (128,) if grouped else (), scheme)
     (config,) = provider.candidates(inputs.problem, inputs.scheme, H200)
     plan, _ = product_part(inputs, inputs.empty_outputs()[0], config)
-    options = ["--gpu-architecture=sm_90a", "--std=c++17", *(f"-D{name}={n}" for name, n in plan.constants.items())]
-    _, log = nvrtc.compile_cubin(provider.source(), [*options, "--ptxas-options=-v"])
-    assert re.findall(r"Used (\d+) registers", log) == ["168"]
-    (spilled,) = re.findall(r"(\d+) bytes spill stores", log)
-    assert int(spilled) <= 4 * grouped
-    assert "serialized" not in log
-    assert "setmaxnreg" not in log
+    _, registers, spilled = machine_code(provider, plan.constants)
+    assert registers == 168
+    assert spilled <= 4 * grouped
 
 
-def test_most_groups_have_room() -> None:
+def test_most_groups_have_room():
     (config,) = CUDA_GROUPED.candidates(Problem(4096, 4096, 4096), parse_scheme(DENSE, DType.BF16), H200)
     ends = tuple(range(1, matmul_fp8.MOST_GROUPS + 1))
     inputs = operands((len(ends), 8, 16), DType.BF16, ends)
