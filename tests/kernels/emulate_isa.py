@@ -29,127 +29,119 @@ def _half(value):
     return (value & U32(0xFFFF)).astype(np.uint16).view(np.float16).astype(np.float32).view(U32)
 
 
-def _integer(text):
-    return U32(int(text, 0) & 0xFFFFFFFF)
+def _prmt(a, b, selector):
+    """PTX ISA, default mode: a nibble selects a byte of {b, a}; its top bit replicates that byte's sign."""
+    nibbles = np.stack([(selector >> U32(4 * i)) & U32(15) for i in range(4)], axis=-1)
+    return _permute(a, b, nibbles & U32(7), (nibbles & U32(8)) != 0)
 
 
-class Ptx:
-    """One CTA of 128 lanes: lane i gets words[i]."""
-
-    def __init__(self, words):
-        self.words = np.asarray(words, dtype=U32)
-        self.registers = {}
-        self.stores = {}
-
-    def value(self, text):
-        text = text.strip()
-        if text in ("%ctaid.x",):
-            return np.zeros_like(self.words)
-        if text == "%nctaid.x":
-            return np.full_like(self.words, 1)
-        if text == "%tid.x":
-            return np.arange(self.words.size, dtype=U32)
-        if text == "%laneid":
-            return np.arange(self.words.size, dtype=U32) % U32(32)
-        if re.fullmatch(r"-?(0x[0-9a-fA-F]+|\d+)", text):
-            return np.full_like(self.words, _integer(text))
-        return self.registers[text]
-
-    def run(self, text):
-        body = text[text.index("{", text.index(".entry")) :]
-        body = re.sub(r"//.*", "", body).replace("{ .reg .b32 zero;", "").replace("; }", ";")
-        for line in re.split(r"[;\n]", body):
-            line = line.strip()
-            if line == "ret":
-                break
-            if line and not line.startswith((".", "$", "{", "}")):
-                self.step(line)
-        return np.stack([self.stores[offset] for offset in sorted(self.stores)], axis=1).view(np.float32)
-
-    def step(self, line):
-        operation, _, rest = line.partition(" ") if " " in line else line.partition("\t")
-        operation = operation.strip()
-        rest = rest.strip()
-        if operation.startswith("ld.param"):
-            return
-        if operation.startswith("ld.global"):
-            target = re.search(r"\{\s*(%r\d+)\s*\}", rest).group(1)
-            self.registers[target] = self.words
-            return
-        if operation.startswith("st.global"):
-            address = re.search(r"\[\s*(%rd\d+)", rest).group(1)
-            values = re.search(r"\{(.*)\}", rest).group(1).split(",")
-            for i, value in enumerate(values):
-                self.stores[self.registers.get(address, 0) + 4 * i] = self.value(value)
-            return
-        if match := re.fullmatch(r"\{_,\s*(%rs\d+)\},\s*(%r\d+)", rest):
-            self.registers[match.group(1)] = self.value(match.group(2)) >> U32(16)
-            return
-        if match := re.fullmatch(r"\{(%rs\d+),\s*(%rs\d+)\},\s*(%r\d+)", rest):
-            self.registers[match.group(1)] = self.value(match.group(3)) & U32(0xFFFF)
-            self.registers[match.group(2)] = self.value(match.group(3)) >> U32(16)
-            return
-        target, *sources = (part.strip() for part in rest.split(","))
-        if operation == "mad.wide.s32":
-            self.registers[target] = 0
-            return
-        if operation == "add.s64":
-            self.registers[target] = self.registers.get(sources[0], 0) + int(sources[1], 0)
-            return
-        values = [self.value(source) for source in sources]
-        if operation.startswith("mov."):
-            result = values[0]
-        elif operation.startswith("and."):
-            result = values[0] & values[1]
-        elif operation.startswith("or."):
-            result = values[0] | values[1]
-        elif operation.startswith("xor."):
-            result = values[0] ^ values[1]
-        elif operation in ("add.s32", "add.u32"):
-            result = values[0] + values[1]
-        elif operation == "shl.b32":
-            result = np.where(values[1] > 31, U32(0), values[0] << (values[1] & U32(31)))
-        elif operation in ("shr.u32", "shr.b32"):
-            result = np.where(values[1] > 31, U32(0), values[0] >> (values[1] & U32(31)))
-        elif operation == "shr.s32":
-            result = (values[0].view(np.int32) >> values[1].astype(np.int32)).view(U32)
-        elif operation == "prmt.b32":
-            nibbles = np.stack([(values[2] >> U32(4 * i)) & U32(15) for i in range(4)], axis=-1)
-            result = _permute(values[0], values[1], nibbles & U32(7), (nibbles & U32(8)) != 0)
-        elif operation == "cvt.u16.u32":
-            result = values[0] & U32(0xFFFF)
-        elif operation == "cvt.f32.f16":
-            result = _half(values[0])
-        else:
-            raise ValueError(f"PTX: {line}")
-        self.registers[target] = result.astype(U32)
+def _v_perm(a, b, selector):
+    """AMD ISA, S1 = a, S0 = b; constants and signs are not used here."""
+    selectors = _bytes(selector)
+    assert (selectors < 8).all(), "selects a constant or a sign"
+    return _permute(b, a, selectors, np.zeros(selectors.shape, dtype=bool))
 
 
-class Gcn:
-    """One wave: lane i gets words[i]."""
+SHIFT, LOW = U32(31), U32(0xFFFF)
+PTX = {
+    "mov": lambda a: a,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "add.s32": np.add,
+    "add.u32": np.add,
+    "shl.b32": lambda a, n: np.where(n > 31, U32(0), a << (n & SHIFT)),
+    "shr.u32": lambda a, n: np.where(n > 31, U32(0), a >> (n & SHIFT)),
+    "shr.b32": lambda a, n: np.where(n > 31, U32(0), a >> (n & SHIFT)),
+    "shr.s32": lambda a, n: (a.view(np.int32) >> n.astype(np.int32)).view(U32),
+    "prmt.b32": _prmt,
+    "cvt.u16.u32": lambda a: a & LOW,
+    "cvt.f32.f16": _half,
+}
+GCN = {
+    "v_mov_b32": lambda a: a,
+    "s_mov_b32": lambda a: a,
+    "v_and_b32": np.bitwise_and,
+    "v_or_b32": np.bitwise_or,
+    "v_lshrrev_b32": lambda n, a: a >> (n & SHIFT),
+    "v_lshlrev_b32": lambda n, a: a << (n & SHIFT),
+    "v_lshl_or_b32": lambda a, n, b: (a << (n & SHIFT)) | b,
+    "v_and_or_b32": lambda a, b, c: (a & b) | c,
+    "v_perm_b32": _v_perm,
+    "v_cvt_f32_f16": _half,
+}
+
+
+class Lanes:
+    """Lane i gets words[i]."""
 
     def __init__(self, words):
         self.words = np.asarray(words, dtype=U32)
-        self.registers = {}
-        self.stores = {}
+        self.registers, self.stores = {}, {}
         self.loaded = False
 
     def value(self, text):
-        if text.endswith(".h"):
-            return self.value(text[:-2]) >> U32(16)
-        text = text.removesuffix(".l")
-        if re.fullmatch(r"-?(0x[0-9a-f]+|\d+)", text):
-            return np.full_like(self.words, _integer(text))
+        if re.fullmatch(r"-?(0x[0-9a-fA-F]+|\d+)", text):
+            return np.full_like(self.words, U32(int(text, 0) & 0xFFFFFFFF))
         return self.registers[text]
+
+    def stored(self):
+        return np.stack([self.stores[offset] for offset in sorted(self.stores)], axis=1).view(np.float32)
+
+
+class Ptx(Lanes):
+    """One CTA of 128 lanes."""
+
+    def run(self, text):
+        lanes = np.arange(self.words.size, dtype=U32)
+        special = {"%ctaid.x": 0 * lanes, "%nctaid.x": 0 * lanes + U32(1), "%tid.x": lanes, "%laneid": lanes % U32(32)}
+        self.registers |= special
+        body = text[text.index("{", text.index(".entry")) :]
+        body = re.sub(r"//.*", "", body).replace("{ .reg .b32 zero;", "").replace("; }", ";")
+        for line in map(str.strip, re.split(r"[;\n]", body)):
+            if line == "ret":
+                break
+            if line and not line.startswith((".", "$", "{", "}")):
+                self.step(*line.split(maxsplit=1))
+        return self.stored()
+
+    def step(self, operation, rest):
+        targets, *sources = (part.strip() for part in re.split(r",\s*(?![^{]*\})", rest))
+        registers = re.findall(r"%r\w*|_", targets)
+        if operation.startswith("ld.param"):
+            return
+        if operation.startswith("ld.global"):
+            self.registers[registers[0]] = self.words
+        elif operation.startswith("st.global"):
+            for i, value in enumerate(sources[0].strip("{} ").split(",")):
+                self.stores[self.registers.get(registers[0], 0) + 4 * i] = self.value(value.strip())
+        elif len(registers) == 2:  # both halves of a word
+            word = self.value(sources[0])
+            self.registers |= {registers[0]: word & LOW, registers[1]: word >> U32(16)}
+        elif operation == "mad.wide.s32":
+            self.registers[targets] = 0
+        elif operation == "add.s64":
+            self.registers[targets] = self.registers.get(sources[0], 0) + int(sources[1], 0)
+        else:
+            known = PTX.get(operation) or PTX.get(operation.partition(".")[0])
+            if known is None:
+                raise ValueError(f"PTX: {operation} {rest}")
+            self.registers[targets] = known(*map(self.value, sources)).astype(U32)
+
+
+class Gcn(Lanes):
+    """One wave."""
+
+    def value(self, text):
+        return super().value(text[:-2]) >> U32(16) if text.endswith(".h") else super().value(text.removesuffix(".l"))
 
     def run(self, text, name):
         body = text[text.index(f"\n{name}:") :]
-        body = body[: body.index("s_endpgm")]
-        for line in body.splitlines()[2:]:
+        for line in body[: body.index("s_endpgm")].splitlines()[2:]:
             for part in line.split(";")[0].split("::"):
                 if part := part.strip():
                     self.step(part)
-        return np.stack([self.stores[offset] for offset in sorted(self.stores)], axis=1).view(np.float32)
+        return self.stored()
 
     def step(self, line):
         operation, _, rest = line.replace("\t", " ").partition(" ")
@@ -159,8 +151,8 @@ class Gcn:
             return
         if operation.startswith(("buffer_store", "global_store")):
             offset = re.search(r"offset:(\d+)", rest)
-            first, last = re.search(r"v\[(\d+):(\d+)\]", rest).groups()
-            for i, register in enumerate(range(int(first), int(last) + 1)):
+            first, last = map(int, re.search(r"v\[(\d+):(\d+)\]", rest).groups())
+            for i, register in enumerate(range(first, last + 1)):
                 self.stores[(int(offset.group(1)) if offset else 0) + 4 * i] = self.registers[f"v{register}"]
             return
         if not operation.startswith(("v_", "s_mov_b32")):
@@ -175,33 +167,11 @@ class Gcn:
                 raise
             self.registers.pop(target, None)
             return
-        for i in range(len(values)):
-            if modifiers.get(f"src{i}_sel") == "WORD_1":
-                values[i] = values[i] >> U32(16)
-            elif modifiers.get(f"src{i}_sel") == "WORD_0":
-                values[i] = values[i] & U32(0xFFFF)
+        for i, word in enumerate(values):
+            half = {"WORD_1": word >> U32(16), "WORD_0": word & LOW}
+            values[i] = half.get(modifiers.get(f"src{i}_sel"), word)
         assert modifiers.get("dst_sel", "DWORD") == "DWORD", line
         name = re.sub(r"_(e32|e64|sdwa)$", "", operation).replace("v_dual_", "v_")
-        if name in ("v_mov_b32", "s_mov_b32"):
-            result = values[0]
-        elif name == "v_and_b32":
-            result = values[0] & values[1]
-        elif name == "v_or_b32":
-            result = values[0] | values[1]
-        elif name == "v_lshrrev_b32":
-            result = values[1] >> (values[0] & U32(31))
-        elif name == "v_lshlrev_b32":
-            result = values[1] << (values[0] & U32(31))
-        elif name == "v_lshl_or_b32":
-            result = (values[0] << (values[1] & U32(31))) | values[2]
-        elif name == "v_and_or_b32":
-            result = (values[0] & values[1]) | values[2]
-        elif name == "v_perm_b32":
-            selectors = _bytes(values[2])
-            assert (selectors < 8).all(), f"selects a constant or a sign: {line}"
-            result = _permute(values[1], values[0], selectors, np.zeros(selectors.shape, dtype=bool))
-        elif name == "v_cvt_f32_f16":
-            result = _half(values[0])
-        else:
+        if name not in GCN:
             raise ValueError(f"GCN: {line}")
-        self.registers[target] = result.astype(U32)
+        self.registers[target] = GCN[name](*values).astype(U32)

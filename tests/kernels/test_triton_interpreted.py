@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 import torch
 from rooflens.kernels.fourbit import triton_providers
@@ -15,7 +16,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import BLOCK_SIZES_4BIT
 
-from . import triton_probes
+from . import emulate_isa, triton_probes
 from .checks import check_launch
 from .devices import CPU
 from .interpreter import interpreted
@@ -121,32 +122,17 @@ def test_dequantize_nested():
         assert measure(out, truth.double()).snr_db > 130, scheme
 
 
-def prmt(a, b, selector):
-    """PTX ISA, prmt.b32 in default mode: nibble i selects a byte of {b, a}; its top bit replicates that byte's sign."""
-    source = a.to_bytes(4, "little") + b.to_bytes(4, "little")
-    chosen = []
-    for i in range(4):
-        nibble = (selector >> (4 * i)) & 15
-        byte = source[nibble & 7]
-        chosen.append((0xFF if byte & 0x80 else 0) if nibble & 8 else byte)
-    return int.from_bytes(bytes(chosen), "little")
-
-
-def v_perm(a, b, selector):
-    """AMD ISA, v_perm_b32 with S1 = a, S0 = b: byte i of S2 selects a byte of {S0, S1}; above 7 is not used here."""
-    source = a.to_bytes(4, "little") + b.to_bytes(4, "little")
-    chosen = [(selector >> (8 * i)) & 255 for i in range(4)]
-    assert max(chosen) < 8
-    return int.from_bytes(bytes(source[index] for index in chosen), "little")
-
-
 @interpreted
 def test_emulated_permute_is_the_documented_instruction():
-    for isa, model, bits in (("ptx_emulated", prmt, 4), ("gcn_emulated", v_perm, 8)):
-        draw = random.Random(3)
-        a, b = ([draw.getrandbits(32) for _ in range(128)] for _ in range(2))
-        selector = [sum(draw.randrange(8) << (bits * i) for i in range(4)) for _ in range(128)]
-        words = [torch.tensor(values, dtype=torch.int64).to(torch.int32) for values in (a, b, selector)]
+    draw = np.random.default_rng(3)
+    for isa, model, bits in (("ptx_emulated", emulate_isa.PTX["prmt.b32"], 4), ("gcn_emulated", flipped_v_perm, 8)):
+        a, b = draw.integers(0, 1 << 32, (2, 128), dtype=np.uint32)
+        selector = (draw.integers(0, 8, (128, 4)) << (bits * np.arange(4))).sum(1).astype(np.uint32)
+        words = [torch.from_numpy(values.view(np.int32)) for values in (a, b, selector)]
         out = torch.empty_like(words[0])
         triton_probes.permute_kernel[(1,)](*words, out, BLOCK=128, ISA=isa)
-        assert [value & 0xFFFFFFFF for value in out.tolist()] == list(map(model, a, b, selector)), isa
+        assert (out.numpy().view(np.uint32) == model(a, b, selector)).all(), isa
+
+
+def flipped_v_perm(a, b, selector):
+    return emulate_isa.GCN["v_perm_b32"](b, a, selector)  # S0 = b, S1 = a
