@@ -1,7 +1,6 @@
 """What every launch of a provider is held to, whatever it computes; FP8 E4M3 by its definition."""
 
 import math
-from collections.abc import Iterable
 from contextlib import nullcontext
 
 import numpy as np
@@ -73,18 +72,6 @@ def check_candidates(
         with pytest.raises(DeclinedError) if is_unlisted else nullcontext():
             launches.append(check_launch(provider, inputs, config))
     return launches
-
-
-def check_configurations(provider: AnyProvider, problems: Iterable[Problem], scheme: Scheme, device: Device) -> None:
-    """Every problem has one, none is there twice, sizes are powers of two, and no part of K is empty."""
-    for problem in problems:
-        candidates = provider.candidates(problem, scheme, device)
-        assert candidates
-        assert len({tuple(config.items()) for config in candidates}) == len(candidates)
-        for config in candidates:
-            sizes = [value for key, value in config.items() if key != "num_stages"]
-            assert all(value > 0 and value & (value - 1) == 0 for value in sizes), config
-            assert config["SPLIT_K"] <= max(1, problem.K // config["BLOCK_K"]), config
 
 
 def e4m3(byte: int, dtype: torch.dtype = torch.float8_e4m3fn) -> float:

@@ -162,6 +162,23 @@ LARGER: Cases = {
 """What every candidate is checked on as well, on a GPU."""
 
 
+CONFIGURED: Cases = {
+    "fourbit": (
+        (
+            "nf4-g64",
+            tuple(Problem(m, 4096, k) for m in (1, 2, 3, 5, 9, 33, 2048) for k in (64, 2880, 4099, 28672)),
+        ),
+    ),
+    "mxfp8_moe": (
+        (
+            "mxfp8-moe-rceil",
+            experts(*((m, *one) for m in (1, 5, 16, 4096) for one in ((1536, 6144, 128, 4), (6144, 768, 32, 1)))),
+        ),
+    ),
+}
+"""What has configurations as well."""
+
+
 def schemes(family: str, dtype: DType, cases: Cases | None = None) -> list[tuple[Scheme, tuple[Problem, ...]]]:
     """Schemes of a family that exist with this dtype, with their problems, of CASES or others."""
     found = []

@@ -80,76 +80,52 @@ def test_a_right_quantizer_passes_also_when_negated(name, device):
     assert not any(failures(right_outputs(inputs), truth, inputs.scheme))
 
 
-def test_data_that_are_off_by_one_step_fail(quantizer):
-    inputs = inputs_of(quantizer, QUANTIZED)
-    data, scale = right_outputs(inputs)
-    size = octets(data) & 0x7F
-    off = torch.where((size > 0) & (size < 0x7E), octets(data) ^ 1, octets(data)).view(data.dtype)
-    one = octets(data).clone()
-    one[639, 300] ^= 1 if size[639, 300] < 0x7E else 2
-    for wrong in (off, one.view(data.dtype)):
-        assert "differ in their bits" in failures([wrong, scale], inputs.reference(), inputs.scheme)[0]
-    assert (
-        "1 elements differ in their bits, the first at [m=639, n=300]"
-        in (failures([one.view(data.dtype), scale], inputs.reference(), inputs.scheme)[0])
-    )
-
-
-def test_flushed_subnormals_fail(quantizer):
-    inputs = inputs_of(quantizer, QUANTIZED)
-    data, scale = right_outputs(inputs)
-    flushed = torch.where(octets(data) & 0x78 == 0, octets(data) & 0x80, octets(data)).view(data.dtype)
-    assert failures([flushed, scale], inputs.reference(), inputs.scheme)[0]
-
-
-def test_lost_signs_of_zeros_fail(quantizer):
-    inputs = inputs_of(quantizer, QUANTIZED)
-    data, scale = right_outputs(inputs)
-    lost = torch.where(octets(data) == 0x80, 0, octets(data)).view(data.dtype)
-    assert torch.equal(widened(lost), widened(data)), "as numbers they are equal"
-    assert failures([lost, scale], inputs.reference(), inputs.scheme)[0]
-
-
-def test_scales_that_are_off_by_one_ulp_fail(quantizer):
-    inputs = inputs_of(quantizer, QUANTIZED)
-    data, scale = right_outputs(inputs)
-    up = scale.nextafter(torch.tensor(math.inf))
-    one = scale.clone()
-    one[-1, -1] = up[-1, -1]
-    for wrong in (up, one):
-        assert "differ in their bits" in failures([data, wrong], inputs.reference(), inputs.scheme)[1]
-
-
 def largest_of_groups(inputs, rows, columns):
     x = inputs.x.float()
     return x.unflatten(1, (-1, columns)).unflatten(0, (-1, rows)).abs().amax(dim=(1, 3))
 
 
-def test_scales_by_another_formula_fail(quantizer):
-    """amax / 448 is 1 / (448 / amax) to one ulp, and not always the same."""
+def wrong_data(data):
+    """By what is wrong: all off by one step, one element, subnormals flushed, signs of zeros lost."""
+    codes = octets(data)
+    size, one = codes & 0x7F, codes.clone()
+    one[639, 300] ^= 1 if size[639, 300] < 0x7E else 2
+    found = {
+        "step": torch.where((size > 0) & (size < 0x7E), codes ^ 1, codes),
+        "element": one,
+        "subnormals": torch.where(codes & 0x78 == 0, codes & 0x80, codes),
+        "zeros": torch.where(codes == 0x80, 0, codes),
+    }
+    return {name: wrong.view(data.dtype) for name, wrong in found.items()}
+
+
+def test_data_of_nearly_right_quantizers_fail(quantizer):
+    inputs = inputs_of(quantizer, QUANTIZED)
+    data, scale = right_outputs(inputs)
+    wrong = wrong_data(data)
+    found = {name: failures([one, scale], inputs.reference(), inputs.scheme)[0] for name, one in wrong.items()}
+    assert all("differ in their bits" in failure for failure in found.values())
+    assert "1 elements differ in their bits, the first at [m=639, n=300]" in found["element"]
+    assert torch.equal(widened(wrong["zeros"]), widened(data)), "as numbers they are equal"
+
+
+def test_scales_of_nearly_right_quantizers_fail(quantizer):
+    """Off by one ulp; by another formula; without the clamp, for groups of zeros and groups below the least amax."""
     rows, columns, least = FP8_QUANTIZERS[quantizer]
     inputs = inputs_of(quantizer, QUANTIZED)
     data, scale = right_outputs(inputs)
-    amax = largest_of_groups(inputs, rows, columns)
-    wrong = amax.clamp(min=least) / torch.full_like(amax, 448.0)
-    assert torch.allclose(wrong, scale.contiguous(), rtol=2.5e-7, atol=0.0)
-    assert "differ in their bits" in failures([data, wrong], inputs.reference(), inputs.scheme)[1]
-
-
-def test_a_quantizer_without_its_clamp_fails(quantizer):
-    """Groups of zeros, and groups below the least amax, for each way to leave the clamp out."""
-    rows, columns, least = FP8_QUANTIZERS[quantizer]
-    inputs = inputs_of(quantizer, QUANTIZED)
-    data, scale = right_outputs(inputs)
-    amax = largest_of_groups(inputs, rows, columns)
+    amax, up, one = largest_of_groups(inputs, rows, columns), scale.nextafter(torch.tensor(math.inf)), scale.clone()
+    one[-1, -1] = up[-1, -1]
+    formula = amax.clamp(min=least) / torch.full_like(amax, 448.0)  # 1 / (448 / amax) to one ulp, and not always
+    assert torch.allclose(formula, scale.contiguous(), rtol=2.5e-7, atol=0.0)
     assert (amax == 0).any()
     assert ((amax > 0) & (amax < least)).any()
     assert (amax > 1e4).any()
     assert ((amax > 0.25) & (amax < 16)).float().mean() > 0.75, "most of the data are usual"
     unclamped = torch.where(amax == 0, scale.contiguous(), (1.0 / (448.0 / amax.double())).float())
-    assert "differ in their bits" in failures([data, unclamped], inputs.reference(), inputs.scheme)[1]
-    divided = 1.0 / (448.0 / amax)
-    assert failures([data, divided], inputs.reference(), inputs.scheme)[1]
+    for wrong in (up, one, formula, unclamped):
+        assert "differ in their bits" in failures([data, wrong], inputs.reference(), inputs.scheme)[1]
+    assert failures([data, 1.0 / (448.0 / amax)], inputs.reference(), inputs.scheme)[1]
 
 
 @pytest.mark.parametrize("rule", ["floor", "ceil", "even", "rceil"])

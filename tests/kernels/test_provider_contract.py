@@ -22,7 +22,7 @@ from rooflens.shapes.problem import Op
 from rooflens.shapes.scheme import DType
 
 from .checks import check_candidates
-from .contract_cases import CASES, LARGER, LARGER_DEFAULTS, Cases, schemes
+from .contract_cases import CASES, CONFIGURED, LARGER, LARGER_DEFAULTS, Cases, schemes
 from .devices import H200, MI300X, gpu
 
 pytestmark = pytest.mark.usefixtures("eager")
@@ -131,14 +131,22 @@ def test_triton_kernels_need_a_gpu(provider: AnyProvider) -> None:
         assert NOT_ON_CPU in {support(provider, *one, CPU).reason for one in asked}
 
 
-def test_candidates_are_plain_json_without_a_device_and_none_twice(provider: AnyProvider) -> None:
+@pytest.mark.parametrize("cases", [CASES, LARGER, CONFIGURED], ids=["small", "larger", "configured"])
+def test_candidates_are_plain_json_without_a_device_and_none_twice(provider: AnyProvider, cases: Cases) -> None:
+    """Sizes of tiles are powers of two, and no part of K is empty."""
     for device in DEVICES:
-        for scheme, problems in schemes(provider.family, DType.BF16):
+        for scheme, problems in schemes(provider.family, DType.BF16, cases):
             for problem in problems:
                 if support(provider, problem, scheme, device).ok:
                     configs = [dict(config) for config in provider.candidates(problem, scheme, device)]
                     assert json.loads(json.dumps(configs)) == configs
                     assert len({json.dumps(config, sort_keys=True) for config in configs}) == len(configs)
+                    for config in configs:
+                        sizes = [
+                            size for name, size in config.items() if name.startswith(("BLOCK_", "SPLIT_K", "num_w"))
+                        ]
+                        assert all(size > 0 and size & (size - 1) == 0 for size in sizes), config
+                        assert config.get("SPLIT_K", 1) <= max(1, problem.K // config.get("BLOCK_K", 1)), config
 
 
 def test_source_hash(provider: AnyProvider) -> None:

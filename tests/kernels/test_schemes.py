@@ -80,20 +80,6 @@ def test_near_misses_are_refused_with_the_reason(name, words):
         parse_scheme(name, BF16)
 
 
-@pytest.mark.parametrize(
-    ("kind", "arguments", "words"),
-    [
-        (Fp8Quant, (BF16, "diagonal"), "unknown quantizer"),
-        (MxFp8, ("nearest", BF16), "unknown scale rule 'nearest'"),
-        (MxFp8Quant, ("nearest", BF16), "unknown scale rule 'nearest'"),
-        (MxFp8Moe, ("up", BF16), "rule"),
-    ],
-)
-def test_kinds_that_do_not_exist(kind, arguments, words):
-    with pytest.raises(UsageError, match=words):
-        kind(*arguments)
-
-
 def test_what_the_names_say_is_what_is_stored():
     for name in NAMES["a16w8"]:
         scheme = parse_scheme(name, BF16)

@@ -1,14 +1,10 @@
 """Small Triton kernels that expose single steps to tests. Imported by name in child processes (PYTHONPATH)."""
 
 import os
-import time
 
 import triton
 import triton.language as tl
 from rooflens.kernels.fourbit.triton.decode import byte_permute, decode_word, load_table
-
-if os.environ.get("TRITON_PROBES_SLEEP"):
-    time.sleep(60)
 
 
 @triton.jit

@@ -111,16 +111,6 @@ def test_claims_say_for_how_many_binaries_they_hold(place, invoke):
     assert holds == [{"plain": "0 / 2 binaries", "transposed": "2 / 2 binaries"}] * 2
 
 
-def test_the_summary_says_so_without_being_asked(place, invoke):
-    rows = {(row["arch"], row["provider"]): row for row in table(invoke("isa", place.table).out.partition("\n\n")[2])}
-    assert rows["gfx950", "plain"]["short stores"] == "2 / 2"
-    assert rows["gfx950", "plain"]["dwordx4 stores"] == "0 / 2"
-    assert rows["gfx950", "transposed"]["short stores"] == "0 / 2"
-    assert rows["gfx950", "transposed"]["dwordx4 stores"] == "2 / 2"
-    assert rows["gfx950", "faulty"]["not compiled"] == "1 failed"
-    assert rows["sm89", "plain"]["not compiled"] == "2 unsupported"
-
-
 def test_few_rows_are_printed_one_by_one(place, invoke):
     out, err = invoke("isa", place.table, "--arch", "gfx950", "-p", "plain", "--filter", "warps == 4")
     same, *_ = out.splitlines()
@@ -170,16 +160,6 @@ def test_a_difference_line_by_line(place, base, invoke):
         ("T=64 num_warps=4", "16", "0"),
         ("T=128 num_warps=8", "32", "0"),
     ]
-
-
-def test_binaries_of_one_side_are_counted(place, base, invoke):
-    out = invoke("isa", place.table, "--diff", base).out
-    assert "10 rows in both: 2 equal, 8 with other code" in out
-    assert "only in head: gfx950 faulty 1, sm90 faulty 1, sm89 faulty 1" in out
-
-
-def test_no_difference_from_itself(place, invoke):
-    assert "13 rows in both: 13 equal, 0 with other code" in invoke("isa", place.table, "--diff", place.table).out
 
 
 def test_json_holds_rows_summary_claims_and_difference(place, base, invoke):

@@ -119,11 +119,6 @@ def test_without_a_disassembler_nothing_is_said_and_nothing_kept(monkeypatch, er
     assert not (tmp_path / "cache" / "instructions").exists()
 
 
-def test_code_without_a_loop_says_nothing(monkeypatch):
-    monkeypatch.setattr(launched, "disassembly", lambda cubin: "        /*0000*/                   EXIT ;\n")
-    assert figures(Binary(fake(), decoded=64)) == (4, None, None)
-
-
 def test_a_cache_that_cannot_be_written_costs_nothing(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ROOFLENS_CACHE", str(tmp_path / "file"))

@@ -1,9 +1,11 @@
 """NVIDIA machine code into counts; the text is written by hand, and counted by hand beside each line."""
 
 import pytest
-from rooflens.plugins.isa.compiled import sass
+from rooflens.plugins.isa.compiled import gcn, sass
 from rooflens.plugins.isa.compiled.code import OpKind, count
 from rooflens.plugins.isa.compiled.loops import loops, main_loop
+
+from .test_gcn import told
 
 SASS = """\
 \t.target\tsm_90a
@@ -58,44 +60,52 @@ OUTSIDE = {
 }  # fmt: skip
 
 
-def told(counts):
-    return {name: number for name, number in counts.items() if number and name != "instructions"}
-
-
 def test_every_instruction_is_counted_once_and_the_padding_never():
     found = count(sass.parse(SASS).instructions)
     assert told(found) == {name: LOOP.get(name, 0) + OUTSIDE.get(name, 0) for name in {**LOOP, **OUTSIDE}}
     assert found["instructions"] == 31
-
-
-def test_the_main_loop_is_what_the_jump_repeats():
     assert told(count(main_loop(sass.parse(SASS)))) == LOOP
 
 
 @pytest.mark.parametrize(
-    "opcode, kind, moved",
+    ("machine", "opcodes", "kind", "moved"),
     [
-        ("HMMA.16816.F32.BF16", OpKind.MATRIX, 0),
-        ("QGMMA.64x128x32.F32.E4M3.E4M3", OpKind.MATRIX, 0),
-        ("UTCQMMA", OpKind.MATRIX, 0),
-        ("UTCBAR", OpKind.SYNC, 0),
-        ("LDTM.16dp32bit_t0_t15.x32", OpKind.ACC_MOVE, 0),
-        ("I2FP.F32.S32", OpKind.CONVERT, 0),
-        ("F2F.F16.F32", OpKind.CONVERT, 0),
-        ("FADD2", OpKind.VALU, 0),
-        ("PRMT", OpKind.VALU, 0),
-        ("UPRMT", OpKind.SCALAR, 0),
-        ("UTMALDG.2D", OpKind.LOAD, 0),
-        ("LDG.E.ENL2.256", OpKind.LOAD, 32),
-        ("LDG.E.STRONG.GPU", OpKind.LOAD, 4),
-        ("LDG.E.S16", OpKind.LOAD, 2),
-        ("STG.E.U8", OpKind.STORE, 1),
+        (
+            gcn,
+            "v_smfmac_f32_16x16x64_bf8_bf8 v_swmmac_f32_16x16x32_f16 v_mfma_scale_f32_32x32x64_f8f6f4",
+            OpKind.MATRIX,
+            0,
+        ),
+        (gcn, "v_cvt_scalef32_pk_f32_fp8", OpKind.CONVERT, 0),
+        (gcn, "v_accvgpr_write_b32", OpKind.ACC_MOVE, 0),
+        (gcn, "v_readfirstlane_b32", OpKind.VALU, 0),
+        (gcn, "s_cbranch_execz", OpKind.BRANCH, 0),
+        (gcn, "s_waitcnt_vscnt buffer_wbl2", OpKind.SYNC, 0),
+        (gcn, "ds_add_rtn_u32", OpKind.ATOMIC, 0),
+        (gcn, "ds_swizzle_b32", OpKind.SHUFFLE, 0),
+        (gcn, "flat_load_dwordx3", OpKind.LOAD, 12),
+        (gcn, "global_load_sbyte_d16_hi", OpKind.LOAD, 1),
+        (gcn, "global_load_tr_b128 global_load_lds_dwordx4", OpKind.LOAD, 16),
+        (gcn, "buffer_load_sshort", OpKind.LOAD, 2),
+        (gcn, "buffer_store_dword", OpKind.STORE, 4),
+        (sass, "HMMA.16816.F32.BF16 QGMMA.64x128x32.F32.E4M3.E4M3 UTCQMMA", OpKind.MATRIX, 0),
+        (sass, "UTCBAR", OpKind.SYNC, 0),
+        (sass, "LDTM.16dp32bit_t0_t15.x32", OpKind.ACC_MOVE, 0),
+        (sass, "I2FP.F32.S32 F2F.F16.F32", OpKind.CONVERT, 0),
+        (sass, "FADD2 PRMT", OpKind.VALU, 0),
+        (sass, "UPRMT", OpKind.SCALAR, 0),
+        (sass, "UTMALDG.2D", OpKind.LOAD, 0),
+        (sass, "LDG.E.ENL2.256", OpKind.LOAD, 32),
+        (sass, "LDG.E.STRONG.GPU", OpKind.LOAD, 4),
+        (sass, "LDG.E.S16", OpKind.LOAD, 2),
+        (sass, "STG.E.U8", OpKind.STORE, 1),
     ],
 )
-def test_classes_and_widths(opcode, kind, moved):
-    assert sass.classify(opcode) is kind
-    if kind in (OpKind.LOAD, OpKind.STORE):
-        assert sass.bytes_of(opcode) == moved
+def test_classes_and_widths(machine, opcodes, kind, moved):
+    for opcode in opcodes.split():
+        assert machine.classify(opcode) is kind
+        if kind in (OpKind.LOAD, OpKind.STORE):
+            assert machine.bytes_of(opcode) == moved, opcode
 
 
 def test_a_wait_behind_the_end_is_part_of_the_loop_that_jumps_there_and_makes_no_loop_of_what_it_returns_to():

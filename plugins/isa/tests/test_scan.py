@@ -12,7 +12,7 @@ from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.jit import call
 from rooflens.kernels.jit.launch import CompiledLaunch
 from rooflens.kernels.provider import Launch, Provider, Support
-from rooflens.plugins.isa.compiled.scan import Asked, compiles, described_device, scan, specialization
+from rooflens.plugins.isa.compiled.scan import Asked, described_device, scan, specialization
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
@@ -126,12 +126,6 @@ def test_what_is_not_compiled_is_an_entry_with_its_reason():
         ("sm80", Verdict.RUNTIME_ERROR, "ValueError: no such tile", 4),
     ]
     assert sum(one.problems for one in entries) == 2 * len(problems)
-
-
-def test_only_providers_that_say_what_they_compile_are_asked():
-    providers = registry.load(["blas", *FOURBIT])
-    assert not compiles(providers["blas"])
-    assert all(compiles(providers[name]) for name in FOURBIT)
 
 
 @pytest.mark.parametrize(

@@ -90,19 +90,6 @@ def test_random_shapes_and_passes():
         check_gemm(provider, sizes, pass_, scheme, tile=tile, k_major=k_major, seed=seed)
 
 
-@pytest.mark.slow
-@interpreted
-def test_kernels_of_a_launch():
-    """One kernel per entry of the table in `plans`, then those of the products."""
-    given = check_gemm(SPECIALISED, TAILS, "step", SCHEMES[2], k_major=True)
-    assert given == ["nt_gemm", "transpose", "nt_gemm", "transpose", "transpose", "nt_gemm"]
-    quantizers = ["quantize", "quantize_weight", "quantize"]
-    assert check_gemm(SPECIALISED, TAILS, "step", SCHEMES[0]) == [*quantizers, "nt_gemm", "nn_gemm", "tn_gemm"]
-    shared = ["quantize"] * 3 + ["transpose", "transpose", "shared_gemm", "shared_gemm"]
-    for k_major in (False, True):
-        assert check_gemm(SHARED, TAILS, "bwd", SCHEMES[0], k_major=k_major) == shared
-
-
 @interpreted
 def test_quantizers_are_exact():
     """Signed data, groups of zeros and of large values; whole tiles and tails; both ranges of E4M3."""

@@ -146,17 +146,6 @@ def test_random_products():
             check(draw.choice((GROUPED, LOOP)), "grouped", sizes, TILE | blocks, **more)
 
 
-@pytest.mark.slow
-@interpreted
-def test_launches_are_one_for_all_experts_or_one_each():
-    assert check(GROUPED, "grouped", (160, 64, 128, 5)) == ["gemm_kernel"]
-    assert check(LOOP, "grouped", (160, 64, 128, 5)) == ["gemm_kernel"] * 5
-    step = check(GROUPED, "grouped-linear", (256, 64, 128, 2), TILE, "step")
-    products = [kernel for kernel in step if "quantize" not in kernel]
-    assert len(step) - len(products) == 6, "six casts"
-    assert products == ["gemm_kernel", "gemm_kernel", "grouped_wgrad_kernel"]
-
-
 @interpreted
 def test_stock_kernel():
     check(STOCK_TRITON, "linear", (38, 100, 130), STOCK)
