@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.kernels import aot
+from rooflens.shapes.verdict import Verdict
 
 HERE = Path(__file__).parent
 
@@ -21,6 +22,16 @@ MATRIX_16 = {
     "sm100": r"UTCHMMA|HMMA\.",
 }
 """Matrix instructions on 16 bits that add up in fp32."""
+
+
+SHARED_BYTES = {"gfx950": 163840, "sm80": 166912, "sm90": 232448, "sm100": 232448}
+"""Most shared memory of one program; 64 KiB elsewhere."""
+
+
+def check_build(build, arch, may_spill=False):
+    assert build.verdict is Verdict.PASSED, build.reason
+    assert may_spill or build.spills == 0, (build.registers, build.spills)
+    assert build.shared_bytes <= SHARED_BYTES.get(arch, 65536)
 
 
 def sampled(requests, whole, arches=aot.ARCHES):
@@ -40,8 +51,8 @@ def sampled(requests, whole, arches=aot.ARCHES):
 
 
 def mostly_slow(whole, arches=aot.ARCHES):
-    """Parameters `arch`, all of them slow but one: for tests that look at several kernels of an architecture."""
-    return [pytest.param(arch, marks=() if arch == whole else pytest.mark.slow) for arch in arches]
+    """Parameters `arch`, all slow but those of `whole`: for tests that look at several kernels of an architecture."""
+    return [pytest.param(arch, marks=() if arch in whole.split() else pytest.mark.slow) for arch in arches]
 
 
 def text(build):

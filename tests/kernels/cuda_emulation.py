@@ -6,6 +6,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,18 @@ def on_this_cpu(
     return run, ""
 
 
+@cache
+def built(text: str, *macros: str) -> bytes:
+    """Compile a source once, for all launches with these macros."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, library = Path(folder, "kernel.cpp"), Path(folder, "kernel.so")
+        source.write_text(text, encoding="utf-8")
+        flags = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", f"-I{Path(__file__).parent}", *ALIGNED]
+        command = [*(cpu_library.compiler_command() or ()), *flags, *macros, str(source), "-o", str(library)]
+        subprocess.run(command, check=True)
+        return library.read_bytes()
+
+
 def emulate(provider: CudaProvider[Any, Any], plan: LaunchPlan, folder: Path) -> int:
     """Compile the kernel for this CPU, and run it. Return how many bytes of parts of tiles it stored."""
     body = (Path(inspect.getfile(type(provider))).parent / provider.sources[0]).read_text(encoding="utf-8")
@@ -112,12 +125,9 @@ def emulate(provider: CudaProvider[Any, Any], plan: LaunchPlan, folder: Path) ->
         f'extern "C" int run_all(int grid, int count, int shared, {parameters})',
         f"{{ launch(grid, count, shared, [&] {{ {provider.kernel}({', '.join(names)}); }}); return stored; }}",
     ]
-    source, library = folder / "kernel.cpp", folder / "kernel.so"
-    source.write_text("\n".join(text), encoding="utf-8")
     macros = [f"-D{name}={number}" for name, number in plan.constants.items()]
-    flags = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", f"-I{Path(__file__).parent}", *ALIGNED]
-    command = [*(cpu_library.compiler_command() or ()), *flags, *macros, str(source), "-o", str(library)]
-    subprocess.run(command, check=True)
+    library = Path(tempfile.mkdtemp(dir=folder), "kernel.so")  # a file of its own has globals of its own
+    library.write_bytes(built("\n".join(text), *macros))
     values = [value(argument) for argument in plan.arguments]
     arguments = [ctypes.byref(one) if isinstance(one, Map | ctypes.Array) else one for one in values]
     loaded = ctypes.CDLL(str(library))

@@ -13,7 +13,6 @@ from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.inputs import Inputs, make_inputs, poison
 from rooflens.kernels.jit.provider import TritonProvider
-from rooflens.kernels.needs import NOT_ON_CPU
 from rooflens.kernels.provider import AnyProvider, Launch, Role, Support, support
 from rooflens.kernels.reference import measure_all
 from rooflens.kernels.source_hash import source_hash
@@ -59,12 +58,6 @@ def failure(launch: Launch, inputs: Inputs) -> str:
     return "; ".join(filter(None, (accuracy.failure(inputs.scheme) for accuracy in found)))
 
 
-def test_name_role_and_family(provider: AnyProvider) -> None:
-    assert registry.BUILTIN[provider.name]
-    assert provider.role in Role
-    assert provider.family in CASES
-
-
 def test_names_are_unique() -> None:
     names = [provider.name for provider in registry.load(registry.BUILTIN).values()]
     assert names == list(registry.BUILTIN)
@@ -74,21 +67,6 @@ def test_names_are_unique() -> None:
 def test_each_baseline_role_of_a_family_is_filled(family: str) -> None:
     roles = {one.name: one.role for one in registry.load(registry.BUILTIN).values() if one.family == family}
     assert {Role.DEQUANT_BLAS, Role.REFERENCE, Role.CANDIDATE} <= set(roles.values())
-
-
-@pytest.mark.parametrize(
-    ("role", "names"),
-    [
-        (Role.CANDIDATE, "simt_4bit mma_4bit wrapper_a16w8 tuned_a16w8 shared_fp8 gemv_mx grouped_moe gemm_ao"),
-        (Role.REFERENCE, "blas bmm_bf16_a16w8 blas_bf16_fp8 blas_bf16_mx loop_bf16_moe blas_bf16_ao loop_bf16_ao"),
-        (Role.REFERENCE, "stock_triton stock_triton_fp8 stock_triton_ao"),  # on operands that are decoded before
-        (Role.STOCK_TRITON, "stock_triton_a16w8 stock_triton_mx small_tile_mx stock_triton_moe"),
-        (Role.DEQUANT_BLAS, "dequant_blas dequant_bmm_a16w8 dequant_blas_fp8 dequant_blas_mx dequant_loop_moe"),
-        (Role.UPSTREAM, "bitsandbytes_gemm bitsandbytes_gemv bitsandbytes_dequant torchao_ao aiter_mx"),
-    ],
-)
-def test_roles(role: Role, names: str) -> None:
-    assert {one.role for one in registry.load(names.split()).values()} == {role}
 
 
 @pytest.mark.parametrize("device", DEVICES, ids=lambda device: device.name)
@@ -123,12 +101,6 @@ def test_a_provider_has_one_operation(provider: AnyProvider) -> None:
     """GEMMs, grouped ones and quantizers of a family decline each other's problems."""
     asked = ((problem, scheme) for scheme, some in schemes(provider.family, DType.BF16) for problem in some)
     assert len({problem.op for problem, scheme in asked if support(provider, problem, scheme, H200).ok}) <= 1
-
-
-def test_triton_kernels_need_a_gpu(provider: AnyProvider) -> None:
-    if isinstance(provider, TritonProvider):
-        asked = ((problem, scheme) for scheme, problems in schemes(provider.family, DType.BF16) for problem in problems)
-        assert NOT_ON_CPU in {support(provider, *one, CPU).reason for one in asked}
 
 
 @pytest.mark.parametrize("cases", [CASES, LARGER, CONFIGURED], ids=["small", "larger", "configured"])

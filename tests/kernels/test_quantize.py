@@ -12,7 +12,6 @@ from rooflens.kernels.fourbit.nested import dynamic_map
 from rooflens.kernels.fourbit.quantize import (
     _CHUNK,
     QuantizedWeight,
-    code_table,
     dequantize,
     dequantize_range,
     prepare_dequantize,
@@ -97,11 +96,6 @@ def test_any_values_quantize_as_in_bitsandbytes(values: list[float], kind: str) 
     assert torch.equal(weight.absmax, state.absmax)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_code_table_equals_bitsandbytes(kind: str) -> None:
-    assert torch.equal(code_table(kind, CPU), import_quietly().functional.get_4bit_type(kind, device="cpu"))
-
-
 def test_dynamic_map_is_the_published_one_up_to_its_last_bit() -> None:
     with (DATA / "dynamic_map_256.csv").open(encoding="utf-8") as file:
         published = torch.tensor([float(row["value"]) for row in csv.DictReader(file)])
@@ -173,18 +167,6 @@ def test_error_matches_the_published_yardstick(kind: str, group: int) -> None:
     expected_absolute, expected_relative = YARDSTICK[kind, group]
     assert absolute == pytest.approx(expected_absolute, rel=1e-2)
     assert relative == pytest.approx(expected_relative, rel=1e-2)
-
-
-def test_layout_is_high_nibble_first_and_blocks_run_over_rows() -> None:
-    # 3 rows of 24: the second block of 32 starts in row 1. Every value is a level, so nothing is rounded.
-    code = code_table("nf4", CPU)
-    nibbles = torch.arange(72) % 16
-    scales = torch.tensor([2.0, 0.5, 8.0])
-    dense = code[nibbles] * scales.repeat_interleave(32)[:72]
-    weight = quantize(dense.view(3, 24), "nf4", 32)
-    assert weight.absmax.tolist() == [2.0, 0.5, 8.0]
-    assert weight.packed.tolist() == [16 * a + b for a, b in nibbles.view(-1, 2).tolist()]
-    assert torch.equal(dequantize(weight, torch.float32), dense)
 
 
 @given(

@@ -112,6 +112,9 @@ REFUSED = [
     ("guarded_moe", MOE, moe(2, 1536, 6144, 256, 4), "sm90", "E N K = 2415919104 bytes of weights"),
     ("guarded_moe", MOE, moe(2, 1024, 1024, 2048, 4), "sm90", "2147483648"),
     ("guarded_moe", MOE, moe(1 << 21, 64, 1024, 4, 1), "sm90", "M K = 2147483648 bytes"),
+    ("gemm_ao", DENSE, Problem(256, 128, 128), "sm80 gfx90a gfx1100 gfx1151", "no FP8"),
+    ("grouped_ao loop_ao", "ao-grouped", grouped(256, 128, 128, E=2), "sm80 gfx90a gfx1100 gfx1151", "no FP8"),
+    ("triton_quant_ao", "ao-act-lhs", Problem(256, 1, 128, op=Op.QUANTIZE), "sm80 gfx90a gfx1100 gfx1151", "no FP8"),
     ("cuda_ao", DENSE, Problem(256, 128, 128), "sm100", "sm90"),
     ("cuda_ao", "ao-linear", Problem(256, 128, 1 << 24), "sm90", "32-bit offsets"),
     ("cuda_ao", "ao-linear", trained(256, 136, 128, pass_="step"), "sm90", "multiple of 16"),
@@ -140,6 +143,7 @@ def test_refused(providers, scheme, problem, devices, words):
         assert words in answer.reason
 
 
+WITH_FP8 = "sm90 sm100 gfx942 gfx950 gfx1201"
 TAKEN = [
     (TRITON_4BIT, "nf4-g64", Problem(3, 5, 7), "sm90"),
     ("simd_4bit_cpu", "nf4-g64", Problem(1, 64, 64), "cpu"),
@@ -151,8 +155,16 @@ TAKEN = [
     ("bmm_best_a16w8", "a16w8-128x128", Problem(16, 256, 512), "H200"),
     (f"{TRITON_A16W8} stock_triton_a16w8", "a16w8-128x128", SMALL, "sm90 gfx90a gfx1100"),
     ("kernel_a16w8", "a16w8-128x128", SMALL, "sm120"),
-    ("shared_fp8 specialised_fp8", FP8, WHOLE, "gfx950"),
-    ("triton_quant_fp8", "fp8-quant-row", QUANT, "gfx950"),
+    ("tuned_a16w8 stock_triton_a16w8", "a16w8-128x128-prequant", SMALL, WITH_FP8),
+    ("shared_fp8 specialised_fp8", FP8, WHOLE, WITH_FP8),
+    ("triton_quant_fp8", "fp8-quant-row", QUANT, WITH_FP8),
+    ("gemm_ao", DENSE, Problem(256, 128, 128), WITH_FP8),
+    ("grouped_ao loop_ao", "ao-grouped", grouped(256, 128, 128, E=2), WITH_FP8),
+    ("triton_quant_ao", "ao-act-lhs", Problem(256, 1, 128, op=Op.QUANTIZE), WITH_FP8),
+    ("stock_triton_fp8", FP8, WHOLE, EVERY_GPU),
+    ("stock_triton_ao", DENSE, Problem(256, 128, 128), EVERY_GPU),  # dense operands need no FP8 instructions
+    ("stock_triton_mx small_tile_mx", MX, QKV, f"{WITH_FP8} gfx1100 gfx1151"),
+    ("gemv_mx mma_mx", MX, QKV, EVERY_GPU),
     ("cuda_fp8", FP8, Problem(1, 16, 16), "sm90"),  # any M where M is not contracted
     ("cuda_fp8", FP8, trained(1, 16, 16, pass_="dgrad"), "sm90"),
     *(("specialised_fp8", FP8, Problem(32768, 106496, 16384, pass_=one), "gfx950") for one in Pass),
