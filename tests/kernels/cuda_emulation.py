@@ -35,9 +35,13 @@ def machine_code(provider, constants):
 
     The assembler adds no waits between products.
     """
-    options = [f"-D{name}={number}" for name, number in constants.items()]
-    options += ["--gpu-architecture=sm_90a", "--std=c++17", "--ptxas-options=-v"]
-    cubin, log = nvrtc.compile_cubin(provider.source(), options)
+    return _machine_code(provider.source(), *(f"-D{name}={number}" for name, number in constants.items()))
+
+
+@cache
+def _machine_code(source, *macros):
+    options = [*macros, "--gpu-architecture=sm_90a", "--std=c++17", "--ptxas-options=-v"]
+    cubin, log = nvrtc.compile_cubin(source, options)
     assert "serialized" not in log
     assert "setmaxnreg" not in log
     (registers,), (spilled,) = (re.findall(text, log) for text in (r"Used (\d+) reg", r"(\d+) bytes spill stores"))

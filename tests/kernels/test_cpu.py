@@ -187,9 +187,7 @@ def random_bits(N: int, K: int, kind: str, absmax: torch.Tensor) -> FourBitInput
     threads=st.integers(1, 3),
     dtype=st.sampled_from(DTYPES),
 )
-def test_bits_equal_the_reference(
-    N: int, K: int, kind: str, group: int, nested: bool, threads: int, dtype: torch.dtype
-) -> None:
+def test_bits_equal_the_reference(N, K, kind, group, nested, threads, dtype):
     inputs = make_inputs(Problem(1, N, K), FourBit(kind, group, DType.FP32, nested), CPU, seed=N * K)
     expected = dequantize(inputs.weight, dtype).view(N, K)
     for streaming in (False, True):

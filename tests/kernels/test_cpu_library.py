@@ -75,9 +75,7 @@ def test_builds_once_into_the_cache(cache: Path, compiler: Callable[..., Path]) 
     assert [path.name for path in cache.iterdir()] == [library.name], "temporary files are left"
 
 
-def test_each_cpu_and_each_flag_has_its_library(
-    cache: Path, compiler: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_cpu_and_each_flag_has_its_library(cache, compiler, monkeypatch):
     """Machines may share a cache: a compiler that defines other macros there makes another library."""
     names = set()
     for macro, flags in (("__AVX2__", ""), ("__AVX512F__", ""), ("__AVX512F__", "-march=x86-64")):
@@ -131,9 +129,7 @@ def test_compile_failure_shows_the_compilers_error(cache: Path, compiler: Callab
     assert lines(log) == tried, "a build that failed is tried again for every cell"
 
 
-def test_cache_that_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: Callable[..., Path]
-) -> None:
+def test_cache_that_cannot_be_written(tmp_path, monkeypatch, compiler):
     compiler()
     (tmp_path / "file").write_text("", encoding="utf-8")
     monkeypatch.setenv("ROOFLENS_CACHE", str(tmp_path / "file" / "below"))
@@ -154,9 +150,7 @@ def test_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("home", [None, "", "relative"])
 @pytest.mark.parametrize("known", [False, True])
-def test_without_a_home_no_cache_is_where_others_expect_it(
-    home: str | None, known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_home_no_cache_is_where_others_expect_it(home, known, tmp_path, monkeypatch):
     """Neither in the working directory nor in the root: what the table of users says, else a folder of one's own."""
     monkeypatch.delenv("ROOFLENS_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")

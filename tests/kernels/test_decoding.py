@@ -143,7 +143,7 @@ def test_a_reference_and_nothing_else_reads_decoded_operands_on_the_cpu(provider
 )  # fmt: skip
 def test_a_reference_decodes_changed_activations_once_and_nothing_in_the_call(
     monkeypatch, where, function, reference, decoding, scheme, problem, x, weights
-) -> None:
+):
     """One role, one meaning: a layer in bf16 has its activations in bf16."""
     decoded: list[tuple[int, ...]] = []
     original = getattr(where, function)

@@ -66,17 +66,16 @@ def test_parts_of_k_are_workgroups_and_neither_flops_nor_weights(prepared):
         )
 
 
-@pytest.mark.parametrize(("name", "rows"), [("simt_4bit", 16), ("gemv_4bit", 1), ("gemv_4bit_opt", 1)])
-def test_vector_kernels_issue_nothing_to_matrix_units(prepared, name, rows):
-    launch, _ = prepared(name, "nf4-g64", ODD, tile(rows, 64, 128, SPLIT_K=1))
-    row_tiles = -(-33 // rows)
-    expected = Geometry(rows, 64, 4 * row_tiles, decoded_weights=row_tiles * 256 * 384, iterations=3)
-    assert launch.geometry == expected
+ROW_TILES = {"simt_4bit": 16, "gemv_4bit": 1, "gemv_4bit_opt": 1}
 
 
-def test_dense_tiles_decode_nothing(prepared):
-    launch, _ = prepared("stock_triton", "nf4-g64", ODD, tile(16, 64, 128))
-    assert launch.geometry == Geometry(16, 64, 12, issued_flops=FLOPS, iterations=3)
+def test_vector_kernels_issue_nothing_to_matrix_units_and_dense_tiles_decode_nothing(prepared):
+    for name, rows in ROW_TILES.items():
+        tiles = -(-33 // rows)
+        expected = Geometry(rows, 64, 4 * tiles, decoded_weights=tiles * 256 * 384, iterations=3)
+        assert prepared(name, "nf4-g64", ODD, tile(rows, 64, 128, SPLIT_K=1))[0].geometry == expected
+    dense = Geometry(16, 64, 12, issued_flops=FLOPS, iterations=3)
+    assert prepared("stock_triton", "nf4-g64", ODD, tile(16, 64, 128))[0].geometry == dense
 
 
 def test_batches_are_tiles(prepared):
@@ -129,13 +128,9 @@ def test_moe_counts_blocks_that_are_in_use(prepared):
     assert launch.geometry == Geometry(8, 64, 2 * tiles, issued_flops=flops, decoded_weights=weights, iterations=1)
     launch, _ = prepared("gemv_moe", "mxfp8-moe-rceil", problem, tile(4, 64, 256))
     assert launch.geometry == Geometry(4, 64, tiles, decoded_weights=weights, iterations=1)
-
-
-def test_moe_on_matrix_units_with_scales_decodes_nothing(prepared):
-    problem = Problem(2, 200, 256, op=Op.MOE_GEMM, E=4, top_k=2)
-    launch, _ = prepared("grouped_moe", "mxfp8-moe-rceil", problem, tile(16, 64, 128), arch="gfx950")
-    assert launch.geometry.decoded_weights is None
-    assert launch.geometry.issued_flops
+    scaled, _ = prepared("grouped_moe", "mxfp8-moe-rceil", problem, tile(16, 64, 128), arch="gfx950")
+    assert scaled.geometry.decoded_weights is None
+    assert scaled.geometry.issued_flops
 
 
 def main(launch):

@@ -13,11 +13,11 @@ from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.inputs import Inputs, make_inputs, poison
 from rooflens.kernels.jit.provider import TritonProvider
-from rooflens.kernels.provider import AnyProvider, Launch, Role, Support, support
+from rooflens.kernels.provider import AnyProvider, Config, Launch, Role, Support, support
 from rooflens.kernels.reference import measure_all
 from rooflens.kernels.source_hash import source_hash
 from rooflens.shapes.device import Device
-from rooflens.shapes.problem import Op
+from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 
 from .checks import check_candidates
@@ -114,11 +114,16 @@ def test_candidates_are_plain_json_without_a_device_and_none_twice(provider: Any
                     assert json.loads(json.dumps(configs)) == configs
                     assert len({json.dumps(config, sort_keys=True) for config in configs}) == len(configs)
                     for config in configs:
-                        sizes = [
-                            size for name, size in config.items() if name.startswith(("BLOCK_", "SPLIT_K", "num_w"))
-                        ]
-                        assert all(size > 0 and size & (size - 1) == 0 for size in sizes), config
-                        assert config.get("SPLIT_K", 1) <= max(1, problem.K // config.get("BLOCK_K", 1)), config
+                        check_tile(config, problem, any_split=provider.family == "mxfp8")
+
+
+def check_tile(config: Config, problem: Problem, any_split: bool) -> None:
+    """`any_split`: parts of K may be any number, and the last one ends within a tile."""
+    powers = ("BLOCK_", "num_warps") if any_split else ("BLOCK_", "num_warps", "SPLIT_K")
+    sizes = [size for name, size in config.items() if name.startswith(powers)]
+    assert all(size > 0 and size & (size - 1) == 0 for size in sizes), config
+    tiles = (problem.K + any_split * (config.get("BLOCK_K", 1) - 1)) // config.get("BLOCK_K", 1)
+    assert config.get("SPLIT_K", 1) <= max(1, tiles), config
 
 
 def test_source_hash(provider: AnyProvider) -> None:

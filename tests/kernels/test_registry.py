@@ -210,9 +210,7 @@ def test_an_installed_plug_in_is_listed_and_loaded(monkeypatch: pytest.MonkeyPat
         ("plugged", f"{__name__}:OLD_ROLE", "role 'blas': it is called Role.REFERENCE now"),
     ],
 )
-def test_a_broken_plug_in_is_an_error_that_names_it(
-    monkeypatch: pytest.MonkeyPatch, name: str, target: str, message: str
-) -> None:
+def test_a_broken_plug_in_is_an_error_that_names_it(monkeypatch, name, target, message):
     plug_in(monkeypatch, name, target)
     monkeypatch.setitem(sys.modules, __name__, sys.modules[PLUGGED.__module__])
     with pytest.raises(RooflensError, match=f"provider '{name}'") as caught:

@@ -136,7 +136,8 @@ def base(place, tmp_path):
 
 
 def test_a_difference_names_what_changed(place, base, invoke):
-    out = invoke("isa", place.table, "--arch", "gfx950", "-p", "transposed", "--diff", base).out
+    only = ["--arch", "gfx950", "-p", "transposed", "--diff", base]
+    out = invoke("isa", place.table, *only).out
     assert "2 rows in both: 0 equal, 2 with other code, of which 0 with the same numbers" in out
     assert "only in" not in out
     changes = {row["what"]: row for row in _changes(out)}
@@ -145,21 +146,15 @@ def test_a_difference_names_what_changed(place, base, invoke):
     assert changes["store_short"]["binaries"] == "2"
     assert "loop_matrix" not in changes
     assert "code" not in changes
+    rows = _changes(invoke("isa", place.table, *only, "--rows").out)
+    rows = [(row["config"], row["base"], row["head"]) for row in rows if row["what"] == "store_short"]
+    assert rows == [("T=64 num_warps=4", "16", "0"), ("T=128 num_warps=8", "32", "0")]
 
 
 def _changes(out):
     lines = out.splitlines()
     start = next(i for i, line in enumerate(lines) if "what" in line.split())
     return table("\n".join(lines[start:]))
-
-
-def test_a_difference_line_by_line(place, base, invoke):
-    out = invoke("isa", place.table, "--arch", "gfx950", "-p", "transposed", "--diff", base, "--rows").out
-    rows = [row for row in _changes(out) if row["what"] == "store_short"]
-    assert [(row["config"], row["base"], row["head"]) for row in rows] == [
-        ("T=64 num_warps=4", "16", "0"),
-        ("T=128 num_warps=8", "32", "0"),
-    ]
 
 
 def test_json_holds_rows_summary_claims_and_difference(place, base, invoke):

@@ -191,20 +191,6 @@ def test_working_sets(providers):
     assert dequant.working_set_bytes(problem, PLAIN, {}) == quantized + rest + 2 * (64 * 128 + 3 * 128)
 
 
-def test_bytes_are_those_of_the_draw():
-    """Expert weights and scales that the operands' routing hits, counted from the operands."""
-    for seed in (0, 1, 2):
-        problem = moe(4, 8, 32, 32, 4)
-        inputs = make_inputs(problem, PLAIN, CPU, seed)
-        for drawn in (None, 5, 6):
-            if drawn is not None:
-                inputs.refresh_activations(drawn)
-            hit = len(inputs.groups())
-            read = inputs.x.nbytes + inputs.x_scale.nbytes + hit * (inputs.w[0].nbytes + inputs.w_scale[0].nbytes)
-            ids = 4 * (16 + hit)
-            assert PLAIN.compulsory_bytes(problem) == read + 2 * 16 * 8 + ids
-
-
 def test_expected_blocks():
     assert expected_blocks(moe(3, 64, 64, 4, 4), 2) == 8, "four experts, three rows each"
     assert expected_blocks(moe(1, 64, 64, 256, 8), 16) == pytest.approx(8)
