@@ -16,6 +16,7 @@ from rooflens.kernels.cuda.provider import CudaProvider, LaunchPlan
 from rooflens.kernels.fourbit import cpu_library
 from rooflens.kernels.libraries import nvrtc
 from rooflens.kernels.libraries.nvrtc import Argument, Boxes
+from rooflens.kernels.reference import measure
 
 ALIGNED = ("-fsanitize=alignment", "-fsanitize-undefined-trap-on-error")
 """A GPU takes no address that is not a multiple of what is loaded, as this CPU does: let the test stop there too."""
@@ -140,3 +141,21 @@ def emulate(provider: CudaProvider[Any, Any], plan: LaunchPlan, folder: Path) ->
             memory = argument.untyped_storage()
             loaded.add_tensor(ctypes.c_void_p(memory.data_ptr()), ctypes.c_longlong(memory.nbytes()))
     return int(loaded.run_all(plan.grid, plan.threads, plan.shared_bytes, *arguments))
+
+
+def check_stream_k(provider, inputs, config, folder, least_db):
+    """Emulate a launch whose blocks share tiles: right, twice the same, with the traffic that is stated."""
+    (output,) = inputs.empty_outputs()
+    plan = provider.plan(inputs, output, config)
+    assert plan.grid == config["BLOCKS"]
+    output.fill_(torch.nan)
+    stored = emulate(provider, plan, folder)
+    moved = provider.moved_bytes(inputs.problem, inputs.scheme, config)
+    assert moved - provider.operand_bytes(inputs.problem, inputs.scheme) == 2 * stored
+    found = measure(output, inputs.reference()[0])
+    assert not found.failure(inputs.scheme), found
+    assert found.snr_db > least_db(plan)
+    first = output.clone()
+    output.fill_(torch.nan)
+    emulate(provider, plan, folder)  # with the parts as they were left, in the other turn
+    assert output.equal(first)

@@ -15,13 +15,13 @@ from rooflens.kernels import registry
 from rooflens.kernels.libraries import blas_lt, lt_library
 from rooflens.kernels.libraries.blas_lt import Chosen, LtGemm, chosen_gemm, fastest
 from rooflens.kernels.provider import DeclinedError
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
+from .devices import H200
+
 TYPES = {2: torch.float16, 14: torch.bfloat16}
-H200 = Device("cuda", 0, "NVIDIA H200", "", "sm90", 132, 1 << 37, 50 << 20, 1)
 
 
 def address(value: Any) -> int:

@@ -13,12 +13,12 @@ import pytest
 from rooflens.kernels.cache_folder import cache_folder
 from rooflens.kernels.fourbit import cpu_library
 from rooflens.kernels.fourbit.cpu import SIMD_CPU
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
-CPU = Device("cpu", 0, "test", "test", "x86-64", 2, 1 << 25, 1 << 20, 1 << 34)
+from .devices import CPU
+
 SCHEME = parse_scheme("nf4-g64", DType.BF16)
 
 # Stands for g++: prints its macros for -dM, takes a moment, and writes the file named after -o.

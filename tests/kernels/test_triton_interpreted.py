@@ -110,6 +110,7 @@ def test_dequantize_is_exact():
         ((3, 2824), "fp4-g4096", "fp16"),
         ((7, 333), "nf4-g32", "fp32"),
         ((2, 2050), "fp4-g128", "fp32"),
+        *(((5, 640), name, "bf16") for name in ("int4-g128", "int4-g128-zp", "mxfp4", "nvfp4")),
     ):
         for isa in ISAS:
             assert torch.equal(*dequantize(sizes, scheme, dtype, isa)), (sizes, scheme, isa)

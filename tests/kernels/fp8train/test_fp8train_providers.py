@@ -90,45 +90,38 @@ GEMM = {
 }
 
 
-def moved(provider, scheme, pass_, arch):
-    problem = Problem(256, 384, 512, pass_=Pass(pass_))
-    config = provider.candidates(problem, scheme_of(scheme), gpu(arch))[0]
-    return provider.moved_bytes(problem, scheme_of(scheme), config)
+TURNED = {"fwd": 0, "dgrad": 2 * W, "wgrad": 2 * X + 2 * DY}
+"""Operands that are transposed in the call, where K must be contiguous."""
+SCALES = {"fwd": 2 * X_ROW, "dgrad": 2 * DY_ROW + 2 * W_SCALE, "wgrad": 0}
+"""Scales that `shared` transposes in the call."""
+PRODUCTS, BACKWARD = sum(GEMM.values()), GEMM["dgrad"] + GEMM["wgrad"]
+X_BOTH, DY_BOTH = 4 * X + X_ROW + X_COL, 4 * DY + DY_ROW + DY_COL
+FUSED = PRODUCTS + X_BOTH + DY_BOTH + 3 * W + W_SCALE
+SINGLE = FUSED + 2 * X + 2 * DY + 2 * (X_ROW + DY_ROW + W_SCALE)  # X and dY are read twice
+GIVEN, QUANTIZED = "fp8-blockwise-prequantized", "fp8-blockwise"
 
 
-def test_bytes_of_prequantized_products():
-    name = "fp8-blockwise-prequantized"
-    for pass_, bytes_ in GEMM.items():
-        assert moved(SPECIALISED, name, pass_, "gfx950") == bytes_
-    turned = {"fwd": 0, "dgrad": 2 * W, "wgrad": 2 * X + 2 * DY}
-    for pass_, bytes_ in GEMM.items():
-        assert moved(SPECIALISED, name, pass_, "sm90") == bytes_ + turned[pass_], "operands transposed in the call"
-    scales = {"fwd": 2 * X_ROW, "dgrad": 2 * DY_ROW + 2 * W_SCALE, "wgrad": 0}
-    for pass_, bytes_ in GEMM.items():
-        assert moved(SHARED, name, pass_, "gfx950") == bytes_ + scales[pass_], "scales transposed in the call"
-        assert moved(SHARED, name, pass_, "sm90") == bytes_ + scales[pass_] + turned[pass_]
-
-
-def test_bytes_of_a_step_with_quantization():
-    products = sum(GEMM.values())
-    x_both, dy_both = 4 * X + X_ROW + X_COL, 4 * DY + DY_ROW + DY_COL
-    fused = x_both + dy_both + 3 * W + W_SCALE
-    assert moved(SPECIALISED, "fp8-blockwise", "step", "gfx950") == products + fused
-    assert moved(SPECIALISED, "fp8-blockwise", "step", "sm90") == products + fused + W, "W^T is written as well"
-    single = fused + 2 * X + 2 * DY  # X and dY are read twice
-    scales = 2 * (X_ROW + DY_ROW + W_SCALE)
-    assert moved(SHARED, "fp8-blockwise", "step", "gfx950") == products + single + scales
-    assert moved(SHARED, "fp8-blockwise", "step", "sm90") == products + single + scales + W
-
-
-def test_what_is_quantized_where():
-    """The column form of X is made by the forward pass of `specialised`, by the backward pass of `shared`."""
-    assert moved(SPECIALISED, "fp8-blockwise", "fwd", "gfx950") == GEMM["fwd"] + 4 * X + X_ROW + X_COL + 3 * W + W_SCALE
-    backward = GEMM["dgrad"] + GEMM["wgrad"]
-    assert moved(SPECIALISED, "fp8-blockwise", "bwd", "gfx950") == backward + 4 * DY + DY_ROW + DY_COL
-    single = 3 * DY + DY_ROW + 3 * DY + DY_COL + 3 * X + X_COL
-    scales = 2 * (DY_ROW + W_SCALE)
-    assert moved(SHARED, "fp8-blockwise", "bwd", "gfx950") == backward + single + scales
+@pytest.mark.parametrize(
+    ("provider", "name", "pass_", "arch", "expected"),
+    [
+        *((SPECIALISED, GIVEN, one, "gfx950", GEMM[one]) for one in GEMM),
+        *((SPECIALISED, GIVEN, one, "sm90", GEMM[one] + TURNED[one]) for one in GEMM),
+        *((SHARED, GIVEN, one, "gfx950", GEMM[one] + SCALES[one]) for one in GEMM),
+        *((SHARED, GIVEN, one, "sm90", GEMM[one] + SCALES[one] + TURNED[one]) for one in GEMM),
+        (SPECIALISED, QUANTIZED, "step", "gfx950", FUSED),
+        (SPECIALISED, QUANTIZED, "step", "sm90", FUSED + W),  # W^T is written as well
+        (SHARED, QUANTIZED, "step", "gfx950", SINGLE),
+        (SHARED, QUANTIZED, "step", "sm90", SINGLE + W),
+        # the column form of X is made by the forward pass of `specialised`, by the backward pass of `shared`
+        (SPECIALISED, QUANTIZED, "fwd", "gfx950", GEMM["fwd"] + X_BOTH + 3 * W + W_SCALE),
+        (SPECIALISED, QUANTIZED, "bwd", "gfx950", BACKWARD + DY_BOTH),
+        (SHARED, QUANTIZED, "bwd", "gfx950", BACKWARD + 2 * DY + DY_BOTH + 3 * X + X_COL + 2 * (DY_ROW + W_SCALE)),
+    ],
+)
+def test_moved_bytes(provider, name, pass_, arch, expected):
+    problem, scheme = Problem(256, 384, 512, pass_=Pass(pass_)), scheme_of(name)
+    config = provider.candidates(problem, scheme, gpu(arch))[0]
+    assert provider.moved_bytes(problem, scheme, config) == expected
 
 
 def test_bytes_of_torch_s_product():

@@ -10,12 +10,11 @@ import torch
 from rooflens.kernels.inputs import make_inputs, placeholders
 from rooflens.kernels.mxfp8 import cuda_provider
 from rooflens.kernels.mxfp8.cuda_provider import CUDA_MX
-from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
-from ..cuda_emulation import emulate, machine_code, needs_compiler, needs_nvrtc
+from ..cuda_emulation import check_stream_k, emulate, machine_code, needs_compiler, needs_nvrtc
 from ..devices import CPU, H200
 
 SCHEME = parse_scheme("mxfp8-rceil", DType.BF16)
@@ -45,20 +44,8 @@ CASES = (  # rows of W, parts of columns and stages, M, N, K, blocks of threads
 @pytest.mark.parametrize(("tile", "sizes", "blocks"), CASES)
 def test_emulated(tile, sizes, blocks, tmp_path):
     inputs = make_inputs(Problem(*sizes), SCHEME, CPU, seed=5)
-    (output,) = inputs.empty_outputs()
     config = dict(zip(("ROWS", "SPLIT", "STAGES", "RESIDENT", "BLOCKS"), (*tile, 1, blocks), strict=True))
-    plan = CUDA_MX.plan(inputs, output, config)
-    assert plan.grid == blocks
-    stored = emulate(CUDA_MX, plan, tmp_path)
-    moved = CUDA_MX.moved_bytes(inputs.problem, SCHEME, config)
-    assert moved - CUDA_MX.operand_bytes(inputs.problem, SCHEME) == 2 * stored
-    found = measure(output, inputs.reference()[0])
-    assert not found.failure(SCHEME), found
-    assert found.snr_db > 54  # as rounding the output to bf16 leaves it
-    first = output.clone()
-    output.fill_(torch.nan)
-    emulate(CUDA_MX, plan, tmp_path)  # with the parts as they were left, in the other turn
-    assert output.equal(first)
+    check_stream_k(CUDA_MX, inputs, config, tmp_path, lambda plan: 54)  # as rounding the output to bf16 leaves it
 
 
 @needs_compiler

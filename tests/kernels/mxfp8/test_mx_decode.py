@@ -6,15 +6,13 @@ import numpy as np
 from rooflens.kernels.mxfp8.triton.parts import PLANES_ASM
 
 from ..checks import e4m3
+from ..emulate_isa import PTX
 
 MASK = 0xFFFFFFFF
 
 
-def prmt(a, b, selector):
-    source = a.to_bytes(4, "little") + b.to_bytes(4, "little")
-    nibbles = [(selector >> (4 * i)) & 15 for i in range(4)]
-    assert max(nibbles) < 8
-    return int.from_bytes(bytes(source[nibble] for nibble in nibbles), "little")
+def prmt(*words):
+    return int(PTX["prmt.b32"](*np.array(words, np.uint32)[:, None])[0])
 
 
 def lop3(a, b, c, table):

@@ -5,15 +5,13 @@ import torch
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.reference import measure_all
 from rooflens.kernels.torchao import blas, grouped_mm, triton_providers
-from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.torchao import AoGemm, AoGrouped, AoGroupedLinear, AoLinear
 
-from ..devices import CPU
+from ..devices import CPU, H200
 
 BF16, G, STEP = DType.BF16, Op.GROUPED_GEMM, Pass.STEP
-H200 = Device("cuda", 0, "H200", "NVIDIA", "sm90", 132, 60 << 20, 60 << 20, 141 << 30)
 
 
 def test_default_tiles_fill_the_device():

@@ -14,16 +14,14 @@ from rooflens.kernels.quantized import Quantized
 from rooflens.kernels.reference import measure_all
 from rooflens.kernels.torchao.quantize import quantized_layout
 from rooflens.kernels.torchao.upstream import TORCHAO
-from rooflens.shapes.device import Device
 from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.torchao import QUANTIZERS, AoGemm, AoGrouped, AoGroupedLinear, AoLinear, AoQuant
 
-from ..devices import CPU
+from ..devices import CPU, H200
 
 BF16, G, STEP = DType.BF16, Op.GROUPED_GEMM, Pass.STEP
-H200 = Device("cuda", 0, "H200", "NVIDIA", "sm90", 132, 60 << 20, 60 << 20, 141 << 30)
 TRAINING = "torchao.prototype.blockwise_fp8_training"
 GROUPED = "torchao.prototype.moe_training.blockwise_fp8"
 

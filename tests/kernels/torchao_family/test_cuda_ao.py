@@ -172,20 +172,6 @@ def test_columns_are_apart():
         assert other.isfinite().all()
 
 
-@pytest.mark.parametrize("change", ["offset", "rows", "stride"])
-def test_bulk_copies_need_alignment(change):
-    """`supports` refuses what would come here."""
-    inputs = operands((256, 128, 256), DType.BF16, (), BY_COLUMN)
-    if change == "rows":
-        inputs = operands((258, 128, 256), DType.BF16, (), BY_COLUMN)
-    else:
-        size, first = (257, 0) if change == "stride" else (256, 1)
-        wider = torch.empty(2 * size + first)[first:].view(2, size)
-        inputs = replace(inputs, a_scale=wider[:, :256].copy_(inputs.a_scale))
-    with pytest.raises(AssertionError):
-        product_part(inputs, inputs.empty_outputs()[0], {"STAGES": 2, "BLOCKS": 1})
-
-
 def test_traffic():
     """Operands and results once; weights and their scales of experts with rows, which are three of five."""
     problem, scheme = Problem(48, 264, 272, E=5, op=Op.GROUPED_GEMM), parse_scheme(GROUPED, DType.BF16)
