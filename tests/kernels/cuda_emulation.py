@@ -98,6 +98,18 @@ def on_this_cpu(
     return run, ""
 
 
+def recorded(monkeypatch, kind):
+    """Let what this class of providers compiles run on this CPU; return the list that its plans go to."""
+    found = []
+
+    def compiled(self, plan, device):
+        found.append(plan)
+        return on_this_cpu(self, plan, device)
+
+    monkeypatch.setattr(kind, "compiled", compiled)
+    return found
+
+
 @cache
 def built(text: str, *macros: str) -> bytes:
     """Compile a source once, for all launches with these macros."""

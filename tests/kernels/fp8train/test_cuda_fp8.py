@@ -7,7 +7,6 @@ import re
 
 import pytest
 import torch
-from rooflens.kernels.cuda.provider import LaunchPlan
 from rooflens.kernels.fp8train.cuda_provider import CUDA_FP8, CudaFp8
 from rooflens.kernels.fp8train.providers import SPECIALISED
 from rooflens.kernels.inputs import make_inputs
@@ -17,7 +16,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
 from ..checks import check_launch
-from ..cuda_emulation import machine_code, moved_by, needs_compiler, needs_nvrtc, on_this_cpu
+from ..cuda_emulation import machine_code, moved_by, needs_compiler, needs_nvrtc, on_this_cpu, recorded
 from ..devices import cpu, gpu
 from ..interpreter import interpreted
 
@@ -28,16 +27,8 @@ FLOOR_DB = 54
 
 
 @pytest.fixture(autouse=True)
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[LaunchPlan]:
-    """Return the launches that are compiled, which run on this CPU."""
-    found: list[LaunchPlan] = []
-
-    def compiled(self: CudaFp8, plan: LaunchPlan, device: torch.device) -> tuple[object, str]:
-        found.append(plan)
-        return on_this_cpu(self, plan, device)
-
-    monkeypatch.setattr(CudaFp8, "compiled", compiled)
-    return found
+def plans(monkeypatch):
+    return recorded(monkeypatch, CudaFp8)
 
 
 # M, N, K; stages, blocks of threads

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 from rooflens.kernels.cuda import matmul_fp8
-from rooflens.kernels.cuda.provider import SHARED_BYTES, LaunchPlan
+from rooflens.kernels.cuda.provider import SHARED_BYTES
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.torchao.cuda_provider import CUDA, CUDA_GROUPED, CudaAo, product_part
 from rooflens.kernels.torchao.groups import offsets
@@ -19,7 +19,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
 from ..checks import check_launch
-from ..cuda_emulation import machine_code, moved_by, needs_compiler, needs_nvrtc, on_this_cpu
+from ..cuda_emulation import machine_code, moved_by, needs_compiler, needs_nvrtc, on_this_cpu, recorded
 from ..devices import H200, cpu
 from ..interpreter import interpreted
 
@@ -29,16 +29,8 @@ FLOOR_DB = {DType.BF16: 54, DType.FP16: 72}
 
 
 @pytest.fixture(autouse=True)
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[LaunchPlan]:
-    """Return the launches that are compiled, which run on this CPU."""
-    found: list[LaunchPlan] = []
-
-    def compiled(self: CudaAo, plan: LaunchPlan, device: torch.device) -> tuple[object, str]:
-        found.append(plan)
-        return on_this_cpu(self, plan, device)
-
-    monkeypatch.setattr(CudaAo, "compiled", compiled)
-    return found
+def plans(monkeypatch):
+    return recorded(monkeypatch, CudaAo)
 
 
 def operands(
