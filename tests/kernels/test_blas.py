@@ -1,5 +1,6 @@
 """Library baselines: right results in every form, honest configuration, settings of the process restored."""
 
+import itertools
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import FourBit
 
-from .devices import CPU, MI300X
+from .devices import CPU, H200, MI300X
 
 ONEDNN = torch.backends.mkldnn
 
@@ -78,9 +79,10 @@ def test_default_forms_follow_the_measurements(monkeypatch: pytest.MonkeyPatch) 
     assert [form(rows, DType.FP32) for rows in (1, 2, 4, 8, 256)] == ["mm", "mm_t", "mm_t", "mm", "mm_t"]
     assert [form(rows, DType.FP16) for rows in (1, 7, 8, 64)] == ["mm", "mm", "fp32_mm", "fp32_mm_t"]
     assert {form(rows, dtype, "cuda") for rows in (1, 2, 64) for dtype in DType} == {"mm"}
-    for problem in (Problem(rows, 64, 64) for rows in (1, 4, 7, 64)):
-        offered = [config["gemm"] for config in blas.BLAS.candidates(problem, FourBit("nf4", 64, DType.BF16), CPU)]
-        assert offered[0] == form(problem.M, DType.BF16)
+    for rows, dtype, device in itertools.product((1, 4, 7, 64), DType, (CPU, H200)):
+        scheme = FourBit("nf4", 64, dtype)
+        offered = [config["gemm"] for config in blas.BLAS.candidates(Problem(rows, 64, 64), scheme, device)]
+        assert offered[0] == form(rows, dtype, device.kind)
         assert set(offered) <= set(blas_forms.FORMS)
 
 

@@ -72,7 +72,7 @@ ANY_MATRIX = r"v_mfma_\w+|v_wmma_\w+|\w*MMA\.\S+"
 @pytest.mark.parametrize(("arch", "name"), sampled(requests, WHOLE))
 def test_kernels_compile_without_spills_to_the_intended_instructions(builds, arch, name):
     build = builds[arch][name]
-    check_build(build, arch, may_spill=name == "stock 0")  # an untuned baseline
+    check_build(build, arch, may_spill=name == "stock 0", most_shared=163840)  # an untuned baseline; room for others
     matrix = set(re.findall(ANY_MATRIX, text(build)))
     if name == "stock 0":
         native = any("scale" in one for one in matrix)
