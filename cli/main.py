@@ -20,7 +20,7 @@ import click
 
 from .. import __version__
 from ..shapes.errors import Interrupted, RooflensError, unknown_name
-from ..shapes.plugins import Command, plugins, resolved
+from ..shapes.plugins import Command, left_out, plugins, resolved
 from .shared.terminal import visible_streams
 
 LONGEST = 2_000
@@ -143,6 +143,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     session = GlobalOptions()
     color = False if os.environ.get("NO_COLOR") else None
     try:
+        for name, reason in left_out().items():
+            click.echo(f"note: the plugin {name} is left out: {reason}", err=True)
         result = app.main(arguments, prog_name="rooflens", standalone_mode=False, obj=session, color=color)
         sys.stdout.flush()
     except SystemExit as stop:  # click's way out when the reader of a pipe has gone

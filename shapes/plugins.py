@@ -49,28 +49,37 @@ class Plugin:
     hooks: Mapping[Hook, str] = field(default_factory=dict)
 
 
-@cache
 def plugins() -> Mapping[str, Plugin]:
-    """Return the plugins that are installed, by name. Raises RooflensError for one that cannot be imported."""
+    """Return the plugins that are installed, by name, without those of other packages that are `left_out`."""
+    return _found()[0]
+
+
+def left_out() -> Mapping[str, str]:
+    """Return the plugins of other packages that cannot be used, with the reason."""
+    return _found()[1]
+
+
+@cache
+def _found() -> tuple[dict[str, Plugin], dict[str, str]]:
     package = f"{__package__.rpartition('.')[0]}.plugins"
     try:
         folders = importlib.import_module(package).__path__
     except ModuleNotFoundError:
         folders = []
     names = [found.name for found in pkgutil.iter_modules(folders) if found.ispkg]
-    own = {name: f"{package}.{name}.plugin:PLUGIN" for name in names}
-    others = {point.name: point.value for point in entry_points(group=GROUP)}
-    return {name: _plugin(name, target) for name, target in (others | own).items()}
-
-
-def _plugin(name: str, target: str) -> Plugin:
-    try:
-        found = resolved(target)
-    except (ImportError, AttributeError) as error:
-        raise RooflensError(f"the plugin {name} cannot be imported: {error}; update or uninstall it") from error
-    if not isinstance(found, Plugin):
-        raise RooflensError(f"the plugin {name} is no rooflens.shapes.plugins.Plugin: update or uninstall it")
-    return found
+    usable = {name: resolved(f"{package}.{name}.plugin:PLUGIN") for name in names}
+    broken = {}
+    for point in entry_points(group=GROUP):
+        try:
+            found = resolved(point.value)
+        except (Exception, SystemExit) as error:  # whatever another package does, everything else works
+            broken[point.name] = f"{type(error).__name__} when it was imported: {error}"
+            continue
+        if isinstance(found, Plugin) and all(isinstance(one, Command) for one in found.commands.values()):
+            usable.setdefault(point.name, found)
+        else:
+            broken[point.name] = f"{point.value} is no rooflens.shapes.plugins.Plugin with Commands"
+    return usable, broken
 
 
 def resolved(target: str) -> Any:
@@ -87,5 +96,11 @@ def provided(hook: Hook) -> Any:
 
 
 def joining(hook: Hook) -> Iterator[Any]:
-    """Import what plugins give to a hook, in the order of their names."""
-    return (resolved(plugin.hooks[hook]) for _, plugin in sorted(plugins().items()) if hook in plugin.hooks)
+    """Import what plugins give to a hook, in the order of their names. Raises RooflensError where that fails."""
+    for name, plugin in sorted(plugins().items()):
+        if hook in plugin.hooks:
+            try:
+                found = resolved(plugin.hooks[hook])
+            except (ImportError, AttributeError) as error:
+                raise RooflensError(f"the plugin {name} has no {hook}: {error}; update or uninstall it") from error
+            yield found

@@ -86,19 +86,45 @@ def test_the_core_passes_its_tests_without_plugins(tmp_path):
     assert int(re.search(r"(\d+) passed", said)[1]) > 1000
 
 
-def test_another_package_offers_a_plugin(tmp_path):
-    (tmp_path / "theirs.py").write_text(
-        "import click\nfrom rooflens.shapes.plugins import Command, Plugin\n"
-        "PLUGIN = Plugin({'theirs': Command('theirs:command', 'Print what theirs prints.')})\n"
-        "command = click.Command('theirs', callback=lambda: click.echo('theirs'))\n"
-    )
-    info = tmp_path / "theirs-1.dist-info"
+def offer(folder: Path, code: str) -> None:
+    """Make a distribution `theirs` with a plugin."""
+    (folder / "theirs.py").write_text(code)
+    info = folder / "theirs-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1\n")
     (info / "entry_points.txt").write_text("[rooflens.plugins]\ntheirs = theirs:PLUGIN\n")
+
+
+def test_another_package_offers_a_plugin(tmp_path):
+    offer(
+        tmp_path,
+        "import click\nfrom rooflens.shapes.plugins import Command, Plugin\n"
+        "PLUGIN = Plugin({'theirs': Command('theirs:command', 'Print what theirs prints.')})\n"
+        "command = click.Command('theirs', callback=lambda: click.echo('theirs'))\n",
+    )
     assert called(tmp_path, "-m", "rooflens.cli", "theirs") == "theirs\n"
     assert "Print what theirs prints." in called(tmp_path, "-m", "rooflens.cli", "--help")
-    (tmp_path / "theirs.py").write_text("import nowhere\n")
-    said = called(tmp_path, "-m", "rooflens.cli", "list", "suites", code=1)
-    assert said.count("\n") == 1
-    assert "the plugin theirs cannot be imported" in said
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import nowhere",
+        "raise ValueError",
+        "raise SystemExit(3)",
+        "PLUGIN =",
+        "PLUGIN = {}",
+        "from rooflens.shapes.plugins import Plugin\nPLUGIN = Plugin({'theirs': 'theirs:command'})",
+    ],
+)
+def test_a_plugin_that_is_broken_is_left_out(code, tmp_path):
+    offer(tmp_path, code)
+    said = called(tmp_path, "-m", "rooflens.cli", "list", "suites")
+    assert "llm4bit-quick" in said
+    assert said.count("the plugin theirs is left out") == 1
+
+
+def test_a_hook_that_leads_nowhere_names_its_plugin(tmp_path):
+    offer(tmp_path, "from rooflens.shapes.plugins import Hook, Plugin\nPLUGIN = Plugin({}, {Hook.CHAPTER: 'no:one'})")
+    code = "from rooflens.shapes.plugins import Hook, joining; list(joining(Hook.CHAPTER))"
+    assert "the plugin theirs has no chapter of a run: No module named 'no'" in called(tmp_path, "-c", code, code=1)

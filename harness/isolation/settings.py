@@ -82,7 +82,8 @@ torch.backends.cudnn.enabled torch.backends.cudnn.benchmark torch.backends.cudnn
 torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction
 torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction torch.backends.cuda.matmul.allow_fp16_accumulation
 torch.cuda.get_sync_debug_mode() torch.cuda.tunable.is_enabled() torch.cuda.tunable.tuning_is_enabled()
-torch.cuda.get_per_process_memory_fraction()
+torch.cuda.get_per_process_memory_fraction() torch.is_anomaly_enabled() torch.backends.cuda.flash_sdp_enabled()
+torch.backends.cuda.mem_efficient_sdp_enabled() torch.backends.cuda.math_sdp_enabled() tracemalloc.is_tracing()
 sys.gettrace() sys.getprofile() threading.gettrace() threading.getprofile() sys.getswitchinterval()
 gc.isenabled() gc.get_threshold() gc.get_debug() gc.callbacks.copy()
 sys.stdout sys.stderr sys.__stdout__.closed sys.__stderr__.closed os.getcwd()
@@ -143,6 +144,7 @@ READ: dict[str, Callable[[], Any]] = {
     **{f"autocast of {kind}": partial(torch.is_autocast_enabled, kind) for kind in ("cpu", "cuda")},
     **{f"autocast dtype of {kind}": partial(torch.get_autocast_dtype, kind) for kind in ("cpu", "cuda")},
     "fp32 precision": _fp32_precision,
+    "functions of torch": lambda: [getattr(torch, name) for name in ("mm", "matmul", "bmm", "addmm", "empty")],
     "module time": lambda: {name: getattr(time, name) for name in _CLOCKS},
     "faulthandler": faulthandler.is_enabled,
     "flush_denormal": lambda: _LEAST_NORMAL / 2 == 0.0,

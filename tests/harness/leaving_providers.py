@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import tracemalloc
 import warnings
 from contextlib import suppress
 from functools import cache
@@ -197,6 +198,14 @@ CHANGES = {
     "sys.getprofile": lambda: sys.setprofile(trace),
     "threading.gettrace": lambda: threading.settrace(trace),
     "threading.getprofile": lambda: threading.setprofile(trace),
+    "torch.is_anomaly_enabled": lambda: torch.autograd.set_detect_anomaly(not torch.is_anomaly_enabled()),
+    "torch.backends.cuda.math_sdp_enabled": lambda: torch.backends.cuda.enable_math_sdp(
+        not torch.backends.cuda.math_sdp_enabled()
+    ),
+    "tracemalloc.is_tracing": lambda: tracemalloc.stop() if tracemalloc.is_tracing() else tracemalloc.start(),
+    "functions of torch": lambda: setattr(
+        torch, "mm", lambda *given, product=torch.mm, **more: product(*given, **more)
+    ),
     "sys.getswitchinterval": lambda: sys.setswitchinterval(sys.getswitchinterval() * 1.5),
     "gc.isenabled": lambda: gc.disable() if gc.isenabled() else gc.enable(),
     "gc.get_threshold": lambda: gc.set_threshold(gc.get_threshold()[0] + 1),
