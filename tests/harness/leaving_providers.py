@@ -15,7 +15,7 @@ import time
 import tracemalloc
 import warnings
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import torch
@@ -42,6 +42,10 @@ class DispatchMode(TorchDispatchMode):
 def enter(context):
     KEPT.append(context)
     context.__enter__()
+
+
+def setting(enable, name):
+    enable(not getattr(torch.backends.cuda, f"{name}_enabled")())
 
 
 def flips(module, name):
@@ -199,11 +203,12 @@ CHANGES = {
     "threading.gettrace": lambda: threading.settrace(trace),
     "threading.getprofile": lambda: threading.setprofile(trace),
     "torch.is_anomaly_enabled": lambda: torch.autograd.set_detect_anomaly(not torch.is_anomaly_enabled()),
-    "torch.backends.cuda.math_sdp_enabled": lambda: torch.backends.cuda.enable_math_sdp(
-        not torch.backends.cuda.math_sdp_enabled()
-    ),
+    **{
+        f"torch.backends.cuda.{name}_enabled": partial(setting, getattr(torch.backends.cuda, f"enable_{name}"), name)
+        for name in ("flash_sdp", "mem_efficient_sdp", "math_sdp")
+    },
     "tracemalloc.is_tracing": lambda: tracemalloc.stop() if tracemalloc.is_tracing() else tracemalloc.start(),
-    "functions of torch": lambda: setattr(
+    "functions of torch": lambda: setattr(torch, "mm", partial(torch.mm)),
         torch, "mm", lambda *given, product=torch.mm, **more: product(*given, **more)
     ),
     "sys.getswitchinterval": lambda: sys.setswitchinterval(sys.getswitchinterval() * 1.5),
