@@ -1,6 +1,5 @@
 """`rooflens compare` on stored runs whose difference is planted: words, numbers, exit codes, files."""
 
-import gzip
 import hashlib
 import json
 import math
@@ -55,13 +54,8 @@ def test_a_planted_regression_is_found_and_nothing_else(pair, invoke):
         truth = math.log(1.05) if case["provider"] == "simt_4bit" else 0.0
         assert case["low"] - 0.004 < truth < case["high"] + 0.004
     assert found["order"] == "interleaved"
+    assert (found["sums"], found["verdicts of sums"], found["fwd+bwd"]) == (None, None, None)  # there is one pass
     assert "4 cases are verified to be slower" in err
-
-
-def test_the_same_code_is_the_same(pair, invoke):
-    out, _ = invoke("compare", pair(1.0))
-    assert "cases: 0 faster, 0 slower, 8 same, 0 inconclusive" in out
-    assert "none is verified to have changed" in out
 
 
 def test_a_mean_that_is_not_told_from_no_change_is_marked(pair, invoke):
@@ -108,14 +102,6 @@ def test_a_wrong_output_outranks_a_slow_one(pair, invoke):
     assert "not compared: 2 broken" in out
 
 
-def test_new_and_removed_providers_are_listed_and_enter_no_mean(pair, invoke):
-    folder = pair(1.0, providers=("simt_4bit", "mma_4bit"))
-    found = json.loads(invoke("compare", folder, "--json").out)
-    assert found["statuses"]["new"] == 4
-    assert found["statuses"]["removed"] == 4
-    assert found["suite"]["cases"]["fwd"]["cases"] == 4
-
-
 def test_a_null_arm_shows_what_the_same_code_looks_like(pair, invoke):
     err = invoke("compare", pair(1.05, arms=("base", "head", "null")), code=3).err
     assert "A second copy of base was called different from it in 0 of 8 cases" in err
@@ -132,16 +118,6 @@ def test_what_head_declines_is_no_success_under_strict(pair, invoke):
     folder = str(pair(1.0, failures=lambda cell: ("unsupported", "not any more") if cell.M == 16 else None))
     assert main(["compare", folder]) == 0
     assert "2 cases of base could not be compared" in invoke("compare", folder, "--strict", code=4).err
-
-
-def test_operands_that_differ_are_refused(pair, invoke):
-    folder = pair(1.0)
-    for arm, value in (("base", "aaaa"), ("head", "bbbb")):
-        what = (
-            QUIET | NOISE | {"latency": slower(1.0), "columns": lambda cell, round_, value=value: {"operands": value}}
-        )
-        write_run(folder / arm, run_id=arm, **what)
-    assert "the arms had other operands" in invoke("compare", folder, code=2).err
 
 
 def test_an_unfinished_comparison_is_incomplete(pair, invoke):
@@ -168,15 +144,6 @@ def test_two_arms_of_one_comparison_are_compared_in_the_order_of_it(pair, invoke
     assert (whole["order"], other["order"]) == ("interleaved", "interleaved")
     words = {case["word"] for case in other["cases"] if case["provider"] == "simt_4bit"}
     assert words == {"slower"}
-
-
-def test_a_compressed_comparison_is_read_like_another(pair, invoke):
-    folder = pair(1.05)
-    whole = invoke("compare", folder, "--json", code=3).out
-    for path in folder.glob("*/*.csv"):
-        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
-        path.unlink()
-    assert invoke("compare", folder, "--json", code=3).out == whole
 
 
 def readings(*gemm_s):
@@ -243,29 +210,11 @@ def test_nothing_is_verified_where_unchanged_code_differs_between_the_versions(p
     assert main(["compare", str(pair(1.2, both=binary("one"), **binary("another")))]) == 3
 
 
-def test_a_report_says_why_nothing_is_verified(pair, tmp_path):
-    assert main(["compare", str(pair(1.2, both=binary("same"))), "--markdown", str(tmp_path / "report.md")]) == 0
-    text = (tmp_path / "report.md").read_text()
-    assert "No result: **unchanged code (same source, binary and configuration) differs" in text
-    assert text.count("differs in 4 of 8 cases") >= 2  # first of all, and at the verdicts
-    assert "would find" not in text
-
-
 def test_nothing_is_verified_where_a_second_copy_of_base_differs_from_it(pair, invoke):
     folder = pair(1.2, arms=("base", "head", "null"))
     write_run(folder / "null", run_id="null", seed=9, **QUIET, **NOISE, latency=slower(0.8))
     said = invoke("compare", folder).out.splitlines()
     assert "No result: a second copy of base differs from it beyond chance in 4 of 8 cases" in said
-
-
-def test_runs_without_a_common_case_are_refused(pair, invoke):
-    folder = pair(1.0, Ms=(2, 8))
-    assert "have no case in common" in invoke("compare", folder, code=2).err
-
-
-def test_times_of_another_timer_are_refused(pair, invoke):
-    folder = pair(1.0, columns=lambda cell, round_: {"timer": "profiler"})
-    assert "timer is host in" in invoke("compare", folder, code=2).err
 
 
 @pytest.mark.parametrize(
@@ -392,13 +341,6 @@ def test_under_strict_an_inconclusive_sum_is_one(pair, invoke):
     folder = two_passes(pair(both=TWO), noisy_together)
     err = invoke("compare", folder, "--strict", code=4).err
     assert "4 cases and 2 sums of fwd+bwd are inconclusive: more --rounds would decide" in err
-
-
-def test_without_a_second_pass_nothing_is_said_of_sums(pair, invoke):
-    folder = str(pair(1.05))
-    found = json.loads(invoke("compare", folder, "--json", code=3).out)
-    assert (found["sums"], found["verdicts of sums"], found["fwd+bwd"]) == (None, None, None)
-    assert "sum" not in invoke("compare", folder, code=3).out
 
 
 def test_what_was_noted_of_commits_searches_and_machine_code_is_reported(pair, tmp_path, invoke):

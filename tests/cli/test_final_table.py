@@ -85,13 +85,6 @@ def test_many_slices_show_the_first_challenger_of_each_and_count_the_rest(tmp_pa
     assert [line.split(":")[0] for line in lines[9:]] == ["fused best", "fused worst", "other best", "other worst"]
 
 
-def test_forty_shapes_and_twelve_m_take_a_few_lines(tmp_path, capsys):
-    shapes = tuple((f"model-{n}", "up", 512 + 64 * n, 512) for n in range(40))
-    lines = printed(capsys, tmp_path, shapes=shapes, providers=("fused", "dequant_blas"), rounds=1)
-    assert "geometric mean over 40 shapes" in lines[0]
-    assert len(lines) == 5
-
-
 def test_a_mean_over_fewer_shapes_than_others_is_marked(tmp_path, capsys):
     lines = printed(
         capsys,

@@ -86,10 +86,6 @@ def test_unknown_figures_of_a_device_are_null_and_never_zero(listed):
     assert 0 not in [value for value in figures if not isinstance(value, str)]
 
 
-def test_the_shipped_device_table_is_plausible(invoke):
-    assert invoke("list", "devices", "--check").out == "29 devices, nothing that cannot be right\n"
-
-
 def test_a_table_with_a_sparse_peak_is_refused_with_the_field(tmp_path, invoke):
     table = tmp_path / "mine.csv"
     table.write_text(

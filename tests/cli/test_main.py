@@ -132,13 +132,6 @@ def test_list_without_a_word_prints_what_it_can_list(invoke):
     assert err == ""
 
 
-def test_python_dash_m_is_the_same_command():
-    done = subprocess.run(
-        [sys.executable, "-m", "rooflens.cli", "--version"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == f"rooflens {__version__}\n"
-
-
 @pytest.mark.parametrize(
     "arguments, words",
     [

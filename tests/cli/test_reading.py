@@ -60,17 +60,6 @@ def test_an_unfinished_run_with_one_M_says_how_to_resume(plant, invoke):
     assert err.endswith("units are missing: resume with: rooflens run -o runs/planted --resume\n")
 
 
-def test_swapping_the_pair_reverses_the_winner(crossed, invoke):
-    out = invoke("crossover", "planted", "--challenger", "dequant_blas", "--incumbent", "simt_4bit", "--json").out
-    swapped, found = json.loads(out), json.loads(invoke("crossover", "planted", "--json").out)
-    assert {shape["status"] for shape in swapped["shapes"]} == {"above", "behind"}
-    (median,), (image,) = found["medians"], swapped["medians"]
-    assert [median[key] for key in ("text", "interval_text", "between")] == [
-        image[key] for key in ("text", "interval_text", "between")
-    ]
-    assert (median["side"], image["side"]) == ("below", "above")
-
-
 @pytest.mark.parametrize("order", [("mma_4bit", "simt_4bit"), ("simt_4bit", "mma_4bit")])
 def test_the_leading_challenger_is_the_default_wherever_it_is_listed(plant, invoke, order):
     times = {"mma_4bit": 2e-3, "simt_4bit": 1e-3, "dequant_blas": 4e-3}

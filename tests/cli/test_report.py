@@ -39,17 +39,6 @@ def test_another_preset_leaves_the_runs_own_report_alone(planted):
     assert "rooflens report runs/planted --preset flat --html" in text
 
 
-def test_all_forms_of_one_report_say_the_same(planted, tmp_path, invoke):
-    forms = ("html", "markdown", "text", "json")
-    out = invoke("report", "planted", *(word for form in forms for word in (f"--{form}", f"a.{form}"))).out
-    assert set(out.split()) >= {f"a.{form}" for form in forms}
-    tree = json.loads((tmp_path / "a.json").read_text("utf-8"))
-    best = tree["sections"][0]["blocks"][0]["items"][0]["text"]
-    assert re.fullmatch(r"[\d.]+× at M=1 to [\d.]+× at M=16", best)
-    for form in forms:
-        assert best in (tmp_path / f"a.{form}").read_text("utf-8")
-
-
 def test_text_and_json_on_stdout_are_alone_there(planted, invoke):
     out, err = invoke("report", "planted", "--json", "-", "--markdown", "a.md")
     assert json.loads(out)["facts"]["run"] == "planted"
@@ -59,13 +48,6 @@ def test_text_and_json_on_stdout_are_alone_there(planted, invoke):
     assert "dequant_blas / simt_4bit (time), > 1: simt_4bit is faster" in out
     assert max(map(len, (line for line in out.splitlines() if not line.startswith("    ")))) <= 100
     assert err == ""
-
-
-def test_the_digest_is_plain_and_narrow(planted, invoke):
-    out = invoke("report", "planted", "--digest").out
-    assert out.isascii()
-    assert max(map(len, out.splitlines())) <= 72
-    assert re.search(r"^simt_4bit over dequant_blas, bf16 - cold: [\d.]+x at M=", out, re.MULTILINE)
 
 
 def test_another_challenger(planted, invoke):

@@ -64,19 +64,9 @@ def told(invoke, *arguments):
     return json.loads(invoke("roofline", "planted", *arguments).out)
 
 
-def test_a_provider_that_decodes_is_bounded_by_its_decoding(decoding, invoke):
-    found = told(invoke, "-p", "simt_4bit", "--json")
-    cold = [cell for cell in found["cells"] if cell["cache"] == "cold"]
-    assert {cell["bound_class"] for cell in cold} == {"alu"}
-    by_size = {(cell["layer"], cell["M"]): cell for cell in cold}
-    one = by_size["q/k/v/o", 1]
-    assert one["alu_time_s"] == pytest.approx(DECODE * 4096 * 4096 / VECTOR)
-    assert one["alu_ceiling"] == "integer vector (measured: integer chains)"
-    assert one["refuted"] == ""
-
-
 def test_gaps_add_up_in_json_and_are_shown_as_shares(decoding, invoke, capsys):
     found = told(invoke, "--json")
+    assert {"cells", "gaps", "gap_totals", "regimes", "regime_texts", "pairs", "roofs", "shares"} <= found.keys()
     parts = ("ideal", "clock", "tile", "wave", "dequant", "memory", "schedule", "startup", "residual")
     assert len(found["gaps"]) == len(SHAPES) * len(MS) * 2 * 2
     for gap in found["gaps"]:
@@ -91,46 +81,11 @@ def test_gaps_add_up_in_json_and_are_shown_as_shares(decoding, invoke, capsys):
     assert "simt_4bit (fwd" not in err  # all of its steps are known
 
 
-def test_regimes_in_words_and_as_stretches(decoding, invoke, capsys):
-    found = told(invoke, "-p", "blas", "--json")
-    texts = {(row["layer"], row["cache"]): row["text"] for row in found["regime_texts"]}
-    # At M = 256 dense operands take 8.8 us of memory and 11.5 us of the matrix units, at M = 16 7.9 and 0.7.
-    assert texts["q/k/v/o", "cold"] == "dram to M=16, compute from 256"
-    stretch = next(row for row in found["regimes"] if row["bound_class"] == "compute" and row["cache"] == "cold")
-    assert (stretch["changes_after_M"], stretch["changes_by_M"]) == (16, 256)
-    assert "dram to M=16, compute from 256" in invoke("roofline", "planted", "-p", "blas", "--regimes").out
-
-
-def test_pairs_stand_on_their_own_roofs(decoding, invoke, capsys):
-    found = told(invoke, "-p", "blas", "--json")
-    pair = next(row for row in found["pairs"] if row["layer"] == "q/k/v/o" and row["M"] == 1)
-    assert pair["ratio"] == pytest.approx(2)
-    assert pair["cost_s"] == pytest.approx(0.6 * 2 * (4096 * 4096 + 8192) / READ)
-    found = told(invoke, "-p", "simt_4bit", "--json")
-    pair = next(row for row in found["pairs"] if row["layer"] == "down" and row["M"] == 1)
-    assert (pair["cold_level"], pair["warm_level"]) == ("dram", "llc")
-    assert pair["roof_ratio"] == pytest.approx(H200.llc_read / READ)
-    assert pair["ratio"] == pytest.approx(1)  # it decodes, wherever the weights come from
-    out = invoke("roofline", "planted", "-p", "blas", "--pairs").out
-    assert "2.00×" in out
-    assert "geometric means" in out
-
-
 def test_without_pairs_a_note_says_how_to_get_them(plant, invoke):
     plant(Ms=(1,))
     out, err = invoke("roofline", "planted", "--pairs")
     assert out == ""
     assert "rooflens run --cache cold,warm measures both" in err
-
-
-def test_ceilings_have_three_roofs_with_kind_and_source(decoding, invoke, capsys):
-    found = told(invoke, "--json")
-    peaks = {row["kind"]: row["value"] for row in found["roofs"] if row["what"] == "peak"}
-    assert peaks == pytest.approx({"spec": 989e12, "derived": 0.9 * 989e12, "measured": 750e12})
-    assert all(row["source"] for row in found["roofs"])
-    out = invoke("roofline", "planted", "--ceilings").out
-    assert "16.0 Top/s" in out
-    assert "at the observed clock" in out
 
 
 def test_several_views_follow_each_other_and_no_cell_is_shown(decoding, invoke):
@@ -139,12 +94,21 @@ def test_several_views_follow_each_other_and_no_cell_is_shown(decoding, invoke):
     assert "of bound" not in out
 
 
-@pytest.mark.parametrize("view", [(), ("--gaps",), ("--regimes",), ("--pairs",), ("--ceilings",)])
-def test_every_view_keeps_to_the_width_of_the_terminal(decoding, invoke, monkeypatch, view):
+@pytest.mark.parametrize(
+    ("view", "words"),
+    [
+        ((), ["of bound"]),
+        (("--gaps",), ["shares of the total time"]),
+        (("--regimes",), ["dram to M=16, compute from 256"]),  # dense operands take 8.8 us, and the matrix units 11.5
+        (("--pairs",), ["2.00×", "geometric means"]),
+        (("--ceilings",), ["16.0 Top/s", "at the observed clock"]),
+    ],
+)
+def test_every_view_keeps_to_the_width_of_the_terminal(decoding, invoke, monkeypatch, view, words):
+    whole = invoke("roofline", "planted", *view).out
+    assert all(word in whole for word in words)
     monkeypatch.setenv("COLUMNS", "80")
-    lines = invoke("roofline", "planted", *view).out.splitlines()
-    assert lines
-    assert max(map(len, lines)) <= 80
+    assert max(map(len, invoke("roofline", "planted", *view).out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("view", [(), ("--gaps",), ("--regimes",), ("--pairs",), ("--ceilings",), ("--json",)])

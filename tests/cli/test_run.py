@@ -168,13 +168,6 @@ def test_the_candidates_of_the_file_that_is_given_are_the_challengers(place):
     assert manifest["challengers"] == ["wrong", "dequant_blas"]  # `right` has another role
 
 
-def test_dry_run_measures_nothing(place):
-    done = rooflens(place, "run", "llm4bit", "--filter", "M <= 2", "--dry-run")
-    assert done.returncode == 0, done.stderr
-    assert "cells" in done.stdout
-    assert not (place / "runs").exists()
-
-
 def test_a_dry_run_tells_how_long_it_takes_and_how_much_fits(place):
     whole = rooflens(place, "run", "tiny.toml", *ON_CPU, "--dry-run").stdout.splitlines()[-1]
     assert re.match(r"about \d+ s: start 6 s, ceilings \d+ s", whole)
@@ -247,6 +240,7 @@ def test_resume_without_the_suite_remembers_no_calibrate(place):
     [
         (["--tuned", "absent"], "absent: no such tuned table; make one with rooflens tune"),
         (["--device", "cpu", "--timer", "graph"], "timer graph: it times GPUs, not --device cpu"),
+        (["--device", "cpu", "--llc", "big"], "--llc 'big': write a size"),
         (["-o", "nowhere", "--resume"], "no run to resume: nowhere/run.json does not exist"),
     ],
 )
@@ -262,23 +256,17 @@ def test_a_dry_run_finds_what_would_end_the_run(place, arguments, words):
         (["run", "llm5bit"], 2, "did you mean llm4bit"),
         (["run", "tiny.toml", "-p", "nobody"], 2, "unknown provider 'nobody'"),
         (["run", "tiny.toml", "-p", "mk.py"], 2, "'mk.py': for a file of your own: --providers mk.py"),
-        (["run", "tiny.toml", "--dtype", "bf17"], 2, "unknown dtype 'bf17'"),
-        (["run", "tiny.toml", "-a", "Q=1"], 2, "axis of suite tiny"),
-        (["run", "tiny.toml", "-a", "M=0"], 2, "M=0"),
         (["run", "tiny.toml", "-a", "M=-3"], 2, "positive"),
         (["run", "tiny.toml", "-a", "M=1..x"], 2, "neither a size nor a range"),
         (["run", "tiny.toml", "-a", "M=1..99999999"], 2, "more than 10000 sizes"),
         (["run", "tiny.toml", "-a", "M=" + "9" * 5000], 2, "neither a size nor a range"),
         (["run", "tiny.toml", "-a", "M=999999999999999999"], 2, "too large"),
-        (["run", "tiny.toml", "--filter", "M"], 2, "not a condition"),
         (["run", "tiny.toml", "--timeout", "10ms"], 2, "timeout_s=0.01 must be more than budget_s"),
         (["run", "tiny.toml", "--seed", "-1"], 2, "--seed"),
         (["run", "tiny.toml", "--target-ci", "1"], 2, "a percentage such as 1%"),
-        (["run", "-o", "nowhere", "--resume"], 2, "no run to resume: nowhere/run.json does not exist"),
         (["run", "tiny.toml", "--device", "cpu", "--timer", "event"], 2, "--timer host"),
         (["run", "tiny.toml", "--device", "cpu", "--llc", "900000GiB"], 2, "give the right size with --llc"),
         (["run", "typo.toml"], 2, "unknown provider 'dequant_blass': did you mean dequant_blas"),
-        (["run", "tiny.toml", "--cache", "tepid"], 2, "unknown cache state"),
         (["run", "tiny.toml", "--filter", "M >"], 2, "--filter"),
         (["run", "tiny.toml", "--device", "cuda:99"], 1, "--device cuda:99: "),
         (["run", "tiny.toml", "--device", "tpu"], 2, "--device 'tpu'"),
@@ -287,7 +275,6 @@ def test_a_dry_run_finds_what_would_end_the_run(place, arguments, words):
         (["run", "absent.toml"], 2, "cannot read suite absent.toml"),
         (["run"], 2, "name a suite"),
         (["run", "--resume"], 2, "-o RUN"),
-        (["run", "tiny.toml", "-o", "nowhere", "--resume"], 2, "no run to resume"),
         (["run", "tiny.toml", "-o", "tiny.csv/out"], 1, "cannot write to"),
     ],
 )
@@ -300,12 +287,6 @@ def test_bad_input_is_one_line_and_an_exit_code(place, arguments, code, words):
     assert sum("error:" in line for line in lines) == 1
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
-
-
-def test_bad_input_ends_the_process_with_that_code(place):
-    done = fresh(place, "run", "llm5bit")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "rooflens: error: unknown suite 'llm5bit': did you mean llm4bit?\n"
 
 
 def test_passes_that_a_scheme_lacks_are_left_out_with_a_line(place):
@@ -325,12 +306,6 @@ def test_what_cannot_be_compared_here_is_said_before_anything_is_measured(place)
     assert "only torch_quant_mx can run, not triton_quant_mx" in told[0]
     lines = done.stderr.splitlines()
     assert lines.index(told[0]) < next(i for i, line in enumerate(lines) if "unsupported" in line)
-
-
-def test_a_dry_run_refuses_a_size_that_the_run_would_refuse(place):
-    done = rooflens(place, "run", "tiny.toml", "--device", "cpu", "--llc", "big", "--dry-run")
-    assert done.returncode == 2
-    assert done.stderr.startswith("rooflens: error: --llc 'big': write a size")
 
 
 def repository_of(folder):

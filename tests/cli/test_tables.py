@@ -133,14 +133,6 @@ def test_in_a_pipe_it_is_plain_aligned_and_unwrapped(capsys):
     assert capsys.readouterr().out.splitlines() == ["name  count  text", f"a         1  {long}", "[b]"]
 
 
-def test_columns_is_honoured_in_a_pipe(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "50")
-    print_table(("name", "text"), [("abc", "word " * 30)], long=("text",))
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 50
-    assert len(lines) > 3
-
-
 def test_without_rows_there_is_still_a_header(capsys):
     print_table(("name", "count"), [])
     assert capsys.readouterr().out.split() == ["name", "count"]
@@ -186,22 +178,3 @@ def test_on_a_terminal_the_header_is_bold_and_lines_keep_within_its_width():
     lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
     assert max(map(len, lines)) <= 45
     assert "".join(lines).count("word") == 30
-
-
-def test_no_color_leaves_no_escape_codes():
-    shown = on_terminal("-c", TABLE, columns=45, NO_COLOR="1")
-    assert "\x1b" not in shown
-    assert shown.count("word") == 30
-
-
-SUITES = "from rooflens.cli.main import main\nmain(['list', 'suites'])"
-
-
-@pytest.mark.parametrize("columns", [80, 160])
-def test_suites_on_a_terminal_have_whole_words_in_whole_lines(columns):
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal("-c", SUITES, columns=columns)).splitlines()
-    assert max(map(len, lines)) <= columns
-    assert lines[0].split()[:6] == ["suite", "shapes", "dtypes", "M", "caches", "providers"]
-    assert next(line for line in lines if line.startswith("llm4bit ")).split()[1:8] == [
-        *("40", "bf16", "fp16", "fp32", "1..2048", "cold", "warm"),
-    ]

@@ -79,24 +79,6 @@ def test_a_wrong_output_is_exit_code_5_under_strict(plant, validated):
     assert "2 of 24 cells gave a wrong output" in err
 
 
-def test_a_table_for_readers(plant, invoke):
-    plant(**SMALL, skip=lambda cell, number: cell.M == 8 and number == 1)
-    out, err = invoke("validate", "runs/planted")
-    rows = dict(line.rsplit(maxsplit=1) for line in out.splitlines() if line)
-    assert rows["units missing"] == "12"
-    assert rows["cells passed"] == "24"
-    assert "12 units are missing: resume with: rooflens run -o" in err
-
-
-def test_a_damaged_table_is_named_by_file_line_and_column(plant, refused):
-    folder = plant(**SMALL)
-    path = folder / "samples.csv"
-    lines = path.read_text("utf-8").splitlines(keepends=True)
-    lines[3] = lines[3].replace(lines[3].split(",")[3], "fast")
-    path.write_text("".join(lines), encoding="utf-8")
-    assert "samples.csv line 4, column time_s: 'fast' is not a number" in refused("validate", "planted")
-
-
 @pytest.fixture
 def shards(plant, tmp_path):
     """Plant a run and split it by M: folders M1 and M8 in the working directory."""

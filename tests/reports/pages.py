@@ -8,9 +8,6 @@ from itertools import combinations
 
 from rooflens.reports.model import HowToRead
 
-VOID = {"meta", "link", "br", "path", "circle", "input", "img", "hr"}
-CLOSES = {"td": {"td", "th"}, "th": {"td", "th"}, "tr": {"tr", "td", "th"}}
-
 
 class Page(HTMLParser):
     """Tables (by the id of the element that holds them), ids, internal links, tags and text of a page."""

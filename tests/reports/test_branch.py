@@ -16,7 +16,7 @@ from rooflens.reports.render import html, markdown
 from rooflens.reports.render.plain import to_ascii
 
 from ..analysis.compared import versions
-from .branches import TRAINING, digest_of, exactly, gain, less, report_of, result_of, table_of, training
+from .branches import TRAINING, digest_of, exactly, gain, less, report_of, result_of, training
 from .pages import Page, unfolded
 from .planted import all_text, tables, texts
 
@@ -185,11 +185,6 @@ def test_losses_are_tabled_when_verified_and_named_when_small():
     assert "further case" not in all_text(sure)
 
 
-def test_equal_gemms_under_several_models_are_told_apart_from_the_code(report):
-    said = all_text(report)
-    assert "GEMMs stand under several models" in said
-
-
 def everything(report):
     """Render in every format; return the page."""
     text = markdown.render(report).text
@@ -344,19 +339,6 @@ def test_a_mean_whose_interval_includes_no_change_is_marked_wherever_it_stands(p
     assert card.detail.startswith("unproven, ") != proven
     assert ("(~" in digest_of(report)) != proven
     assert ("nothing is proven" in every["compared-means"].how_to_read) != proven
-
-
-def test_sentences_name_a_provider_once():
-    found = table_of(
-        [
-            {"model": "toy", "M": 1, "N": n, "K": 64, "base_s": 2e-3, "head_s": 1e-3 * scale}
-            for n, scale in zip(range(64, 768, 64), (1, 1.5) * 6, strict=False)
-        ]
-        * 2,
-        provider=["mine"] * 11 + ["other"] * 11,
-    )
-    (first,) = re.findall("mine, fwd: time from .*?; median", all_text(report_of(found)))
-    assert first.count("mine") == 1
 
 
 def test_the_slowest_twenty_lead_and_all_cases_stand_in_their_chapter():

@@ -12,12 +12,10 @@ import pytest
 from rooflens.analysis.comparison.numbering import number_cases
 from rooflens.analysis.comparison.parts import parts
 from rooflens.analysis.imports.consistency import span
-from rooflens.reports.render import markdown
 from rooflens.reports.render.plain import to_ascii
 from rooflens.reports.sections.comparison import words
 
 from .branches import gain, printed, report_of, result_of, table_of, training
-from .pages import markdown_tables
 from .planted import all_text, tables, texts
 
 CORRECTIONS = Path(__file__).parents[1] / "data" / "corrections" / "primus339.csv"
@@ -56,30 +54,6 @@ def rates(row, base, head, products):
     return {"base_s": flops / float(row[base]) / 1e12, "head_s": flops / float(row[head]) / 1e12}
 
 
-def forward_share(row):
-    """Share of the forward pass in the combined time of base that the three printed changes imply."""
-    forward, backward, combined = (1 / (1 + float(row[f"delta_{name}_pct"]) / 100) for name in ("fwd", "bwd", "comb"))
-    return (combined - backward) / (forward - backward)
-
-
-def two_passes(row, combined_tflops=1071.0):
-    """Forward and backward rows whose changes, and that of their sum, are as printed."""
-    whole = rates(row | {"comb": combined_tflops}, "comb", "comb", 3)["base_s"]
-    share = forward_share(row)
-    assert 0 < share < 1
-    passes = (("fwd", share), ("bwd", 1 - share))
-    return [
-        {
-            **{name: row[name] for name in ("M", "N", "K")},
-            "model": row["case"],
-            "pass": name,
-            "base_s": whole * part,
-            "head_s": whole * part / (1 + float(row[f"delta_{name}_pct"]) / 100),
-        }
-        for name, part in passes
-    ]
-
-
 @pytest.mark.parametrize("table", ["best_movers", "smallest_gains"])
 def test_gains_of_the_movers_follow_from_their_rates(table, corrections, lists):
     rows = printed(f"primus339_{table}")
@@ -107,33 +81,6 @@ def test_gains_of_the_movers_follow_from_their_rates(table, corrections, lists):
         )
     listed = {key for key in corrections if key[0] == f"primus339_{table}"}
     assert used - {None} == listed  # no correction without a case
-
-
-def test_movers_stand_in_the_printed_order_with_all_their_changes():
-    best, least = printed("primus339_best_movers"), printed("primus339_smallest_gains")
-    rows = [one for row in (*least, *best) for one in two_passes(row)]
-    found = tables(report_of(table_of(rows)))
-    header, *lines = texts(found["compared-movers"])
-    assert [line[1] for line in lines[: len(best)]] == [row["test_id"] for row in best]
-    where = [header.index(f"change, {name}") for name in ("fwd", "bwd", "fwd+bwd")]
-    for line, row in zip(found["compared-movers"].rows, best, strict=False):
-        assert [shown(line[place]) for place in where] == [row[f"delta_{name}_pct"] for name in ("fwd", "bwd", "comb")]
-    assert {line[header.index("verdict")] for line in lines} == {"unverified"}  # sums of a table too
-    header, *lines = texts(found["compared-least"])
-    assert [line[1] for line in lines[:3]] == [row["test_id"] for row in least[:3]]
-    assert {line[1] for line in lines[3:]} == {row["test_id"] for row in least[3:]}  # both gain 6.94 %
-    assert "no case loses" in found["compared-least"].reading
-
-
-def test_forward_regressions_are_found_in_the_printed_order(lists):
-    rows = printed("primus339_fwd_regressions")
-    report = report_of(table_of([one for row in rows for one in two_passes(row)]))
-    table = tables(report)["compared-regressions"]
-    places = [texts(table)[0].index(f"change, {name}") for name in ("fwd", "bwd", "fwd+bwd")]
-    assert [[line[1].text, *(shown(line[place]) for place in places)] for line in table.rows] == [
-        [row["test_id"], *(row[f"delta_{name}_pct"] for name in ("fwd", "bwd", "comb"))] for row in rows
-    ]
-    assert "5 cases lose 1% or more in fwd; all of them gain in fwd+bwd: TestID 4, 78, 26, 74, 6." in all_text(report)
 
 
 @pytest.mark.parametrize("name", ["aggregate", "commit_message_aggregate"])
@@ -238,14 +185,3 @@ def test_counts_in_sentences_and_tables_are_one(corrections):
     assert line[-2:] == ["14 / 14 / 0.0", "5 / 5 / 0.0"]
     assert len(tables(report)["compared-regressions"].rows) == 14  # every one is verified, however small
     assert corrections["primus339", "4.1", "net-negative forward shapes"] == ("10", "14")
-
-
-def test_markdown_has_the_same_numbers():
-    """As the page, so the text that is pasted."""
-    rows = [one for row in printed("primus339_best_movers") for one in two_passes(row)]
-    report = report_of(table_of(rows))
-    whole = "".join(markdown.render(report).text)
-    found = {tuple(table[0]): table for table in markdown_tables(whole)}
-    for table in tables(report).values():
-        header = tuple(column.header + (f" ({column.unit})" if column.unit else "") for column in table.columns)
-        assert found[header][0] == list(header)

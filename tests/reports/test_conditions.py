@@ -6,10 +6,9 @@ import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
 from rooflens.reports.model import Bullets, KeyNumbers, Remarks, Tone
-from rooflens.reports.render import html, markdown
+from rooflens.reports.render import markdown
 
 from .measured import WATCHED
-from .pages import Page, markdown_tables
 from .planted import report_of, synthetic, tables, texts
 
 SMALL = (("toy", "up", 512, 2048), ("toy", "down", 2048, 512))
@@ -121,16 +120,6 @@ def test_what_disturbed_every_cell_marks_every_ratio_and_is_said_once_of_the_run
     assert [name for name, note in times.items() if "stop other work" in note] == ["blas"]
 
 
-def test_html_and_markdown_say_the_same_of_it(watched):
-    page = Page(html.render(watched)).tables
-    in_markdown = markdown_tables(markdown.render(watched).text)
-    for name in ("conditions-table", "telemetry-table", "disturbed", "protocol-table"):
-        assert page[name] in in_markdown, name
-    rows = page["canary-table"][1:]
-    assert ["GEMM", "3", "4.10", "+4.10"] in rows
-    assert any(table[1:] == rows for table in in_markdown)
-
-
 def test_a_run_without_telemetry_and_canary_says_not_recorded_and_no_more(tmp_path):
     report = report_of(tmp_path / "run", **GPU, columns=lambda cell, round_: dict.fromkeys(
         ("cold_by", "copies", "launches_per_sample", "discarded", "disturbed", "tuning")))  # fmt: skip
@@ -198,16 +187,6 @@ def test_nothing_is_compared_across_timers(tmp_path):
     assert "timer differs: graph here, event for dequant_blas" in text
     (headline,) = [block for block in report.sections[0].blocks if isinstance(block, KeyNumbers)]
     assert "simt_4bit" not in headline.items[0].detail
-
-
-def test_a_tuned_challenger_against_a_default_is_qualified_in_the_headline_and_in_the_grid(tmp_path):
-    columns = {"columns": lambda cell, round_: {"tuning": "pinned"} if cell.provider == "simt_4bit" else {}}
-    report = report_of(tmp_path / "run", **GPU, **columns)
-    (headline,) = [block for block in report.sections[0].blocks if isinstance(block, KeyNumbers)]
-    assert "tuning differs: pinned here, default for dequant_blas" in headline.items[0].note
-    grid = tables(report)["speedup-bf16-nf4-g64-cold-simt-4bit"]
-    assert all("tuning differs" in cell.note for row in grid.rows[: -grid.footer] for cell in row[2:])
-    assert "tuning differs" not in tables(report)["speedup-bf16-nf4-g64-cold-blas"].reading
 
 
 def headline_of(report):

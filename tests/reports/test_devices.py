@@ -1,17 +1,14 @@
 """The chapter on the devices of one run: a row each, relative to their median, and not too many."""
 
 import re
-from html import unescape
 
 import pytest
-from rooflens.analysis.frames.load import load_run
-from rooflens.reports.build import build_report
-from rooflens.reports.render import html, markdown, text
+from rooflens.reports.render import html
 from rooflens.reports.sections.conditions.devices import devices
 
 from ..analysis.several_devices import fleet, gpu, noisy, reading
 from .figures import view_of
-from .planted import report_of, synthetic, tables, texts
+from .planted import report_of, texts
 
 
 def table_of(folder, *args, **options):
@@ -82,13 +79,3 @@ def test_architectures_are_named_where_there_are_several(tmp_path):
     table = table_of(tmp_path, entries, [reading(0), reading(0, 3e-3, process=1)])
     assert [row[3].text for row in table.rows] == ["sm90", "gfx950"]
     assert [row[4].text for row in table.rows] == ["0.00", "0.00"]
-
-
-def test_the_full_report_has_the_chapter_and_the_warning_in_every_format(tmp_path):
-    canary = noisy([1.0, 1.07], noise=0.003)
-    report = report_of(tmp_path / "two", **fleet([gpu(0, [0]), gpu(1, [1])], canary))
-    assert "devices-table" in tables(report)
-    for written in (text.render(report), markdown.render(report).text, unescape(html.render(report))):
-        assert re.search(r"devices differ: the canary's GEMM takes 6\.\d% longer", " ".join(written.split()))
-    one = synthetic.write_run(tmp_path / "one", **fleet([gpu(0, [0, 1])], canary))
-    assert "devices-table" not in tables(build_report(load_run(one)))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
-from rooflens.reports.model import Figure, Table, Text, Tone
+from rooflens.reports.model import Figure, Table, Text
 from rooflens.reports.render import html, markdown
 
 from .pages import Page
@@ -153,18 +153,6 @@ def test_both_roofs_are_in_the_picture_however_far_the_cells_are(tmp_path):
         assert chart.x.low <= roof.x0 < roof.x1 <= chart.x.high
         assert chart.y.low * (1 - 1e-12) <= roof.y0 <= roof.y1 <= chart.y.high  # one begins at the edge
     assert len([tick for tick in chart.x.ticks if tick.label]) >= 3
-
-
-def test_a_mean_of_what_is_undecided_is_undecided(tmp_path):
-    noise = {"round_noise": 0.5, "latency": lambda cell: 1e-3, "providers": PAIR, "shapes": SHAPES}
-    grid = tables(report_of(tmp_path / "run", Ms=(1, 2), **noise))["speedup-bf16-nf4-g64-cold-simt-4bit"]
-    for cell in grid.rows[-2][2:]:
-        assert cell.tone is Tone.UNDECIDED
-        assert cell.text.startswith("~")
-    decided = exact(simt_4bit=lambda cell: 1e-3, dequant_blas=lambda cell: 2e-3)
-    grid = tables(report_of(tmp_path / "sure", shapes=SHAPES, Ms=(1, 2), **decided))
-    row = grid["speedup-bf16-nf4-g64-cold-simt-4bit"].rows[-2]
-    assert [(cell.text, cell.tone) for cell in row[2:]] == [("2.00×", Tone.PLAIN)] * 2
 
 
 def test_the_list_of_contents_has_chapters_only(tmp_path):

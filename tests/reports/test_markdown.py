@@ -14,26 +14,12 @@ from rooflens.reports.render.markdown_blocks import escape
 from rooflens.reports.render.visible import visible
 
 from .handmade import figure, grid, report
-from .pages import Page, markdown_tables, plain, unfolded
+from .pages import Page, markdown_tables, unfolded
 
 
 @pytest.fixture(scope="module")
 def text():
     return markdown.render(report()).text
-
-
-def test_same_text_twice(text):
-    assert markdown.render(report()).text == text
-
-
-def test_tables_equal_those_of_the_page(text):
-    page = Page(html.render(report()))
-    assert markdown_tables(text) == [page.tables["grid"], page.tables["grid-2"]]
-
-
-def test_key_numbers_carry_their_details(text):
-    assert "- best speedup: **44.80×**<sup>1</sup> (llama2-7b gate/up, M=1)\n" in text
-    assert "- what binds: **75% dram** (of 4 cells)\n" in text
 
 
 def test_nothing_that_github_drops(text):
@@ -202,13 +188,3 @@ def test_the_numbers_of_a_figure_are_linked():
     text = markdown.render(Report("r", (), (Section("s", "S", (told, figure("bare"))),), "g")).text
     assert "[Its numbers](figures/panels.csv)" in text
     assert "bare.csv" not in text
-
-
-def test_what_turns_or_steers_is_written_out():
-    text = markdown.render(Report("r\u202e", (), (Section("s", "S", (Text("a\x1b[2Jb"),)),), "g")).text
-    assert "\u202e" not in text
-    assert "\x1b" not in text
-
-
-def test_plain_undoes_escape():
-    assert plain(escape("a|b_c~*[x]` <i>&amp;")) == "a|b_c~*[x]` <i>&amp;"

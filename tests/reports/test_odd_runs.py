@@ -1,7 +1,6 @@
 """Reports of runs that are not what one would like: cut short, failed, hostile, too small or too large."""
 
 import pytest
-from rooflens.reports.model import KeyNumbers
 from rooflens.reports.render import html, markdown
 
 from .pages import Page, markdown_tables
@@ -17,77 +16,11 @@ def renders(report):
     return rendered.text
 
 
-def test_interrupted_run_says_what_is_missing_and_how_to_go_on(tmp_path):
-    report = report_of(
-        tmp_path / "part", shapes=SMALL, Ms=(1, 4, 16), skip=lambda cell, round_: round_ == 2 or cell.layer == "square"
-    )
-    text = renders(report)
-    planned, missing = 3 * 3 * 4 * 3, 3 * 3 * 4 * 3 - 2 * 3 * 4 * 2
-    assert f"{missing} / {planned} rounds to do" in text
-    assert "rooflens run --resume -o runs/part" in text
-
-
-def test_one_cell(tmp_path):
-    report = report_of(tmp_path / "one", shapes=SMALL[:1], Ms=(1,), providers=("dequant_blas",), rounds=1)
-    text = renders(report)
-    assert "nothing to compare it with" in text
-    assert "1 / 1 timed" in text
-
-
 @pytest.mark.parametrize("rounds, words", [(1, "no interval"), (3, "rest on few values"), (5, "over the logarithms")])
 def test_the_source_of_intervals_is_told(tmp_path, rounds, words):
     report = report_of(tmp_path / "run", shapes=SMALL[:1], Ms=(1, 4), rounds=rounds)
     assert words in renders(report)
     assert ("5 or more are needed" in all_text(report)) == (rounds < 5)
-
-
-def test_everything_failed(tmp_path):
-    report = report_of(tmp_path / "bad", shapes=SMALL, Ms=(1, 4), failures=lambda cell: ("crashed", "signal 11"))
-    text = renders(report)
-    assert "0 / 24 timed; 24 failed" in text
-    assert "signal 11" in text
-    (block,) = [block for block in report.sections[0].blocks if isinstance(block, KeyNumbers)]
-    assert [item.text for item in block.items] == ["none", "none"]
-
-
-def test_baseline_failed_everywhere(tmp_path):
-    def failures(cell):
-        return ("oom", "too large") if cell.provider == "dequant_blas" else None
-
-    options = {"shapes": SMALL, "Ms": (1, 4), "failures": failures}
-    text = renders(report_of(tmp_path / "run", **options))
-    assert "the baseline dequant_blas has no time here: ratios are over blas, which replaces it" in text
-    text = renders(report_of(tmp_path / "pair", **options, providers=("simt_4bit", "dequant_blas")))
-    assert "No ratio for simt_4bit: dequant_blas oom: too large." in text
-
-
-def test_baseline_was_not_measured(tmp_path):
-    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), providers=("simt_4bit", "blas"))
-    assert "the baseline dequant_blas has no time here: ratios are over blas" in renders(report)
-    report = report_of(tmp_path / "alone", shapes=SMALL, Ms=(1, 4), providers=("simt_4bit",))
-    assert "has no cell in this run, so there is no ratio" in renders(report)
-
-
-def test_no_challenger(tmp_path):
-    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), challengers=(), providers=("dequant_blas", "blas"))
-    assert "No challenger is named" in renders(report)
-
-
-def test_no_ceilings(tmp_path):
-    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), ceilings=False)
-    text = renders(report)
-    assert "No ceiling was measured" in text
-    assert "no cell has a time" not in text.lower()
-    assert "roofline-figure" not in text
-
-
-def test_incorrect_output_is_named(tmp_path):
-    def failures(cell):
-        return ("incorrect", "SNR 3.1 dB, 40 dB needed") if cell.provider == "simt_4bit" and cell.M == 4 else None
-
-    text = renders(report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 4), failures=failures))
-    assert "3 cells failed the check and have no time." in text
-    assert "SNR 3.1 dB, 40 dB needed" in text
 
 
 @pytest.mark.slow

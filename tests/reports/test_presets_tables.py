@@ -1,6 +1,5 @@
 """Chapters of the presets of one run: numbers in planted runs, and what they say where there is little to say."""
 
-import math
 import re
 
 import pytest
@@ -309,13 +308,6 @@ def test_one_round_prints_no_interval_however_many_samples_it_took(tmp_path, rou
     asks = any("a single one gives no interval" in text for text in open_items(view).blocks[0].items)
     assert asks == without
     assert view.interval_sentence.startswith("No cell has two rounds") == without
-
-
-def test_levels_of_colour_follow_the_ratio(tmp_path):
-    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), **plain())
-    table: Table = tables(report(view, three_way))["versus-bf16-nf4-g64-cold"]
-    place = [column.header for column in table.columns].index("old ÷ new")
-    assert all(row[place].level == pytest.approx(math.log2(2)) for row in table.rows)
 
 
 def test_a_refined_crossover_says_how_many_sizes_were_added(tmp_path):

@@ -28,15 +28,6 @@ def lines(*blocks, width=80, colour=False, **more):
     return text.render(tree, width, colour).splitlines()
 
 
-def test_headings_are_underlined_as_long_as_they_are():
-    told = text.render(report()).splitlines()
-    for number, line in enumerate(told):
-        if line and set(line) <= set(text.RULES):
-            assert len(line) == len(told[number - 1])
-    assert told[0] == "A report | of <everything>"
-    assert told[1] == "=" * len(told[0])
-
-
 def test_numbers_stand_below_each_other_with_and_without_a_footnote():
     told = lines(grid())
     header = next(number for number, line in enumerate(told) if line.startswith("shape"))

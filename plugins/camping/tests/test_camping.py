@@ -101,27 +101,6 @@ def test_a_run_that_is_no_scan_says_how_to_measure_one(plant, invoke):
     assert "measure one with rooflens run --scan" in invoke("camping", "planted", "--scan-csv", code=2).err
 
 
-def test_stored_waves_and_workgroups_are_used(plant, invoke):
-    """A kernel in waves of 132 x 2 tiles of 16 columns: no camper; its grids of 256 k workgroups are marked."""
-
-    def grid(cell, round_):
-        tiles = -(-cell.N // 4)
-        return {"tile_M": 16, "tile_N": 4, "workgroups": tiles, "resident": 2, "issued_flops": 2 * 16 * cell.N * cell.K}
-
-    def time(cell):
-        waves = -(-grid(cell, 0)["workgroups"] // (2 * UNITS))
-        return 4e-6 + cell.N * cell.K * 0.5625 / 4e12 + 6e-6 * waves
-
-    plant(**(SMALL | {"columns": grid, "latency": time, "Ms": (1, 4, 8)}))
-    found = json.loads(invoke("camping", "planted", "--json").out)
-    assert [row for row in found["suspects"] if not row["explained"]] == []
-    stalled = {"latency": lambda cell: time(cell) * (1 + (cell.N == 2048)), "columns": grid, "Ms": (1, 4, 8)}
-    plant("stalled", **(SMALL | stalled))
-    out = invoke("camping", "stalled").out
-    assert "a grid of 512 workgroups, a multiple of 256" in out
-    assert "ruled out: waves and tiles" in out
-
-
 @pytest.mark.parametrize("width", ["80", "100", "132"])
 def test_tables_keep_to_the_width(plant, invoke, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", width)

@@ -184,20 +184,6 @@ def test_every_chunk_is_measured_once_and_lands_in_both_arms(trial):
     assert (trial.folder / "compare.log").read_text().count("-open\nset up\n") == 3
 
 
-def test_a_lost_station_costs_its_chunk_whole_and_another_measures_both_arms(trial):
-    lost = []
-
-    def script(step, place, assignment):
-        if step == "measure" and place == slot(0) and not lost:
-            lost.append(assignment.job)
-            return Lost, "its node does not answer"
-        return None
-
-    assert trial.run(Stations([slot(0), slot(1)], script))
-    trial.check_whole()
-    assert any(f"{lost[0]} is measured again" in text for text in trial.observer.remarks)
-
-
 def test_what_is_home_is_not_measured_again(trial):
     seen = []
 
@@ -313,17 +299,6 @@ def test_a_chunk_that_one_arm_refuses_is_stored_in_none(trial):
     assert len(list(trial.folder.glob("*/shards/*"))) == 2
     arms.add_result(chunk_parcel(CHUNKS[1], slot(1), "c"))
     arms.close()
-
-
-def test_a_station_of_other_software_takes_no_part_from_the_start(trial):
-    def script(step, place, assignment):
-        other = {"environment": {"torch": "2.11.0"}}
-        return record_parcel(step, place, "b", **other) if step == "open" and place.host == "two" else None
-
-    cluster = Stations([slot(0), slot(0, "two")], script)
-    assert trial.run(cluster)
-    assert {place.host for place, _ in cluster.measured()} == {"one"}
-    assert any("torch is 2.13.0" in text for text in trial.observer.remarks)
 
 
 def test_shards_of_another_division_go(trial):

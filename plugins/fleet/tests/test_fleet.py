@@ -263,14 +263,6 @@ def test_architectures_measure_everything_each_for_itself(trial):
     assert trial.units("sm90") == trial.units("gfx950") == planned(JOBS)
 
 
-def test_the_time_that_is_left_is_forecast_from_what_jobs_took(trial):
-    cluster = ScriptedCluster([slot(0), slot(1)], seconds=5.0)
-    assert trial.run(cluster)
-    known = [left for _, _, left in trial.observer.looks if left is not None]
-    assert known[0] == pytest.approx(12 * 5 / 2, rel=0.25)
-    assert known[-1] <= 10
-
-
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_under_any_faults_units_are_there_once_and_the_rest_is_told(tmp_path_factory, data):

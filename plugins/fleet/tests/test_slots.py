@@ -1,6 +1,5 @@
 """Numbers of places: the cores of a host are divided once, whatever nodes offer them and whenever they come."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rooflens.plugins.fleet.engine.cluster import NodeOffer, numbered
@@ -33,17 +32,6 @@ def test_what_is_known_keeps_its_count_and_the_new_one_says_how_many_there_are()
     known = numbered([cpus("a")], [])
     assert told(numbered([cpus("b")], known)) == [("b", 1, 2)]
     assert told(known) == [("a", 0, 1)]
-
-
-def test_a_node_that_was_started_again_gets_the_numbers_of_the_one_that_is_gone():
-    first = numbered([cpus("a", amount=4)], [])
-    again = numbered([cpus("b", amount=4)], [])
-    assert [(slot.index, slot.count) for slot in again] == [(slot.index, slot.count) for slot in first]
-
-
-@pytest.mark.parametrize("known", [[], [Slot("z", "one", "x86_64-avx2", 7, 8)]])
-def test_nothing_that_is_offered_gives_no_place(known):
-    assert numbered([], known) == []
 
 
 steps = st.lists(st.lists(st.tuples(st.sampled_from("xy"), st.integers(1, 3)), max_size=3), max_size=4)

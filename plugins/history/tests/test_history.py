@@ -261,18 +261,6 @@ def test_threads_are_in_the_key_of_a_cpu_only(tmp_path):
     assert set(observe(stored(tmp_path, 1, CPU, manifest=manifest)).cells["threads"]) == {"2"}
 
 
-def test_stored_runs_make_series_and_a_planted_step_is_found(tmp_path):
-    def latency(number):
-        return lambda cell: 1e-4 * cell.M * (1.04 if number >= 5 and cell.M == 8 else 1)
-
-    stories = [observe(stored(tmp_path, number, latency=latency(number))) for number in (9, *range(9))]
-    history = follow(stories)
-    assert len(history.series) == 12
-    assert {(history.series.loc[one.series, "M"], one.before, one.after) for one in history.proposals} == {(8, 4, 5)}
-    assert len(history.proposals) == 6
-    assert [one.change for one in history.proposals] == pytest.approx([0.04] * 6, rel=1e-6)
-
-
 def test_a_run_without_a_time_of_its_own_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"created_at = 'yesterday' in run.json is not a time"):
         observe(stored(tmp_path, 0, manifest={"created_at": "yesterday"}))

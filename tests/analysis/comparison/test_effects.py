@@ -42,13 +42,6 @@ def test_a_missing_round_costs_only_itself():
     assert row["word"] == Word.SLOWER
 
 
-def test_one_round_decides_nothing():
-    row = measure_effects(versions([[0.5]])).cases.iloc[0]
-    assert row["word"] == Word.INCONCLUSIVE
-    assert row["effect"] == pytest.approx(0.5)
-    assert math.isnan(row["low"])
-
-
 @pytest.mark.parametrize(
     ("base", "head", "expected"),
     [

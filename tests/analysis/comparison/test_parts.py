@@ -35,16 +35,6 @@ def test_cases_exactly_on_a_line_count():
     assert found.least == pytest.approx(-0.06)
 
 
-def test_what_chance_gives_follows_the_scatter():
-    rng = np.random.default_rng(1)
-    effects = measure_effects(versions(rng.normal(0, 0.01 * math.sqrt(8), (400, 8))))  # standard error 1 %
-    for count in distribution(compared(effects)).counts:
-        if abs(count.step) == 0.01:
-            assert count.expected == pytest.approx(400 * 0.16, rel=0.1)
-            assert count.seen == pytest.approx(count.expected, abs=25)
-            assert count.verified == 0
-
-
 @pytest.mark.parametrize("order", [Order.INTERLEAVED, Order.SEQUENTIAL])
 def test_times_of_a_case_have_its_effect_as_their_ratio(order):
     rng = np.random.default_rng(2)

@@ -112,14 +112,6 @@ def test_the_interval_and_p_are_those_of_student_where_cells_are_too_few_to_shar
     assert evidence.q[:, 1].tolist() == pytest.approx(stats.false_discovery_control(p).tolist())
 
 
-def test_a_coarse_timer_widens_the_interval():
-    ratios = np.zeros((3, 2, 5)) - 0.04
-    table = from_array(ratios)
-    assert weigh_evidence(table).engaged[:, 1].all()
-    table.step[:, 1] = 0.02
-    assert not weigh_evidence(table).engaged.any()
-
-
 def test_one_round_engages_nothing_and_an_absent_arm_neither():
     assert not weigh_evidence(from_array(np.full((4, 2, 1), -1.0))).engaged.any()
     ratios = np.full((4, 3, 3), -1.0)

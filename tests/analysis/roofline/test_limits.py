@@ -189,11 +189,6 @@ def test_workgroups_that_share_a_unit_share_its_rate():
     assert found["waves"] == pytest.approx(0.125)
 
 
-def test_units_without_a_workgroup_do_not_decode():
-    row = cell(1.0, decode_per_weight=20.0, decoded_weights=float(NK), workgroups=50.0, resident=2.0)
-    assert one(row)["alu_time_s"] == pytest.approx(2 * 20 * NK / 32e12)
-
-
 def test_fill_is_the_tile_less_the_empty_launch_of_the_same_cache_state():
     memory = (NF4 + 2 * (N + K)) / 4e12
     cold = one(cell(memory + 0.4e-6))

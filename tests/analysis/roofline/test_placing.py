@@ -63,12 +63,6 @@ def test_a_large_gemm_is_compute_bound_and_held_against_the_copy():
     assert found["memory_time_s"] == pytest.approx((NF4 + 2 * (M * K + M * N)) / 40e9)
 
 
-def test_a_tiny_problem_is_launch_bound():
-    found = one(cell(2.5e-6, N=64, K=64))
-    assert found["bound_class"] == "launch"
-    assert found["fraction_of_bound"] == pytest.approx(0.8)
-
-
 def test_close_limits_are_balanced():
     compulsory = NF4 + 2 * (K + N)
     peak = 2 * NK / (compulsory / 50e9) * 1.05

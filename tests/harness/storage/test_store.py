@@ -83,12 +83,6 @@ def read(folder, name):
     return read_rows(folder / name)
 
 
-def test_units_are_read_back(folder):
-    with RunStore.reopen(folder) as store:
-        assert store.verdicts == {("c0", 0): "passed", ("c1", 0): "passed"}
-    assert [float(sample["time_s"]) for sample in read(folder, "samples.csv")] == [1e-3, 2e-3, 3e-3]
-
-
 @pytest.mark.parametrize(
     "step_s, first",
     [(1e-9, 1_000), (1e-9, 100_000_000), (32e-9, 100), (10e-9, 123_456), (1e-6, 7), (32e-9 / 200, 31_250)],
@@ -200,11 +194,6 @@ def test_line_breaks_in_reasons_do_not_break_rows(folder):
 def test_two_writers_are_refused(folder):
     with RunStore.reopen(folder), pytest.raises(UsageError, match="being written by another"):
         RunStore.reopen(folder)
-
-
-def test_an_existing_run_is_not_overwritten(folder):
-    with pytest.raises(UsageError, match="--resume"):
-        RunStore.create(folder)
 
 
 def test_resuming_what_is_no_run(tmp_path):

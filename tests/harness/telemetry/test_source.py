@@ -13,7 +13,7 @@ from rooflens.harness.telemetry import source as front
 from rooflens.harness.telemetry.source import Reading, telemetry
 from rooflens.shapes.device import Device
 
-from ..fake_smi import GPU_0, GPU_1, FakeNvml
+from ..fake_smi import GPU_0, FakeNvml
 
 H200 = Device("cuda", 0, "NVIDIA H200", "NVIDIA", "sm90", 132, 60 << 20, 60 << 20, 141 << 30)
 MI300X = Device("cuda", 0, "AMD Instinct MI300X", "AMD", "gfx942", 304, 256 << 20, 32 << 20, 192 << 30)
@@ -40,13 +40,6 @@ def test_nvidia_without_a_driver_says_so(monkeypatch, error, words):
     fake = FakeNvml(broken={"nvmlInit": getattr(FakeNvml, f"NVMLError_{error}")()})
     monkeypatch.setitem(sys.modules, "pynvml", fake)
     assert words in unknown(H200)
-
-
-def test_the_source_of_an_nvidia_gpu_is_nvml(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
-    source = telemetry(replace(H200, uuid=GPU_1))
-    assert source.name == "nvml"
-    assert source.board().max_clock_hz == 1.981e9
 
 
 def test_no_surprise_of_a_driver_stops_a_measurement(monkeypatch):

@@ -11,7 +11,6 @@ from rooflens.harness.machine.device import find_device
 from rooflens.harness.timing.cache import Flush, Rotation, flushed, flushed_together, level_of, rotated, warm
 from rooflens.harness.timing.cache_sizes import FLUSH, MOST_COPIES, REUSE, copies_needed, copies_per_flush
 from rooflens.harness.timing.event_timer import EventTimer
-from rooflens.harness.timing.profiler_timer import ProfilerTimer
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.suite import Cache
@@ -146,18 +145,6 @@ def test_what_the_rule_prevents():
         device.launcher(kernel)()
     device.synchronize()
     assert {round(kernel.durations_s[1] * 1e9) for kernel in kernels} == {round(1e3 + LLC / 4 / CACHED * 1e9)}
-
-
-def test_flush_and_rotation_and_profiler_agree_on_cold_reads():
-    for size in (LLC // 2, LLC, 2 * LLC):
-        device = new_device()
-        kernels = [device.kernel(1e-6, reads=[Buffer(size)]) for _ in range(copies_needed(size, SMALL))]
-        calls = [device.launcher(kernel) for kernel in kernels]
-        by_flush = EventTimer(device, flushed(calls[0], device.flusher(), 2)).batch(10).times_s
-        by_rotation = EventTimer(device, rotated(Rotation(calls, size, SMALL))).batch(10).times_s
-        by_profiler = ProfilerTimer(device, flushed(calls[0], device.flusher(), 2)).batch(10).times_s
-        assert by_flush == pytest.approx(by_rotation, abs=2e-9)
-        assert by_flush == pytest.approx(by_profiler, abs=2e-9)
 
 
 @pytest.mark.parametrize("released", [True, False])
