@@ -9,7 +9,7 @@ from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.pipeline import analyze
 from rooflens.cli.main import main
 
-from ..harness.sharded import edit_manifest, edit_row, manifest_of, split
+from ..harness.sharded import edit_row, manifest_of, split
 
 SMALL = {"Ms": (1, 8, 64), "providers": ("simt_4bit", "dequant_blas", "blas"), "rounds": 3, "samples": 10}
 """6 shapes x 3 M x 3 providers = 54 cells, 162 units, 1620 samples."""
@@ -135,9 +135,3 @@ def test_shards_without_a_finished_cell_have_nothing_to_merge(plant, tmp_path, i
         path = whole / name
         path.write_text(path.read_text().splitlines()[0] + "\n")
     assert "no cell of these runs is finished" in invoke("merge", "-o", "all", "planted", code=2).err
-
-
-def test_the_number_of_other_reasons_is_told(plant, tmp_path, invoke):
-    shards = split(plant("planted", **SMALL), tmp_path, lambda row: "M" + row["M"])
-    edit_manifest(shards[0], lambda manifest: manifest | {"seed": 1, "threads": 9})
-    assert "(and 1 more: rooflens validate RUN... lists them)" in invoke("merge", "-o", "all", "M1", "M8", code=2).err

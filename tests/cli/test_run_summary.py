@@ -20,25 +20,6 @@ def lines(folder, **options):
     return list(summary_lines(View(analyze(load_run(write_run(folder, **(SMALL | options)))))))
 
 
-def test_a_whole_run_in_one_line(tmp_path):
-    assert lines(tmp_path) == ["cells: 8 / 8 timed"]
-
-
-def test_each_way_to_have_no_time_is_counted_apart(tmp_path):
-    verdicts = {
-        ("simt_4bit", 1): ("incorrect", "SNR 3 dB"),
-        ("gemv_4bit", 2): ("crashed", "signal 11"),
-        ("blas", 1): ("unsupported", "no"),
-        ("blas", 2): ("unsupported", "no"),
-    }
-    (told,) = lines(
-        tmp_path,
-        failures=lambda cell: verdicts.get((cell.provider, cell.M)),
-        skip=lambda cell, _: (cell.provider, cell.M) == ("simt_4bit", 2),
-    )
-    assert told == "cells: 3 / 6 timed; 2 failed, 1 to do; 2 more cannot run here; 2 / 16 rounds to do"
-
-
 @pytest.mark.parametrize(
     ("stopped", "told"), [("2026-01-01T00:00:00.000+00:00", 0), ("2027-01-01T00:00:00.000+00:00", 1)]
 )

@@ -171,15 +171,6 @@ def test_a_complete_table_is_shown_again_without_torch_and_without_a_worker(plac
 
 
 @pytest.mark.slow
-def test_a_table_without_any_winner_says_so_and_exports_nothing(place):
-    done = rooflens(place, *tune_args("hopeless"), *ONE, "--export", "tuned.csv")
-    assert done.returncode == 0, done.stderr
-    assert "drift: no cell has a winner" in done.stdout
-    assert "nothing written to tuned.csv: no cell has a winner" in done.stderr
-    assert not (place / "tuned.csv").exists()
-
-
-@pytest.mark.slow
 def test_one_gemm_under_two_names_is_searched_once(place):
     (place / "tiny.csv").write_text("model,layer,N,K\ntiny,q,48,128\nother,o,48,128\n")
     done = rooflens(place, *tune_args("choosy"), "-a", "M=1", "--searches", "1")

@@ -82,11 +82,6 @@ def test_the_commands_that_measured_stand_in_the_report():
     assert [code.digest for code in codes(report_of(table_of([ROW])))] == [True]  # tables do not tell
 
 
-def test_what_is_unknown_is_left_out():
-    facts = {line[0] for line in texts(tables(report_of(table_of([ROW])))["compared-identity"])}
-    assert facts.isdisjoint({"branch", "commits", "changed", "suite", "device"})
-
-
 def test_costs_of_searches_by_provider_and_pass():
     def searched(candidates, seconds):
         return pd.DataFrame(

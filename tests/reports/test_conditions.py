@@ -80,29 +80,6 @@ def test_disturbed_cells_are_named_with_what_moved(watched, calm):
     assert everything[0][-1] == "2 other processes on the device; canary slowed down by 4.1 % (gemm)"
 
 
-def test_the_list_of_disturbed_cells_is_bounded_and_says_so(tmp_path):
-    report = report_of(tmp_path / "run", **(GPU | {"Ms": (1, 2, 4, 8)}), **WATCHED)
-    table = tables(report)["disturbed"]
-    assert len(table.rows) == 20
-    assert "20 of 32, those with most causes first" in table.reading
-    assert [row[0].text for row in table.rows[:3]] == ["blas", "blas", "simt_4bit"]
-    assert table.detail
-
-
-def test_a_disturbed_cell_has_a_footnote_in_the_cell_table_and_in_the_grid(calm):
-    found = tables(calm)
-    rows = {row[2].text: row for row in found["cells-bf16-nf4-g64-cold-m1"].rows if row[0].text == "toy up"}
-    assert rows["blas"][3].note.startswith("disturbed while it was measured")
-    assert rows["simt_4bit"][3].note.startswith("samples were discarded (negative time)")
-    assert rows["dequant_blas"][3].note == ""
-    grid = found["speedup-bf16-nf4-g64-cold-blas"]
-    assert [bool(cell.note) for cell in grid.rows[0][2:]] == [True, False]
-    assert {row[0]: row[1] for row in texts(found["remarks"])[1:] if " blas (2)" in f" {row[2]}"} == {
-        next(text for text in calm.notes if text.startswith("disturbed while it was measured")): "2",
-        next(text for text in calm.notes if text.startswith("the power limit held")): "8",
-    }
-
-
 def test_what_disturbed_every_cell_marks_every_ratio_and_is_said_once_of_the_run(watched):
     found = tables(watched)
     for provider in ("simt-4bit", "blas"):
@@ -135,13 +112,6 @@ def test_a_run_without_telemetry_and_canary_says_not_recorded_and_no_more(tmp_pa
 def test_unknown_telemetry_is_named(tmp_path):
     report = report_of(tmp_path / "run", **GPU, manifest={"telemetry": "unknown"})
     assert items(tables(report)["conditions-table"])["telemetry"] == "not recorded (unknown)"
-
-
-def test_limits_depend_on_what_was_watched(watched, tmp_path):
-    assert "were read once per batch of samples" in " ".join(limits_of(watched))
-    host = report_of(tmp_path / "host", **GPU, telemetry=lambda cell, round_: [{"busy_elsewhere": 0.25}])
-    assert texts(tables(host)["telemetry-table"])[1:] == [["cores busy with other work", "25%", "25%", "25%"]]
-    assert "are not stored with the samples" in " ".join(limits_of(host))  # no clock
 
 
 def test_what_events_have_beyond_the_records_is_said(tmp_path):
@@ -187,31 +157,3 @@ def test_nothing_is_compared_across_timers(tmp_path):
     assert "timer differs: graph here, event for dequant_blas" in text
     (headline,) = [block for block in report.sections[0].blocks if isinstance(block, KeyNumbers)]
     assert "simt_4bit" not in headline.items[0].detail
-
-
-def headline_of(report):
-    return next(block for block in report.sections[0].blocks if isinstance(block, KeyNumbers)).items[0]
-
-
-TIED = {**GPU, "providers": ("simt_4bit", "dequant_blas"), "round_noise": 0.05, "sample_noise": 0.01}
-
-
-def bold(report, m=1):
-    rows = tables(report)[f"cells-bf16-nf4-g64-cold-m{m}"].rows
-    return [row[2].text for row in rows if row[2].tone is Tone.BEST]
-
-
-@pytest.mark.parametrize(
-    ("times", "ratio", "fastest"),
-    [
-        ({"simt_4bit": 1e-4, "dequant_blas": 1e-3}, 10, ["simt_4bit"] * 2),
-        ({"simt_4bit": 1e-3, "dequant_blas": 1e-3}, 1, []),
-        ({"simt_4bit": 1e-3, "dequant_blas": 1e-4}, 0.1, ["dequant_blas"] * 2),
-    ],
-)
-def test_what_is_not_verified_is_marked_in_the_headline_and_never_bold(tmp_path, times, ratio, fastest):
-    report = report_of(tmp_path / "run", **TIED, latency=lambda cell: times[cell.provider])
-    found = headline_of(report)
-    assert found.value == pytest.approx(ratio, rel=0.3)
-    assert found.text.startswith("~") == (ratio == 1)
-    assert bold(report) == fastest

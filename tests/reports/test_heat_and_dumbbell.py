@@ -9,6 +9,7 @@ from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
 from rooflens.reports.figures import colours
 from rooflens.reports.figures.chart import Draw
+from rooflens.reports.model import Report
 from rooflens.reports.render import html, markdown
 from rooflens.reports.sections.comparison.dumbbell import dumbbell
 from rooflens.reports.sections.speedups.heat import heat_fill
@@ -111,6 +112,20 @@ def test_base_and_head_lie_where_their_means_are(compared):
     )
     assert [point.x for point in rings] == [row["base_flops_per_s"] for row in rows.values()]
     assert [point.x for point in discs] == pytest.approx([row["head_flops_per_s"] for row in rows.values()], rel=1e-9)
+
+
+def test_the_finding_names_best_and_worst(compared):
+    (figure,) = figures_of(compared).values()
+    assert "from +2" in figure.alt
+    assert "(qwen2.5-1.5b) to −20" in figure.alt
+    assert figure.alt.endswith("(llama3.2-1b)")
+
+
+def test_it_is_drawn_with_all_its_numbers(compared):
+    (figure,) = figures_of(compared).values()
+    assert len(figure.charts[0].remarks) == 6  # five models and all
+    page = html.render(Report("r", (), (compared,), "g"))
+    assert all(remark.text in page for remark in figure.charts[0].remarks)
 
 
 def test_few_cases_have_a_line_each(tmp_path):

@@ -43,20 +43,6 @@ def test_a_run_without_limits_has_no_chapter_of_them(tmp_path):
     assert known_limitations(view) is None
 
 
-def test_open_items_are_what_is_not_settled(tmp_path):
-    view = view_of(
-        tmp_path / "run", shapes=SMALL, Ms=(1, 8), rounds=5, caches=("cold", "warm"), ceilings=False, **plain()
-    )
-    done = checklist(view)
-    assert done["all that was planned is measured: 36 / 36 timed"]
-    assert done["all 36 outputs that were compared with the reference are correct"]
-    assert done["all 12 cells of simt_4bit against dequant_blas are decided"]
-    (beyond,) = [text for text in done if "sweep beyond M=8" in text and "cold" in text]
-    assert not done[beyond]
-    assert "for the crossover of 3 shapes (simt_4bit, bf16 · cold): simt_4bit is faster up to there" in beyond
-    assert not any("rounds or more" in text or "cache too" in text for text in done)
-
-
 def test_open_items_of_an_unfinished_run(tmp_path):
     def failures(cell):
         if cell.provider != "simt_4bit" or cell.M == 1:

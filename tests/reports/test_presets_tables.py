@@ -1,15 +1,12 @@
 """Chapters of the presets of one run: numbers in planted runs, and what they say where there is little to say."""
 
-import re
-
 import pytest
 from rooflens.analysis.statistics.intervals import bands
-from rooflens.reports.model import KeyNumbers, Table, Tone
+from rooflens.reports.model import Tone
 from rooflens.reports.presets import of_a_run
 from rooflens.reports.sections.conditions.configurations import configurations, described
 from rooflens.reports.sections.limits.flat import flat, floor_of
 from rooflens.reports.sections.speedups.cells import throughput
-from rooflens.reports.sections.speedups.crossover import crossover
 from rooflens.reports.sections.speedups.decode_grid import decode_grid
 from rooflens.reports.sections.speedups.maxima import maxima
 from rooflens.reports.sections.speedups.sides import sides
@@ -17,7 +14,6 @@ from rooflens.reports.sections.speedups.three_way import three_way
 from rooflens.reports.sections.speedups.winners import winners
 from rooflens.reports.sections.summary.legend import divided, families_of, legend
 from rooflens.reports.sections.summary.open_items import open_items
-from rooflens.reports.sections.summary.takeaways import takeaways
 from rooflens.reports.view import ShapeKey
 from rooflens.shapes.errors import UsageError
 
@@ -206,26 +202,6 @@ def test_sums_of_forward_and_backward_leave_impossible_times_out_and_say_how_man
     assert "3 problems; 1 excluded, faster than the device allows." in table.reading
 
 
-def test_takeaways_compare_groups_only_where_they_differ(tmp_path):
-    steady = view_of(tmp_path / "steady", shapes=SMALL, Ms=(1, 64), **plain())
-    assert not any("by size" in text for text in words(report(steady, takeaways)))
-    growing = view_of(
-        tmp_path / "growing",
-        shapes=SMALL,
-        Ms=(1, 64),
-        **exact(simt_4bit=lambda cell: 1e-3 if cell.M == 1 else 2e-3, dequant_blas=lambda _: 4e-3),
-    )
-    told = words(report(growing, takeaways))
-    assert "dequant_blas ÷ simt_4bit by size: 4.00× up to M=1 (3 problems), 2.00× above M=1 (3 problems)." in told
-
-
-def test_a_mean_in_a_takeaway_that_is_not_told_from_1_says_so(tmp_path):
-    even = {"latency": lambda cell: 1e-3, "round_noise": 0.05}
-    told = words(report(view_of(tmp_path / "run", shapes=SMALL, Ms=(1, 64), **even), takeaways))
-    assert any("geometric mean ~" in text for text in told)
-    assert not any(re.search(r"geometric mean \d", text) for text in told)
-
-
 # -- flat -----------------------------------------------------------------------------------------------------------
 
 
@@ -238,19 +214,6 @@ def test_a_floor_needs_rows_of_equal_time_whose_work_grows():
     assert floor_of([row(1e-5, 1), row(1.05e-5, 2), row(1.1e-5, 3)]) == []
     assert floor_of(grows[:2]) == []
     assert floor_of([]) == []
-
-
-def test_a_card_and_the_first_table_of_a_sweep_show_the_same_numbers(tmp_path):
-    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1, 64), providers=TRIO, caches=("cold", "warm"))
-    headline, sweep, *_ = of_a_run("flat").sections(view)
-    (cards,) = (block for block in headline.blocks if isinstance(block, KeyNumbers))
-    table = next(block for part in sweep.walk() for block in part.blocks if isinstance(block, Table))
-    columns = {column.header: number for number, column in enumerate(table.columns)}
-    for card, column in zip(cards.items, ("rate", "traffic"), strict=False):
-        best = max((row[columns[column]] for row in table.rows), key=lambda cell: cell.value)
-        assert (card.text.split()[0], card.value) == (best.text, best.value)
-        assert table.title == f"{card.label.split()[-1]} ({view.slices[0].title})"
-        assert view.slices[0].title in card.detail
 
 
 def test_launch_bound_rows_say_so(tmp_path):
@@ -308,29 +271,6 @@ def test_one_round_prints_no_interval_however_many_samples_it_took(tmp_path, rou
     asks = any("a single one gives no interval" in text for text in open_items(view).blocks[0].items)
     assert asks == without
     assert view.interval_sentence.startswith("No cell has two rounds") == without
-
-
-def test_a_refined_crossover_says_how_many_sizes_were_added(tmp_path):
-    place = {"model": "toy", "op": "gemm", "B": 1, "E": 1, "top_k": 1, "pass": "fwd", "dtype": "bf16"}
-    place |= {"scheme": "nf4-g64", "cache": "cold", "layer": "up", "N": 512, "K": 2048, "M": 6}
-    providers = ["simt_4bit", "dequant_blas"]
-    view = view_of(
-        tmp_path / "run",
-        shapes=SMALL,
-        Ms=(1, 4, 6, 16),
-        **exact(simt_4bit=lambda cell: 1e-3 * cell.M, dequant_blas=lambda _: 5e-3),
-        skip=lambda cell, round_: cell.M == 6 and cell.layer != "up",
-        manifest={
-            "refine": {
-                "of": "crossover", "challenger": providers[0], "incumbent": providers[1], "ratio": 1.1, "most": 6,
-                "complete": True, "added": [place | {"providers": providers}],
-            }
-        },
-    )  # fmt: skip
-    rows = texts(tables(report(view, crossover))["crossover-bf16-nf4-g64-cold-simt-4bit"])
-    assert rows[0][-1] == "further M"
-    assert {row[0]: row[-1] for row in rows[1:]} == {"toy up": "1", "toy down": "0", "toy square": "0"}
-    assert {row[0]: row[3] for row in rows[1:]} == {"toy up": "[4, 6]", "toy down": "[4, 16]", "toy square": "[4, 16]"}
 
 
 def test_a_provider_without_a_time_takes_no_colour(tmp_path):

@@ -27,11 +27,6 @@ def test_writes_what_is_asked_for_and_names_it(tmp_path):
         assert image.read_bytes().startswith(b"<svg ")
 
 
-def test_only_html_draws_no_images(tmp_path):
-    assert write_report(report(), {"html": tmp_path / "r.html"}) == [tmp_path / "r.html"]
-    assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
-
-
 def with_numbers():
     """The report with numbers behind one of its figures."""
     data = Data(("M", "time_s"), ((1, 1.25e-5), (8, None)))

@@ -94,23 +94,6 @@ def test_no_more_stations_than_jobs_or_than_asked_for(trial):
     assert len(cluster.names) == 2
 
 
-def test_a_lost_station_costs_what_it_was_at_and_another_measures_it(trial):
-    lost = []
-
-    def script(step, place, assignment):
-        if step == "measure" and place == slot(0) and not lost:
-            lost.append(assignment.job.key)
-            return Lost, "its node does not answer"
-        return None
-
-    cluster = ScriptedCluster([slot(0), slot(1)], script)
-    assert trial.run(cluster)
-    assert trial.units() == planned(JOBS)
-    again = [place for place, key in cluster.measured() if key == lost[0]]
-    assert again == [slot(0), slot(1)]
-    assert any("is lost: its node does not answer" in text for text in trial.observer.remarks)
-
-
 def test_a_station_that_gives_no_sign_is_given_up(trial):
     cluster = ScriptedCluster([slot(0), slot(1)], answering("hang", place=slot(0)))
     assert trial.run(cluster)

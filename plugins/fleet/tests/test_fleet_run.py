@@ -103,24 +103,6 @@ def test_of_two_architectures_each_measures_everything_in_a_run_of_its_own(sever
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_each_architecture_has_its_report(several):
-    place, done = several
-    for arch in (cpu_arch(), arch_of("aarch64")):
-        assert (place / "out" / arch / "report.md").is_file()
-        assert f"report        {Path('out', arch, 'report.html')}" in done.stdout
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-def test_two_stations_do_not_share_a_device(several):
-    place, done = several
-    assert done.stderr.count("is excluded: another worker has the same device (GPU-1234)") == 1
-    (device,) = json.loads((place / "out" / arch_of("aarch64") / "run.json").read_text())["devices"]
-    assert device["uuid"] == "GPU-1234"
-
-
-@pytest.mark.ray
-@pytest.mark.slow
 def test_six_stations_fill_one_folder(two_nodes, place):
     arch, meeting = arch_of("amd64"), place / "meeting"
     meeting.mkdir()

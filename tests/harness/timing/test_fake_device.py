@@ -1,23 +1,10 @@
 """The scripted device against timelines worked out by hand: what the other tests stand on."""
 
-from itertools import pairwise
-from statistics import correlation, median, stdev
-
 import pytest
-from rooflens.harness.timing.accelerator import Accelerator, Host
 
 from ..fake_cache import Buffer, FakeCache, Traffic
 from ..fake_device import FakeDevice
-from ..fake_latency import Latency, Sampler
 from ..fake_script import FREE, Costs, Slowdown
-
-
-def test_it_is_an_accelerator():
-    device: Accelerator = FakeDevice()
-    named = [name for kind in (Accelerator, Host) for name in (*vars(kind), *kind.__annotations__)]
-    wanted = {name for name in named if not name.startswith("_")}
-    assert {"resolution_s", "spin", "end_persistence"} <= wanted
-    assert wanted <= set(dir(device))
 
 
 def test_kernels_wait_for_their_launch_and_for_each_other():
@@ -86,40 +73,6 @@ def test_the_clock_slows_kernels_down_and_the_telemetry_says_so():
     assert kernel.durations_s == pytest.approx((10e-6, 20e-6))
 
 
-def draws(count=4000, **model):
-    sampler = Sampler(Latency(10e-6, **model))
-    return [sampler.next_s(number * 1e-3) for number in range(count)]
-
-
-def test_the_same_seed_gives_the_same_times():
-    assert draws(noise=0.1, seed=3) == draws(noise=0.1, seed=3) != draws(noise=0.1, seed=4)
-
-
-def test_autocorrelated_noise_has_its_correlation_its_spread_and_its_median():
-    found = draws(20_000, noise=0.02, correlation=0.8)
-    assert correlation(found[:-1], found[1:]) == pytest.approx(0.8, abs=0.03)
-    assert stdev(found) / 10e-6 == pytest.approx(0.02, rel=0.1)
-    assert median(found) == pytest.approx(10e-6, rel=2e-3)
-
-
-def test_drift_steps_outliers_and_modes():
-    assert draws(1001, drift_per_s=0.1)[1000] == pytest.approx(11e-6)
-    stepped = draws(4, steps=((2e-3, 1.5),))
-    assert stepped == pytest.approx([10e-6, 10e-6, 15e-6, 15e-6])
-    assert sum(value > 20e-6 for value in draws(outliers=0.01)) == pytest.approx(40, abs=20)
-    modes = draws(second_mode=1.2, share=0.3, switching=0.1)
-    assert sum(value > 11e-6 for value in modes) / len(modes) == pytest.approx(0.3, abs=0.08)
-    changes = sum(abs(a - b) > 1e-6 for a, b in pairwise(modes)) / len(modes)
-    assert changes == pytest.approx(2 * 0.3 * 0.7 * 0.1, rel=0.3)
-
-
-def test_the_median_of_two_modes_in_closed_form():
-    model = Latency(10e-6, noise=0.01, second_mode=1.03, share=0.4)
-    assert median(draws(40_000, noise=0.01, second_mode=1.03, share=0.4)) == pytest.approx(
-        model.true_median_s(), rel=1e-3
-    )
-
-
 def test_the_least_recently_used_lines_go_first_and_dirty_ones_are_written_back():
     cache = FakeCache(400, line=100)
     first, second, third = Buffer(200), Buffer(200), Buffer(250)
@@ -133,14 +86,3 @@ def test_the_least_recently_used_lines_go_first_and_dirty_ones_are_written_back(
     traffic = Traffic()
     cache.read(Buffer(400), traffic)
     assert traffic == Traffic(missed=400, hit=0, written_back=250)
-
-
-def test_persisting_lines_stay_until_they_are_released():
-    cache = FakeCache(400, line=100)
-    kept = Buffer(200)
-    cache.read(kept, Traffic(), persists=True)
-    cache.read(Buffer(1000), Traffic())
-    assert cache.resident(kept) == 200
-    cache.end_persistence()
-    cache.read(Buffer(1000), Traffic())
-    assert cache.resident(kept) == 0
