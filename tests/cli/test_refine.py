@@ -185,7 +185,6 @@ def test_a_dry_run_says_what_is_not_known_yet(place):
         (["--refine", "crossover=blas:blas"], "no challenger of blas is measured"),
         (["--refine", "crossover"], "no challenger of dequant_blas is measured"),
         (["--refine", "crossover=blas:dequant_blas", "--refine-to", "10"], "--refine-to '10': write a percentage"),
-        (["--refine", "crossover=blas:dequant_blas", "--refine-to", ""], "--refine-to '': write a percentage"),
         (["--refine-most", "3"], "--refine-most goes with --refine crossover"),
         (["--refine-to", "5%"], "--refine-to goes with --refine crossover"),
         (["--refine", "crossover=blas:dequant_blas", "--scan", "K=128,256"], "measure one of the two at a time"),

@@ -108,10 +108,8 @@ LACKING = {
     [
         (["planted", "--preset", "branch"], "name the BASE too"),
         (["planted", "planted", "--preset", "flat"], "is of one run: leave BASE out"),
-        (["planted", "--preset", "crossove"], "did you mean crossover?"),
         (["planted", "planted", "planted"], "3 runs are given: name one, or one and its BASE"),
         (["planted", "planted", "--challenger", "mma_4bit"], "--challenger is for the report of one run"),
-        (["planted", "planted", "--baseline", "mma_4bit"], "--baseline is for the report of one run"),
         (
             ["planted", "--challenger", "dequant_blas"],
             "the baseline of planted; name another one with --baseline",
@@ -119,12 +117,10 @@ LACKING = {
         (["planted", "--baseline", "mma_4bits"], "unknown provider 'mma_4bits': did you mean mma_4bit"),
         (["planted", "--baseline", "torch"], "planted has simt_4bit, "),
         (["planted", "--text", "-", "--json", "-"], "only one of --text - and --json - can be printed"),
-        (["planted", "--text", "-", "--digest"], "only one of --text - and --digest can be printed"),
         (["planted", "--html", "-"], "--html -: it cannot be printed; give it a FILE"),
         (["two", "--preset", "three-way"], "needs three providers with a time (old, new, reference), the run has 2"),
         (["one", "--preset", "crossover"], "needs two or more M at a shape"),
         (["alone", "--preset", "decode-grid"], "needs two providers with a time for the same cell"),
-        (["alone", "--preset", "crossover"], "needs two providers with a time for the same cell"),
         (["failed", "--preset", "flat"], "needs a cell with a time"),
     ],
 )

@@ -109,13 +109,10 @@ def test_sweeps_are_listed_with_their_architectures(sweep, plant, invoke):
     "content, words",
     [
         ("{", "fleet.json line 1, column 2: .*restore the file from a copy"),
-        ("[]", "a JSON object is expected"),
         ('{"id": "a", "suite": 3, "created_at": "", "architectures": ["sm90"]}', "suite = 3 must be a text"),
         ('{"id": "a", "suite": "s", "created_at": "", "architectures": []}', r"architectures = \[\] must be a list"),
         ('{"id": "a", "suite": "s", "created_at": "", "architectures": "sm90"}', "architectures = 'sm90' must be"),
         ('{"id": "a", "suite": "s", "created_at": "", "architectures": ["../x"]}', "names of folders beside it"),
-        ('{"id": "a", "suite": "s", "created_at": "", "architectures": ["a", "a"]}', "names of folders beside it"),
-        ('{"id": "a", "suite": "s", "created_at": ""}', "architectures = None must be"),
         (
             f'{{"id": "a", "suite": "s", "created_at": "", "architectures": ["{"x" * 9000}"]}}',
             "names of folders beside",

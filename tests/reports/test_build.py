@@ -91,6 +91,8 @@ def test_what_a_refinement_added_is_in_the_curves_and_among_the_outputs(tmp_path
         (layer, "", pytest.approx(seconds)) for seconds in (time, baseline)
     ]
     assert sum(len(series.points) for series in roofs.charts[0].series) == 2 * (3 * 3 + 1)
+    crossings = texts(tables(report)["crossover-bf16-nf4-g64-cold-simt-4bit"])
+    assert [row[-1] for row in crossings] == ["further M", "1", "0", "0"]
     outputs = texts(tables(report)["accuracy"])
     assert [(row[0], row[2], row[-1].split(", ")[1]) for row in outputs[1:]] == [(name, "10", "M=24") for name in pair]
 

@@ -109,11 +109,6 @@ def test_a_run_without_telemetry_and_canary_says_not_recorded_and_no_more(tmp_pa
     assert "Clocks, temperature and power are not stored with the samples" in " ".join(limits_of(report))
 
 
-def test_unknown_telemetry_is_named(tmp_path):
-    report = report_of(tmp_path / "run", **GPU, manifest={"telemetry": "unknown"})
-    assert items(tables(report)["conditions-table"])["telemetry"] == "not recorded (unknown)"
-
-
 def test_what_events_have_beyond_the_records_is_said(tmp_path):
     run = load_run(synthetic.write_run(tmp_path / "run", **GPU, columns=lambda cell, round_: {"timer": "profiler"}))
     assert "launching" not in items(tables(build_report(run))["protocol-table"])

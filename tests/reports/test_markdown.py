@@ -155,14 +155,6 @@ def test_a_part_has_the_notes_of_its_tables_and_their_numbers():
     assert "<sup>1</sup> the interval includes 1<br>" in rendered.text
 
 
-def test_detail_goes_before_the_rest_even_when_it_stands_first():
-    section = Section("s", "S", (wide(0, detail=True), wide(1, detail=False)))
-    tree = Report("r", (), (section,), "g")
-    rendered = markdown.render(tree, limit=len(markdown.render(tree).text) - 1)
-    assert rows_of(rendered.text, 1) == rows_of(rendered.parts[0][1], 0) == list(range(40))
-    assert not rows_of(rendered.text, 0)
-
-
 @pytest.mark.parametrize("limit", [400, 1000, 3000])
 def test_the_limit_holds_whatever_the_report(limit):
     section = Section("s", "S", (Text("word " * 500), wide(0, detail=False), figure(), CodeBlock("echo\n" * 300)))

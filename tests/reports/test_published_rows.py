@@ -9,7 +9,7 @@ from rooflens.reports.build import build_report
 from rooflens.reports.model import Bullets, Remarks, Text, Tone
 
 from .planted import synthetic, tables, texts
-from .published import MI300X, STILL, flat_run, grouped_run, rows_of
+from .published import STILL, flat_run, grouped_run, rows_of
 
 
 def column(table, header, unit=None):
@@ -264,39 +264,6 @@ def test_takeaways_are_computed_and_leave_out_what_cannot_be(forward):
 
 
 # -- crossovers: maxima with their coordinates, medians, censoring ----------------------------------------------------
-
-
-def test_headline_maxima_have_their_coordinates(tmp_path):
-    shapes = (("llama3.2-1b", "k/v", 512, 2048), ("llama2-7b", "q/k/v/o", 4096, 4096))
-    best = {"dequant_blas": ("k/v", 1, 44.8), "gemv_4bit": ("q/k/v/o", 64, 9.9), "gemv_4bit_opt": ("k/v", 64, 4.5)}
-
-    def latency(cell):
-        layer, m, ratio = best.get(cell.provider, ("", 0, 1.0))
-        return 1e-5 * (ratio if (cell.layer, cell.M) == (layer, m) else 1.5 if layer else 1.0)
-
-    folder = synthetic.write_run(
-        tmp_path / "run",
-        shapes=shapes,
-        Ms=(1, 8, 64),
-        dtypes=("fp32",),
-        providers=("simt_4bit", *best),
-        machine=MI300X,
-        latency=latency,
-        manifest={"shapes": [
-            {"model": model, "layer": layer, "N": N, "K": K, "B": 1, "alias": "small GQA k/v" if layer == "k/v" else ""}
-            for model, layer, N, K in shapes
-        ]},
-        **STILL,
-    )  # fmt: skip
-    rows = texts(tables(build_report(load_run(folder), preset="crossover"))["maxima-table"])[1:]
-    assert [row[:3] for row in rows] == [
-        ["simt_4bit", "dequant_blas", "44.80×"],
-        ["simt_4bit", "gemv_4bit", "9.90×"],
-        ["simt_4bit", "gemv_4bit_opt", "4.50×"],
-    ]
-    assert rows[0][4] == "gfx942, fp32, nf4-g64, cold, llama3.2-1b k/v (small GQA k/v) 512×2048, M=1"
-    assert rows[1][4].endswith("llama2-7b q/k/v/o 4096×4096, M=64")
-    assert rows[0][6] == "6 / 6"
 
 
 def test_median_crossover_with_quartiles_and_censored_shapes(tmp_path):

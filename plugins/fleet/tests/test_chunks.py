@@ -71,10 +71,3 @@ def test_a_chunk_knows_the_stored_rows_that_are_its(count):
         own = [named(row, *COORDINATES[:-2]) for row in rows_of([cell])]
         holders = [chunk for chunk in chunks if chunk.holds(coordinates(cell))]
         assert [own[0] in [named(row, *COORDINATES[:-2]) for row in chunk.rows] for chunk in holders] == [True]
-
-
-def test_its_name_says_what_is_in_it():
-    (chunk,) = divided(ROWS, 1)
-    shape = CELLS[0].shape
-    assert str(chunk) == f"M=1 N={shape.N} K={shape.K} and 11 more"
-    assert chunk.key.startswith(f"chunk-M1-N{shape.N}-K{shape.K}-")

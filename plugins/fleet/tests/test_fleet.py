@@ -240,12 +240,6 @@ def test_more_cells_are_measured_when_everything_else_is_home(trial):
     assert trial.observer.totals == [len(planned((*JOBS, *extra)))]
 
 
-def test_architectures_measure_everything_each_for_itself(trial):
-    cluster = ScriptedCluster([slot(0), slot(0, "amd", "gfx950"), slot(1, "amd", "gfx950")])
-    assert trial.run(cluster, archs=("sm90", "gfx950"))
-    assert trial.units("sm90") == trial.units("gfx950") == planned(JOBS)
-
-
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_under_any_faults_units_are_there_once_and_the_rest_is_told(tmp_path_factory, data):

@@ -79,13 +79,6 @@ def test_what_a_device_has_begun_waits_for_it_until_it_is_clear_that_it_does_not
     assert scheduler.next("b", ["b"]) is first
 
 
-def test_jobs_that_are_added_later_are_dealt():
-    scheduler = JobScheduler()
-    assert scheduler.next("a") is None
-    scheduler.add(JOBS[:2])
-    assert [scheduler.next("a"), scheduler.next("a"), scheduler.next("a")] == [*JOBS[:2], None]
-
-
 @pytest.mark.parametrize("devices", [1, 3, 50])
 def test_no_device_is_idle_while_there_are_jobs(devices):
     scheduler = JobScheduler(JOBS)

@@ -95,15 +95,6 @@ def test_how_much_is_measured_may_change(store, changes):
     assert len(store.done) == 2
 
 
-def test_a_cluster_that_cannot_go_on_says_why_at_once(trial):
-    assert not trial.run(ScriptedCluster([slot(0)]), deadline=10.0)
-    assert trial.units()
-    other = ScriptedCluster([slot(0)], lambda step, place, assignment: (Failed, "provider blas is other code"))
-    with pytest.raises(RooflensError, match="no sm90 of this cluster can measure: provider blas is other code"):
-        trial.run(other)
-    assert other.now < 10
-
-
 def test_each_architecture_is_waited_for_in_full(trial):
     """One is alone from the start, the other 20 s later: each has its own patience of 30 s."""
 

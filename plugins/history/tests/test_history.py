@@ -187,22 +187,6 @@ def test_series_are_chosen_by_provider_and_condition():
 
 
 @pytest.mark.parametrize(
-    "options, words",
-    [
-        ({"providers": ["min"]}, "unknown provider of these runs 'min': did you mean mine"),
-        ({"expression": "M > 99"}, "--filter 'M > 99' leaves no cell"),
-        ({"expression": "M +"}, "write conditions over model"),
-        ({"expression": "M"}, "this is a number, not a condition"),
-        ({"expression": "nothing == 1"}, "nothing"),
-    ],
-)
-def test_wrong_choices_are_usage_errors(options, words):
-    with pytest.raises(UsageError, match=r"^[^\n]*$") as error:
-        follow([story(run, [1e-4]) for run in range(2)], **options)
-    assert words in str(error.value)
-
-
-@pytest.mark.parametrize(
     "stories, words",
     [
         ([story(0, [1e-4])], "1 run is no history"),

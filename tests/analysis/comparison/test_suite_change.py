@@ -126,17 +126,6 @@ def test_other_choices_lists_what_was_chosen_otherwise():
     assert other_choices(effects)["layer"].tolist() == ["layer 1", "layer 2"]
 
 
-def test_a_pass_has_a_distribution_of_its_own():
-    differences = np.vstack([noise(3) + 0.05, noise(2) - 0.05])
-    effects = measure_effects(versions(differences, pass_=["fwd"] * 3 + ["bwd"] * 2))
-    cases = compared(effects)
-    fwd, bwd = (distribution(cases[cases["pass"] == name]) for name in ("fwd", "bwd"))
-    whole = distribution(cases)
-    assert (fwd.cases, bwd.cases, whole.cases) == (3, 2, 5)
-    assert fwd.least > 0.04
-    assert bwd.most < -0.04
-
-
 def test_by_chance_as_many_look_faster_as_slower_but_for_the_logarithm():
     quiet = measure_effects(versions(noise(1000, sd=0.01 * math.sqrt(8))))
     expected = {count.step: count.expected for count in distribution(compared(quiet)).counts}

@@ -10,7 +10,6 @@ from rooflens.analysis.comparison.decide import Word
 from rooflens.analysis.comparison.effects import Order, measure_effects
 from rooflens.analysis.comparison.unverified import RankingBound, rank_unverified
 from rooflens.analysis.comparison.versions import pair
-from rooflens.analysis.imports.read import read
 from rooflens.analysis.imports.table import parse
 from rooflens.analysis.imports.tidy import read as read_tidy
 from rooflens.shapes.errors import UsageError
@@ -135,10 +134,3 @@ def test_nothing_passed_on_both_sides():
     assert result.ranked.empty
     assert result.suite is result.unique is result.duplicates is None
     assert "0 of 0 cases" in result.explanation()
-
-
-def test_files_are_read_from_disk(tmp_path):
-    for name, time in (("base", "1.00"), ("head", "2.00")):
-        (tmp_path / f"{name}.csv").write_text(f"M,N,K,time_ms\n1,2,3,{time}\n", encoding="utf-8")
-    effects = measure_effects(pair(*(read(tmp_path / f"{name}.csv") for name in ("base", "head"))))
-    assert rank_unverified(effects).suite.ratio == 2

@@ -10,7 +10,6 @@ from rooflens.analysis.crossover.curve import Region
 from rooflens.analysis.crossover.per_shape import CROSSOVER_COLUMNS, crossovers
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.summarize import round_medians, summarize
-from rooflens.shapes.errors import UsageError
 
 from ..synthetic import PlantedCell, write_run
 
@@ -140,25 +139,6 @@ def test_failed_and_missing_cells_are_left_out_and_told(tmp_path):
     assert (len(median.places), median.statuses) == (1, {"below": 1, "unmeasured": 1})
 
 
-def test_an_M_at_which_the_two_were_timed_differently_is_left_out(tmp_path):
-    def graph_for_small(cell: PlantedCell, round_: int) -> dict[str, object]:
-        return {"timer": "graph"} if cell.M <= 2 and cell.provider == "simt_4bit" else {}
-
-    row = find(tmp_path, {"only": 8.0}, Ms=(1, 2, 4, 8, 16, 32), columns=graph_for_small).iloc[0]
-    assert (row["Ms"], row["missing"]) == ((4, 8, 16, 32), 2)
-    expected = "not at M=1,2: timer differs: graph here, host for dequant_blas: measure both with one --timer"
-    assert expected in row["warnings"]
-
-
-def test_an_M_at_which_one_of_the_two_was_tuned_is_told(tmp_path):
-    def pinned_for_small(cell: PlantedCell, round_: int) -> dict[str, object]:
-        return {"tuning": "pinned"} if cell.M <= 2 and cell.provider == "simt_4bit" else {}
-
-    row = find(tmp_path, {"only": 8.0}, Ms=(1, 2, 4, 8, 16, 32), columns=pinned_for_small).iloc[0]
-    assert row["Ms"] == (1, 2, 4, 8, 16, 32)
-    assert [text for text in row["warnings"] if text.startswith("at M=1,2: tuning differs: pinned here")]
-
-
 def test_one_shape_and_one_M(tmp_path):
     found = find(tmp_path, {"only": 4.0}, Ms=(1,))
     assert found["status"].tolist() == ["unmeasured"]
@@ -200,15 +180,6 @@ def test_dtypes_and_caches_have_medians_of_their_own(tmp_path):
     assert where == [("cold", "bf16"), ("cold", "fp32"), ("warm", "bf16"), ("warm", "fp32")]
     with pytest.raises(ValueError, match="one pair of providers"):
         median_crossover(found)
-
-
-def test_wrong_names_are_usage_errors(tmp_path):
-    run = load_run(write_run(tmp_path, Ms=(1,), rounds=1))
-    frames = summarize(run), round_medians(run)
-    with pytest.raises(UsageError, match=r"unknown provider of this run 'simt_4bits': did you mean simt_4bit"):
-        crossovers(*frames, "simt_4bits", "dequant_blas")
-    with pytest.raises(UsageError, match="both 'blas'"):
-        crossovers(*frames, "blas", "blas")
 
 
 def row(label: str, status: str = "below", **values) -> dict[str, object]:

@@ -12,7 +12,6 @@ from rooflens.analysis.frames.coordinates import SETTING, SHAPE
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.pipeline import analyze
 from rooflens.analysis.run.summarize import round_medians, summarize
-from rooflens.shapes.errors import UsageError
 from rooflens.shapes.run_folder.manifest import Manifest
 
 from ..synthetic import write_run
@@ -234,9 +233,3 @@ def test_refinements_of_merged_runs_are_those_of_their_shards():
     rows = pd.DataFrame([row | {"M": 32}, row | {"M": 33}, row | {"M": 38}, row | {"M": 38, "provider": "blas"}])
     assert is_added(rows, merged).tolist() == [True, False, True, False]
     assert not is_added(rows, []).any()
-
-
-@pytest.mark.parametrize("broken", [[], {}, {"added": "M=5"}, {"added": [{"M": 5}]}, {"added": [5]}])
-def test_a_damaged_run_json_is_a_usage_error(broken):
-    with pytest.raises(UsageError, match=r"run.json: refine\S* = .* must be "):
-        Manifest.read({"refine": broken}, "run.json")

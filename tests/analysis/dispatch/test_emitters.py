@@ -7,7 +7,6 @@ import io
 import json
 import math
 import random
-import tokenize
 
 import numpy as np
 import pytest
@@ -104,18 +103,6 @@ def test_names_are_what_they_were_whatever_they_hold(name):
     assert function(text)(name, "bf16", "nf4-g64", 1, 1, 1) == name
 
 
-def test_the_provenance_of_a_python_file_is_comments(policies):
-    text = emit_python(policies[0], FACTS)
-    comments = [
-        token.string for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type == tokenize.COMMENT
-    ]
-    told = "\n".join(comments)
-    for words in ("run h200 of 2026", 'NVIDIA "H200" SXM (sm90, 132 compute units)', "5 rounds", "exceed 0.03"):
-        assert words in told
-    for words in ("0.0100; held out by shape 0.0200, round 0.0110", "source of old: aaa", "source of gemv: unknown"):
-        assert words in told
-
-
 def rounded(entry):
     numbers = {name: None if (value := getattr(entry, name)) is None else round(value, 6) for name in ("gain", "low")}
     return dataclasses.replace(entry, **numbers)
@@ -144,16 +131,6 @@ def test_json_is_read_back_whole(policies):
 def test_a_broken_policy_is_a_usage_error(content, words):
     with pytest.raises(UsageError, match=words):
         parse_policy(content, "x.json")
-
-
-@pytest.mark.parametrize(
-    "key, value", [("N", "many"), ("K", None), ("by_M", [{"arm": "a"}]), ("by_M", [[]]), ("by_M", None)]
-)
-def test_a_broken_rule_is_a_usage_error(policies, key, value):
-    content = json.loads(emit_json(policies[-1], FACTS))
-    content["rules"][0][key] = value
-    with pytest.raises(UsageError, match="a rule is broken"):
-        parse_policy(json.dumps(content).encode(), "x.json")
 
 
 def rows_of(text):

@@ -89,35 +89,6 @@ def test_equal_kernels_are_parity_and_nothing_is_engaged(tmp_path):
     assert 0 < found.flattered < 0.02
 
 
-def test_weights_of_small_M_alone_make_the_challenger_always_right(tmp_path):
-    found = study(run_of(tmp_path), Question(histogram={1: 5.0, 3: 1.0}))
-    assert found.of("always simt_4bit").in_sample.mean < 0.001
-    assert found.recommended == "threshold"
-    assert [(entry.arm, entry.status) for entry in found.policy("threshold").entries] == [("simt_4bit", "engaged")]
-
-
-def test_a_gain_below_the_margin_is_not_recommended_although_it_is_the_fastest(tmp_path):
-    def hardly(cell):
-        return 1e-3 if cell.provider == "dequant_blas" else 0.98e-3
-
-    found = study(run_of(tmp_path, latency=hardly, providers=("simt_4bit", "dequant_blas"), round_noise=0.002))
-    assert found.of("always simt_4bit").in_sample.mean < 0.001
-    assert found.of("always dequant_blas").in_sample.mean == pytest.approx(-math.log(0.98), abs=0.003)
-    assert found.recommended == "always dequant_blas"
-
-
-def test_what_the_run_cannot_say_is_told(tmp_path):
-    found = study(run_of(tmp_path, rounds=1, shapes=SHAPES[:1]))
-    told = " | ".join(found.notes)
-    assert "1 round has no interval, so that nothing is engaged" in told
-    for way in ("round: 1 round", "shape: one shape", "model: one model (model 0)"):
-        assert f"not held out by {way}" in told
-    assert (found.criterion, found.flattered) == ("", None)
-    assert not any(entry.status == "engaged" for entry in found.policy("table").entries)
-    with pytest.raises(UsageError, match="--holdout model: one model"):
-        study(run_of(tmp_path, shapes=SHAPES[:1]), Question(holdout="model"))
-
-
 def test_gains_that_are_not_proven_are_counted(tmp_path):
     def large(cell):
         return 1e-3 if cell.provider == "dequant_blas" else 0.7e-3
@@ -131,15 +102,6 @@ def test_gains_that_are_not_proven_are_counted(tmp_path):
         note.startswith("gain more than the margin") and f": {count} of 45 GEMMs;" in note for note in found.notes
     )
     assert not [note for note in study(run_of(tmp_path, **loud, round_noise=0.005)).notes if "not proven" in note]
-
-
-def test_nothing_to_choose_from_is_a_usage_error(tmp_path):
-    with pytest.raises(UsageError, match="planted: nothing to choose from besides dequant_blas"):
-        study(run_of(tmp_path, providers=("dequant_blas", "blas")))
-    with pytest.raises(UsageError, match="no cell of this run has passed"):
-        study(run_of(tmp_path, failures=lambda cell: ("oom", "out of memory")))
-    with pytest.raises(UsageError, match="did you mean simt_4bit"):
-        study(run_of(tmp_path), Question(challengers=("simt",)))
 
 
 def test_cold_decides_where_there_is_any(tmp_path):

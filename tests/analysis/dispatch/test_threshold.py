@@ -70,10 +70,6 @@ def test_weights_move_the_threshold():
     assert arms(threshold(weigh(table, {1: 1.0, 2: 1.0, 4: 10.0}))) == [(4, "new")]
 
 
-def test_cases_without_weight_teach_nothing():
-    assert arms(threshold(weigh(plant_timings(up_to_8), {1: 1.0, 8: 1.0}))) == [(64, "new")]
-
-
 def test_a_setting_that_was_measured_up_to_a_smaller_M_is_not_decided_beyond_it():
     def seconds(case, arm):
         return math.nan if case["dtype"] == "fp16" and case["M"] > 4 else up_to_8(case, arm)

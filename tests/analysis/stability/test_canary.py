@@ -149,12 +149,6 @@ def test_a_failed_cell_is_not_disturbed(tmp_path):
     assert summary["disturbed"].tolist() == ["", "canary slowed down by 4.1 % (gemm)"]
 
 
-def test_the_analysis_of_a_run_holds_its_drift(tmp_path):
-    gemm, copy = analyze(run_with_canary(tmp_path)).canary
-    assert (gemm.readings, gemm.range, copy.range) == (4, pytest.approx(0.041), 0)
-    assert analyze(load_run(write_run(tmp_path / "without", **ONE))).canary == ()
-
-
 def test_a_merged_run_of_several_devices_is_known_as_such(tmp_path):
     devices = [{"uuid": "GPU-1"}, {"uuid": "GPU-2"}]
     run = run_with_canary(tmp_path, manifest={"devices": devices})

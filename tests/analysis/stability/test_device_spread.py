@@ -89,15 +89,6 @@ def test_the_line_says_what_it_means_and_what_to_do(run):
     ]
 
 
-def test_both_parts_are_told_in_one_line(run):
-    times = ((1e-3, 2.2e-3), (1.06e-3, 2e-3), (1e-3, 2e-3))
-    canary = [reading(minute, *pair, process=number) for number, pair in enumerate(times) for minute in (0, 1)]
-    (warning,) = told(with_canary(run, canary))
-    assert "GEMM takes 6.0% longer on GPU-00000001 than on GPU-00000000 (slowest and fastest of 3); " in warning
-    assert "copy takes 10.0% longer on GPU-00000000 than on GPU-00000001 (slowest and fastest of 3). " in warning
-    assert "other work of GPU-00000001 and GPU-00000000, or" in warning
-
-
 @pytest.mark.parametrize(
     ("kind", "slow", "expected"), [("cuda", 1.029, 0), ("cuda", 1.031, 1), ("cpu", 1.09, 0), ("cpu", 1.11, 1)]
 )

@@ -53,12 +53,6 @@ def test_the_fleet_is_the_median_of_its_devices(tmp_path):
     assert {change["copy"] for change in beside.values()} == {0.0}
 
 
-def test_architectures_are_fleets_of_their_own(tmp_path):
-    entries = [gpu(0, [0]), gpu(1, [1]), gpu(2, [2], arch="gfx950")]
-    canary = [reading(0, time, process=number) for number, time in enumerate((1e-3, 1e-3, 7e-3))]
-    assert beside_fleet(analyze(run_of(tmp_path, entries, canary)).devices)[2] == {"gemm": 0, "copy": 0}
-
-
 def test_restarts_of_a_device_do_not_make_it_several(tmp_path):
     """The restarted worker of the first device reads 3 % more; only another device would stand alone with that."""
     canary = [reading(0, 1e-3), reading(0.02, 5e-3, process=1), reading(4, 1.04e-3, process=2)]

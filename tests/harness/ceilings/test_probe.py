@@ -193,16 +193,6 @@ def test_a_cache_slower_than_memory_gets_a_remark(measured, monkeypatch):
     ]
 
 
-def test_caches_slower_than_memory_share_a_remark(measured, monkeypatch):
-    def sweeps(device, level, pattern, data):
-        yield Probe(lambda: None, 10**6 if level == "llc" else 2 * 10**6, "planted")
-
-    monkeypatch.setattr(module, "sweeps", sweeps)
-    _, (remark,) = measured(dtypes=[])
-    assert remark.count("llc") == len(Pattern)
-    assert "llc read 1 GB/s, memory 2 GB/s" in remark
-
-
 def test_steps_are_told_before_they_begin(monkeypatch, measured):
     steps = []
     monkeypatch.setattr(module, "calibrate", functools.partial(module.calibrate, step=lambda *told: steps.append(told)))

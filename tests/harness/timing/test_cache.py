@@ -15,7 +15,7 @@ from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.suite import Cache
 
-from ..fake_cache import Buffer, FakeCache, Traffic
+from ..fake_cache import Buffer, FakeCache
 from ..fake_device import FakeDevice
 from ..fake_script import FREE
 
@@ -135,18 +135,6 @@ def test_weights_too_small_to_rotate_among_are_for_a_flush(size):
         copies_needed(size, SMALL)
 
 
-def test_what_the_rule_prevents():
-    """Copies that fit into the cache together: all hits, from the second turn on."""
-    device = new_device()
-    kernels = [device.kernel(1e-6, reads=[Buffer(LLC // 4)]) for _ in range(4)]
-    with pytest.raises(UsageError):
-        Rotation([device.launcher(kernel) for kernel in kernels], LLC // 4, SMALL)
-    for kernel in kernels * 2:
-        device.launcher(kernel)()
-    device.synchronize()
-    assert {round(kernel.durations_s[1] * 1e9) for kernel in kernels} == {round(1e3 + LLC / 4 / CACHED * 1e9)}
-
-
 @pytest.mark.parametrize("released", [True, False])
 def test_lines_told_to_stay_survive_a_flush_unless_they_are_released(released):
     size = LLC // 2
@@ -161,33 +149,6 @@ def test_lines_told_to_stay_survive_a_flush_unless_they_are_released(released):
         launch()
     device.synchronize()
     assert kernel.durations_s[1:] == pytest.approx((1e-6 + size / (MEMORY if released else CACHED),) * 2)
-
-
-def test_releasing_lines_before_the_device_has_made_them_does_nothing():
-    """It is no operation of the queue: what is queued still runs with the lines that the launch before it keeps."""
-    size = LLC // 2
-    device = new_device(persistence=True)
-    kernel = device.kernel(1e-6, reads=[Buffer(size)], persists=True)
-    device.spin(1e-3)
-    for _ in range(2):
-        device.end_persistence()
-        device.flusher()()
-        device.launcher(kernel)()
-    device.synchronize()
-    assert kernel.durations_s == pytest.approx((1e-6 + size / MEMORY, 1e-6 + size / CACHED))
-
-
-def test_a_flush_leaves_nothing_of_anything_and_nothing_dirty():
-    cache = FakeCache(LLC)
-    device = FakeDevice(FREE, cache=cache)
-    output = Buffer(LLC // 2)
-    device.launcher(device.kernel(0.0, writes=[output]))()
-    device.flusher()()
-    device.synchronize()
-    assert cache.resident(output) == 0
-    traffic = Traffic()
-    cache.read(Buffer(LLC), traffic)
-    assert traffic.written_back == 0
 
 
 def test_the_real_flush_reads_more_than_rotation_asks_for_and_writes_nothing():

@@ -6,7 +6,6 @@ from statistics import median
 import pytest
 from rooflens.harness.timing.stop import BUDGET_OVERRUN, FEWEST, StopRule
 from rooflens.shapes.median import interval
-from rooflens.shapes.protocol import Protocol
 
 RULE = StopRule(min_samples=10, target_ci=0.01, budget_s=1.0, resolution_s=0.0)
 
@@ -44,11 +43,6 @@ def test_samples_that_do_not_count_still_spend_the_budget():
     assert RULE.decide([], 0.9, taken=40) == ""
     assert RULE.decide([], 1.0, taken=40) == "budget"
     assert RULE.decide([1e-3], BUDGET_OVERRUN * 1.0, taken=FEWEST - 1) == ""
-
-
-def test_the_rule_of_a_protocol():
-    rule = StopRule.of(Protocol(min_samples=20, target_ci=0.02, budget_s=3.0), 1e-6)
-    assert rule == StopRule(20, 0.02, 3.0, 1e-6)
 
 
 @pytest.mark.parametrize("spread", [0.04, 0.06, 0.1])

@@ -91,10 +91,3 @@ def test_a_cpu_has_the_host_timer_only(name, lacks):
     assert unavailable(name, H200) == unavailable("host", CPU) == ""
     with pytest.raises(UsageError, match="--timer host"):
         make_timer(name, FakeDevice.cpu(), Subject(lambda: None), CPU)
-
-
-def test_a_new_timer_is_refused_on_a_cpu_like_the_others(monkeypatch):
-    monkeypatch.setitem(TIMERS, "counter", HostTimer)
-    with pytest.raises(UsageError, match=r"^timer counter: cpu has no counter timer; .*--timer host"):
-        make_timer("counter", FakeDevice.cpu(), Subject(lambda: None), CPU)
-    assert unavailable("counter", H200) == ""
