@@ -152,3 +152,19 @@ def test_nothing_is_compared_across_timers(tmp_path):
     assert "timer differs: graph here, event for dequant_blas" in text
     (headline,) = [block for block in report.sections[0].blocks if isinstance(block, KeyNumbers)]
     assert "simt_4bit" not in headline.items[0].detail
+
+
+def test_the_list_of_disturbed_cells_is_bounded_and_says_so(tmp_path):
+    report = report_of(tmp_path / "run", **(GPU | {"Ms": (1, 2, 4, 8)}), **WATCHED)
+    table = tables(report)["disturbed"]
+    assert len(table.rows) == 20
+    assert "20 of 32, those with most causes first" in table.reading
+    assert [row[0].text for row in table.rows[:3]] == ["blas", "blas", "simt_4bit"]
+    assert table.detail
+
+
+def test_limits_depend_on_what_was_watched(watched, tmp_path):
+    assert "were read once per batch of samples" in " ".join(limits_of(watched))
+    host = report_of(tmp_path / "host", **GPU, telemetry=lambda cell, round_: [{"busy_elsewhere": 0.25}])
+    assert texts(tables(host)["telemetry-table"])[1:] == [["cores busy with other work", "25%", "25%", "25%"]]
+    assert "are not stored with the samples" in " ".join(limits_of(host))  # no clock

@@ -90,6 +90,13 @@ def test_a_missing_file_is_named(tmp_path, name):
         load_run(folder)
 
 
+def test_a_key_of_the_manifest_that_is_needed_is_named(tmp_path):
+    path = write_run(tmp_path, **ONE) / "run.json"
+    path.write_text(path.read_text().replace('"baseline":', '"base":'))
+    with pytest.raises(UsageError, match=r"run\.json: key 'baseline' is missing"):
+        load_run(tmp_path)
+
+
 def test_compressed_tables_are_read_like_others(tmp_path):
     folder = write_run(tmp_path, **ONE, machine=H200, telemetry=lambda cell, round_: [{"temperature_c": 40.0}])
     whole = load_run(folder)

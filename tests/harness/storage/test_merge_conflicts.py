@@ -11,12 +11,16 @@ from ..sharded import edit_manifest, edit_row, join, read_rows, reasons, write_r
     [
         ({"suite": "llm4bit"}, "suite is llm4bit-quick in .*1/run.json and llm4bit in .*8/run.json"),
         ({"seed": 7}, "seed is 0 in .*1/run.json and 7 in"),
+        ({"rounds": 5}, "rounds is 2 in .* and 5 in"),
+        ({"baseline": "blas"}, "baseline is dequant_blas in .* and blas in"),
         ({"threads": 4}, "threads is unknown in .* and 4 in"),
         ({"protocol": {"timer": "event"}}, "protocol timer is host in .* and event in"),
         ({"protocol": {"caches": ["cold", "warm"]}}, "protocol caches is cold in .* and cold, warm in"),
         ({"device": {"name": "Another CPU"}}, "device name is Planted CPU @ 2.10GHz in .* and Another CPU in"),
+        ({"device": {"arch": "x86-64-avx2"}}, "device arch is x86-64-avx512 in .* and x86-64-avx2 in"),
         ({"device": {"llc_bytes": 1}}, "device llc_bytes is 33554432 in .* and 1 in"),
         ({"environment": {"torch": "2.11.0"}}, "torch is 2.13.0 in .* and 2.11.0 in"),
+        ({"environment": {"triton": "3.6.0"}}, "triton is 3.9.0 in .* and 3.6.0 in"),
         ({"environment": {"bitsandbytes": "0.50.2"}}, "bitsandbytes is unknown in .* and 0.50.2 in"),
         (
             {"providers": {"simt_4bit": {"role": "candidate", "source": "new"}}},
