@@ -47,15 +47,6 @@ def test_functions_are_timed_and_judged_against_the_first(tmp_path):
     assert "helper" not in done.stdout
 
 
-def test_a_dictionary_names_the_calls_and_an_option_the_baseline(tmp_path):
-    text = CALLS + "\nBENCH = {'one': bench_short, 'two': bench_long}\n"
-    done = measured(tmp_path, write(tmp_path, text), "--baseline", "two")
-    assert done.returncode == 0, done.stderr
-    _, two, one, _ = done.stdout.splitlines()
-    assert two.split()[-1] == "baseline"
-    assert "faster" in one
-
-
 @pytest.mark.parametrize(
     ("text", "code", "words"),
     [
@@ -66,8 +57,6 @@ def test_a_dictionary_names_the_calls_and_an_option_the_baseline(tmp_path):
         ("BENCH = {'two\\nlines': print}\n", 2, "a name is a text of one line"),
         ("bench_size = 3\n", 2, "bench_size is of type int, which cannot be called"),
         ("import nothing_of_the_kind\n", 2, "mine.py:1: ModuleNotFoundError"),
-        ("def bench_bad():\n    raise ValueError('no\\nway')\n", 1, "ValueError: no way (mine.py:2)"),
-        ("import sys\ndef bench_end():\n    sys.exit(3)\n", 1, "bench_end: SystemExit: 3 (mine.py:3)"),
         ("PROVIDERS = []\ndef bench_a(): pass\n", 2, "rooflens run SUITE --providers"),
         ("PROVIDERS = []\n", 2, "PROVIDERS is empty"),
         ("def bench_bad(): return 1 / 0\ndef bench_too(): return [][0]\n", 1, "bench_too: IndexError: list index out"),
@@ -81,14 +70,17 @@ def test_a_file_that_cannot_be_measured_gets_one_line(tmp_path, text, code, word
     assert not done.stdout
 
 
-def test_a_function_that_fails_costs_its_own_row(tmp_path):
-    text = CALLS + "\ndef bench_bad():\n    raise ValueError('no way')\n"
-    done = measured(tmp_path, write(tmp_path, text))
+def test_a_dictionary_names_the_calls_and_one_that_fails_costs_its_own_row(tmp_path):
+    ends = "\ndef bad():\n    raise ValueError('no\\nway')\n\ndef end():\n    sys.exit(3)\n"
+    names = "\nBENCH = {'one': bench_short, 'bad': bad, 'end': end, 'two': bench_long}\n"
+    done = measured(tmp_path, write(tmp_path, "import sys\n" + CALLS + ends + names), "--baseline", "two")
     rows = {line.split()[0]: line.split() for line in done.stdout.splitlines()}
     assert done.returncode == 1
-    assert rows["bench_bad"] == ["bench_bad", "failed"]
-    assert "slower" in rows["bench_long"]
-    assert "bench_bad: ValueError: no way (mine.py:" in done.stderr
+    assert (rows["bad"], rows["end"]) == (["bad", "failed"], ["end", "failed"])
+    assert rows["two"][-1] == "baseline"
+    assert "faster" in rows["one"]
+    assert "bad: ValueError: no way (mine.py:18)" in done.stderr
+    assert "end: SystemExit: 3 (mine.py:21)" in done.stderr
 
 
 def test_what_providers_take_is_not_printed_as_json(tmp_path):
