@@ -240,7 +240,6 @@ def test_resume_without_the_suite_remembers_no_calibrate(place):
     [
         (["--tuned", "absent"], "absent: no such tuned table; make one with rooflens tune"),
         (["--device", "cpu", "--timer", "graph"], "timer graph: it times GPUs, not --device cpu"),
-        (["--device", "cpu", "--llc", "big"], "--llc 'big': write a size"),
         (["-o", "nowhere", "--resume"], "no run to resume: nowhere/run.json does not exist"),
     ],
 )
@@ -306,6 +305,12 @@ def test_what_cannot_be_compared_here_is_said_before_anything_is_measured(place)
     assert "only torch_quant_mx can run, not triton_quant_mx" in told[0]
     lines = done.stderr.splitlines()
     assert lines.index(told[0]) < next(i for i, line in enumerate(lines) if "unsupported" in line)
+
+
+def test_a_dry_run_refuses_a_size_that_the_run_would_refuse(place):
+    done = rooflens(place, "run", "tiny.toml", "--device", "cpu", "--llc", "big", "--dry-run")
+    assert done.returncode == 2
+    assert done.stderr.startswith("rooflens: error: --llc 'big': write a size")
 
 
 def repository_of(folder):

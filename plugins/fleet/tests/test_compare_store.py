@@ -184,6 +184,23 @@ def test_every_chunk_is_measured_once_and_lands_in_both_arms(trial):
     assert (trial.folder / "compare.log").read_text().count("-open\nset up\n") == 3
 
 
+def test_what_is_home_is_not_measured_again(trial):
+    seen = []
+
+    def script(step, place, assignment):
+        seen.extend([assignment.job.key] if step == "measure" else [])
+        return (Lost, "its node does not answer") if len(seen) > 3 else None
+
+    assert not trial.run(Stations([slot(0)], script))
+    assert trial.unmeasured == ["no sm90 is left for 2 parts of the suite"]
+    assert read_state(trial.folder).done == []
+    assert load_run(trial.folder / "base").missing_units > 0
+    later = Stations([slot(0, "three")])
+    assert trial.run(later)
+    assert {key for _, key in later.measured()} == {chunk.key for chunk in CHUNKS} - set(seen[:3])
+    trial.check_whole()
+
+
 def test_a_part_is_completed_by_its_device_and_measured_anew_by_another(trial):
     part = {"base": 1, "head": 1}
     cluster = Stations([slot(0), slot(1)], seconds=3.0)
@@ -282,6 +299,17 @@ def test_a_chunk_that_one_arm_refuses_is_stored_in_none(trial):
     assert len(list(trial.folder.glob("*/shards/*"))) == 2
     arms.add_result(chunk_parcel(CHUNKS[1], slot(1), "c"))
     arms.close()
+
+
+def test_a_station_of_other_software_takes_no_part_from_the_start(trial):
+    def script(step, place, assignment):
+        other = {"environment": {"torch": "2.11.0"}}
+        return record_parcel(step, place, "b", **other) if step == "open" and place.host == "two" else None
+
+    cluster = Stations([slot(0), slot(0, "two")], script)
+    assert trial.run(cluster)
+    assert {place.host for place, _ in cluster.measured()} == {"one"}
+    assert any("torch is 2.13.0" in text for text in trial.observer.remarks)
 
 
 def test_shards_of_another_division_go(trial):

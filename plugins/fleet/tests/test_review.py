@@ -320,6 +320,13 @@ def test_slots_of_a_cpu_share_no_core(monkeypatch):
     assert taken == [[10, 11], [12, 13], [14, 15], [16, 17]]
 
 
+def test_a_station_leaves_nothing_of_a_job_that_is_home(worker, tmp_path):
+    (job,) = quick_jobs(shapes=1, sizes=(1,))
+    one = named(worker, "s1", Workers())
+    one.measure(Assignment(job, b"", None))
+    assert not [path for path in (tmp_path / "scratch").iterdir() if path.is_dir()]
+
+
 def test_the_name_of_a_shard_is_the_id_of_its_run(worker):
     """Without one it is no run, and rooflens merge takes none."""
     (job,) = quick_jobs(shapes=1, sizes=(1,))

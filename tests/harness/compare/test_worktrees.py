@@ -86,6 +86,10 @@ def test_changes_without_a_commit_are_noticed(repo):
     assert here.is_dirty()
 
 
+def test_a_commit_describes_itself(repo):
+    assert Repository.at(repo).describe("start").endswith(" version 0")
+
+
 def test_git_that_fails_says_why(repo, tmp_path):
     with pytest.raises(RooflensError, match=r"git worktree: .*"):
         Repository.at(repo).add_worktree(tmp_path / "y", "0" * 40)
