@@ -209,8 +209,6 @@ CHANGES = {
     },
     "tracemalloc.is_tracing": lambda: tracemalloc.stop() if tracemalloc.is_tracing() else tracemalloc.start(),
     "functions of torch": lambda: setattr(torch, "mm", partial(torch.mm)),
-        torch, "mm", lambda *given, product=torch.mm, **more: product(*given, **more)
-    ),
     "sys.getswitchinterval": lambda: sys.setswitchinterval(sys.getswitchinterval() * 1.5),
     "gc.isenabled": lambda: gc.disable() if gc.isenabled() else gc.enable(),
     "gc.get_threshold": lambda: gc.set_threshold(gc.get_threshold()[0] + 1),
