@@ -291,7 +291,7 @@ def _quantity(name: str, words: Sequence[str], units: set[str], is_whole: bool) 
         return ColumnRole.OTHER, 1.0, ""
     rates = [word for word in words if word in known.RATES and not (word in _SHORT_RATES and is_time(name))]
     rate = known.RATES[rates[0]] if rates else None
-    unit = unit_of(re.sub(r"(?i)[#x%]", " ", name)) if is_time(name) and name.strip() != "S" else None  # a length
+    unit = unit_of(re.sub(r"(?i)[#x%]", " ", name)) if is_time(name) else None
     statistic = next((known.STATISTICS[word] for word in words if word in known.STATISTICS), "")
     if percent:
         if statistic and not said & known.CHANGES and rate is None:

@@ -18,7 +18,7 @@ from ...shapes.errors import UsageError, shorten
 from ...shapes.files.json_file import parse_content
 from .printed import SECONDS
 from .table import EXAMPLE, ImportedTable
-from .words import size_named, unit_of
+from .words import is_time, size_named, unit_of
 
 Record = dict[str, object]
 
@@ -153,8 +153,9 @@ def _llama(root: Any) -> Iterator[Record]:
 def _pytorch(root: Any) -> Iterator[Record | str]:
     for one in root:
         benchmark, model, metric = one["benchmark"], one.get("model") or {}, one["metric"]
-        unit = unit_of(metric["name"]) or metric.get("unit")
-        if unit not in SECONDS or not metric["benchmark_values"]:
+        name = metric["name"] if unit_of(metric["name"]) else f"{metric['name']} {metric.get('unit') or ''}"
+        unit = unit_of(name) if is_time(name) else None
+        if unit is None or not metric["benchmark_values"]:
             yield shorten(metric["name"])
             continue
         said = [benchmark["name"], benchmark.get("mode"), metric["name"]]

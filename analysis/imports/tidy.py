@@ -16,7 +16,7 @@ from .columns import ColumnRole, read_column
 from .entries import UNKNOWN, Imported, ImportedCase, failed, imported, useful_flops
 from .printed import SECONDS, read_printed
 from .table import FAILURES, ImportedTable, TimeCell
-from .words import is_time, size_named, unit_of
+from .words import is_secondary, is_time, size_named, unit_of
 
 SOURCE = "table"
 
@@ -92,7 +92,7 @@ def _times(table: ImportedTable, names: dict[str, str]) -> tuple[_Reader, str, s
 def _only_time(table: ImportedTable) -> tuple[str, str]:
     columns = [read_column(at, name, table.texts(name)) for at, name in enumerate(table.header)]
     by_cells = {table.header[one.index] for one in columns if one.role is ColumnRole.TIME}
-    times = [name for name in table.header if is_time(name) or name in by_cells]
+    times = [name for name in table.header if (is_time(name) or name in by_cells) and not is_secondary(name)]
     if len(times) == 1 and (unit := unit_of(times[0])):
         return times[0], unit
     if len(times) == 1 and times[0] in by_cells:  # the cells have units

@@ -189,12 +189,30 @@ def unit_of(name: str) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
+_RATE = re.compile(
+    r"(?:/|(?<![a-z])per)[\s_]*(?:[mnuµμ]?s|[mu]?secs?|(?:milli|micro|nano)?seconds?|min|minutes?|hours?|h)(?![a-zµμ])"
+    r"|\bs(?:ec)?\^?(?:-1|⁻¹)"
+)
+"""What makes a header one of things per time, whatever else it says: "tokens_per_s", "ops/ms", "GB/s (time in s)"."""
+
+
 def is_time(name: str) -> bool:
-    """Return whether a column holds times by its name, with or without a unit."""
+    """Return whether a column holds times by its name, with or without a unit; "S" is a length."""
     words = set(_letters(name))
-    if words & _NO_TIMES or re.search(r"/\s*s(ec)?\b", name.lower()):
+    if words & {*_NO_TIMES, *THROUGHPUTS} or _RATE.search(name.lower()) or name.strip() == "S":
         return False
     return bool(words & _TIMES) or unit_of(name) is not None
+
+
+_ASIDE = frozenset(("compile", "compilation", "timestamp", "timeout", "start", "warmup", "tuning", "overhead"))
+"""Words of a time that is not how long a kernel ran."""
+
+
+def is_secondary(name: str) -> bool:
+    """Return whether a time is not the one to compare: how it varies or changed, of something else, or of many runs."""
+    said = {*words_of(name)}
+    many = re.search(r"(?i)(?:/|per)[\s_]*\d", name)
+    return bool(said & {*SPREADS, *CHANGES, *ERRORS, *UNTIMED, *_ASIDE} or many or said == {"s"})
 
 
 def _letters(name: str) -> list[str]:
