@@ -39,6 +39,8 @@ def is_json(content: bytes) -> bool:
 def tables_of_json(content: bytes, where: str) -> list[ImportedTable]:
     """Read the results of a known tool. Raises UsageError that names another one, and says what to do."""
     root = parse_content(content, where, "give what the benchmark wrote")
+    if isinstance(root, dict) and not root.get("benchmarks", True):
+        raise UsageError(f"{where}: its list of benchmarks is empty; give the JSON of a benchmark that ran")
     for format_ in FORMATS:
         if not format_.matches(root):
             continue
@@ -104,9 +106,12 @@ def _google(root: Any) -> Iterator[Record]:
     for one in root["benchmarks"]:
         runs.setdefault(one.get("run_name", one["name"]), []).append(one)
     for name, found in runs.items():
-        medians = [one for one in found if one.get("aggregate_name") == "median"]
+        medians = [one for one in found if "real_time" in one and one.get("aggregate_name") == "median"]
         single = [one for one in found if one.get("run_type", "iteration") == "iteration"]
         failed = next((one for one in found if one.get("error_occurred")), None)
+        if not (medians or single or failed):
+            yield from (str(one.get("aggregate_name")) for one in found)  # BigO, RMS, or how much others vary
+            continue
         function, *arguments = name.split("/")
         record = {"provider": function, **_split(dict(_argument(at, one) for at, one in enumerate(arguments)))}
         if failed is not None:
@@ -123,19 +128,24 @@ def _argument(at: int, text: str) -> tuple[str, str]:
 
 def _split(parameters: Mapping[str, object]) -> Record:
     """Sizes by their names, and everything else as the layer."""
-    sizes: Record = {}
-    for name, value in parameters.items():
+    sizes, rest = Record(), dict(parameters)
+    for name in sorted(parameters, key=lambda name: name != size_named(name)):  # M before another word for it
+        value = parameters[name]
         size = size_named(name) or (name.upper() if name in ("m", "n", "k", "b") else "")
-        if size and re.fullmatch(r"[0-9]{1,18}", str(value)):
+        if size and size not in sizes and re.fullmatch(r"[0-9]{1,18}", str(value)):
             sizes[size] = value
-    rest = [f"{name}={value}" for name, value in parameters.items() if value not in sizes.values()]
-    return {**sizes, "layer": " ".join(rest)}
+            rest.pop(name)
+    return {**sizes, "layer": " ".join(f"{name}={value}" for name, value in rest.items())}
 
 
 def _pytest(root: Any) -> Iterator[Record]:
     for one in root["benchmarks"]:
         parameters = one.get("params") or {}
-        yield {"provider": one["name"].partition("[")[0], **_split(parameters), "time_s": one["stats"]["median"]}
+        yield {
+            "provider": one.get("fullname", one["name"]).partition("[")[0],
+            **_split(parameters),
+            "time_s": one["stats"]["median"],
+        }
 
 
 _LLAMA = ("n_batch", "n_ubatch", "n_threads", "type_k", "type_v", "n_gpu_layers", "split_mode", "flash_attn", "n_depth")
@@ -168,8 +178,13 @@ def _pytorch(root: Any) -> Iterator[Record | str]:
 _TRITON = re.compile(r"tritonbench_(?P<op>[^\[]+)\[(?:x_)?(?P<x>.*)-(?P<provider>[^-\]]+)\][-_](?P<metric>\w+)")
 
 
+def _metrics(root: Any) -> Mapping[str, Any]:
+    found = root.get("metrics") if isinstance(root, dict) else {}
+    return found if isinstance(found, dict) else root
+
+
 def _triton(root: Any) -> Iterator[Record | str]:
-    for name, value in (root.get("metrics") or root).items():
+    for name, value in _metrics(root).items():
         if found := _TRITON.fullmatch(name):
             named = {"provider": found["provider"], "layer": f"{found['op']} {found['x']}"}
             yield {**named, "time_ms": value} if found["metric"] == "latency" else found["metric"]
@@ -186,11 +201,7 @@ FORMATS = (
     JsonFormat("pytest-benchmark", lambda root: "stats" in _first(root, "benchmarks"), _pytest),
     JsonFormat("llama-bench", lambda root: {"model_type", "avg_ns"} <= _first(root).keys(), _llama),
     JsonFormat("PyTorch's benchmark database", lambda root: {"benchmark", "metric"} <= _first(root).keys(), _pytorch),
-    JsonFormat(
-        "tritonbench",
-        lambda root: isinstance(root, dict) and any(map(_TRITON.fullmatch, root.get("metrics") or root)),
-        _triton,
-    ),
+    JsonFormat("tritonbench", lambda root: any(map(_TRITON.fullmatch, _metrics(root))), _triton),
     JsonFormat("nvbench", lambda root: isinstance(root, dict) and "benchmarks" in root, _nvbench),
 )
 

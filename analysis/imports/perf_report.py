@@ -14,7 +14,7 @@ from ...shapes.errors import UsageError, shorten
 from .entries import Imported, ImportedCase, imported
 from .printed import SECONDS
 from .table import ImportedTable, TimeCell
-from .words import is_time, unit_of
+from .words import is_secondary, is_time, unit_of
 
 SOURCE = "Triton perf_report"
 
@@ -33,16 +33,16 @@ def matches(table: ImportedTable) -> bool:
     """
     lines = [match for name in table.header if (match := _LINE.fullmatch(name))]
     plain = table.header[: len(table.header) - len(lines)]
-    ours = any(match["label"] not in SECONDS or not is_time(match["line"]) for match in lines)
+    ours = any(
+        match["label"] not in SECONDS or not (is_time(match["line"]) or is_secondary(match["line"])) for match in lines
+    )
     return "M" in plain and ours and not any(_LINE.fullmatch(name) for name in plain)
 
 
 def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     """One case per row and line."""
     lines = {name: match for name in table.header if (match := _LINE.fullmatch(name))}
-    timed = {
-        name: unit for name, match in lines.items() if is_time(match["label"]) and (unit := unit_of(match["label"]))
-    }
+    timed = {name: unit for name, match in lines.items() if is_time(name) and (unit := unit_of(match["label"]))}
     if not timed:
         raise UsageError(
             f"{table.where} line 1: {', '.join(map(shorten, lines))}: no times in ms, us or s; run the benchmark with "

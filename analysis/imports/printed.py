@@ -43,7 +43,7 @@ EMPHASIS = re.compile(r"\*\*|(?<!\w)__|__(?!\w)|`|</?(?:b|i|u|em|strong|code|sub
 """Markdown and HTML that only changes how a text looks."""
 
 _NUMBER = re.compile(
-    r"(?P<about>(?:[~≈≥≤]|>=|<=)\s*)?(?P<digits>[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d+)?|[+-]?\.\d+)\s*"
+    r"(?P<about>(?:[~≈≥≤]|>=|<=)\s*)?(?P<digits>[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d+)?|[+-]?\.\d+)\s*"
     r"(?P<unit>[A-Za-z%×µμ][A-Za-z/]*(?:\s[a-z]+/s(?:ec(?:ond)?)?)?)?"
     r"(?:\s*(?:±|\+/-|\+-|\s_\s)\s*\d[\d.,]*\s*(?P<after>[A-Za-z%×µμ][A-Za-z/]*)?)?(?:\s*\([^()]*\))?(?:(?<=[x×])\s+faster)?"
 )
@@ -137,7 +137,7 @@ def read_printed(text: str) -> Printed | None:
 
 def read_size(text: str) -> int | None:
     """Read a size: "4096", "4,096", "4k" (4096: of powers of two, k is 1024); None for "7k", 7000 or 7168."""
-    found = re.fullmatch(r"(\d{1,3}(?:,\d{3})+|\d{1,15})([kK]?)", text.strip())
+    found = re.fullmatch(r"([1-9]\d{0,2}(?:,\d{3})+|\d{1,15})([kK]?)", text.strip())
     if found is None:
         return None
     size = int(found[1].replace(",", ""))

@@ -179,6 +179,25 @@ def parse(content: bytes, where: str) -> ImportedTable:
             )
     if len(records) == 1:
         raise UsageError(f"{where} has a header and no rows; give the CSV of a benchmark that ran")
-    return ImportedTable(
-        where, header, tuple(tuple(fields) for _, fields in records[1:]), tuple(line for line, _ in records[1:])
-    )
+    rows = tuple(tuple(fields) for _, fields in records[1:])
+    table = ImportedTable(where, header, rows, tuple(line for line, _ in records[1:]))
+    return with_points(table, semicolons=delimiter == ";")
+
+
+_COMMA = re.compile(r"([+-]?\d+),(\d+(?:[eE][+-]?\d+)?(?:\s*[a-zA-Zµμ%/]+)?)")
+"""A number with a decimal comma, and its unit."""
+
+
+def with_points(table: ImportedTable, semicolons: bool = False) -> ImportedTable:
+    """Turn the decimal commas of a file with semicolons into points. Raises UsageError where they are not all such."""
+    columns = [[text.strip() for text in column] for column in zip(*table.rows, strict=True)]
+    for texts in columns:
+        commas = [found for text in texts if (found := _COMMA.fullmatch(text))]
+        others = any(re.match(r"[+-]?\d[\d.]*,\d", text) and not _COMMA.fullmatch(text) for text in texts)
+        is_read = any(found[1].strip("+-") == "0" for found in commas) and any(
+            found[2][1:2].isdigit() for found in commas
+        )
+        if others and commas if semicolons else is_read:
+            raise UsageError(f"{table.where}: numbers with a decimal comma ({commas[0][0]}): write a point")
+        texts[:] = [_COMMA.sub(r"\1.\2", text) if semicolons and _COMMA.fullmatch(text) else text for text in texts]
+    return replace(table, rows=tuple(zip(*columns, strict=True)))

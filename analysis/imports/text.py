@@ -15,7 +15,7 @@ from ...shapes.files.file_text import decoded
 from .json_results import is_json, tables_of_json
 from .parquet_table import MAGIC, parse_parquet, refuse_pointer
 from .printed import EMPHASIS, is_blank, read_printed
-from .table import EXAMPLE, ImportedTable, parse
+from .table import EXAMPLE, ImportedTable, parse, with_points
 
 LONGEST_TITLE = 100
 
@@ -44,7 +44,7 @@ def tables_in(content: bytes, where: str, suffix: str = "") -> list[ImportedTabl
         return [parse(content, where)]
     if not (tables := _scan(lines, where)):
         raise UsageError(f"{where} has no table with a header that can be read; write it as CSV: {EXAMPLE}")
-    return tables
+    return [with_points(table) for table in tables]
 
 
 def _is_csv(lines: Sequence[str]) -> bool:
@@ -75,6 +75,7 @@ def _scan(lines: Sequence[str], where: str) -> list[ImportedTable]:
         _Markdown(lines),
         _Runs(lines, _by_blanks, 2),
         *(_Runs(lines, by, LEAST) for by in _BY_MARKS),
+        _Aligned(lines, str.split, LEAST),
     )
     tables, place, last = list[ImportedTable](), 0, 0
     while place < len(lines):
@@ -147,7 +148,7 @@ class _Runs:
     """
 
     def __init__(self, lines: Sequence[str], cut: Callable[[str], list[str]], least: int) -> None:
-        self._rows, self._least = [cut(line) for line in lines], least
+        self._lines, self._rows, self._least = lines, [cut(line) for line in lines], least
         self._is_rule = [bool(line.strip() and _RULE.fullmatch(line)) for line in lines]
         numbers = [sum(map(_is_number, row)) for row in self._rows]
         self._has_numbers = [count > 0 for count in numbers]
@@ -168,6 +169,16 @@ class _Runs:
         if len(header) != len(rows[0]) or len(header) < (self._least if has_rule else LEAST):
             return None
         return _Found(header, rows, first, end)
+
+
+class _Aligned(_Runs):
+    """Tables whose fields end below those of their header, as pandas prints texts: one blank may separate them."""
+
+    def at(self, start: int) -> _Found | None:
+        found = super().at(start)
+        lines = self._lines[start : found.end] if found else []
+        ends = {tuple(field.end() for field in re.finditer(r"\S+", line))[-len(self._rows[start]) :] for line in lines}
+        return found if len(ends) == 1 else None
 
 
 def _is_number(cell: str) -> bool:

@@ -49,6 +49,8 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
             raise UsageError(f"{table.where} line 1: {unknown_name('column', name, list(table.header))}")
     names = _found(table) | dict(columns)
     reading, rounding, timed = _times(table, names)
+    if twice := next((name for name in (*names.values(), timed) if table.header.count(name) > 1), ""):
+        raise UsageError(f"{table.where} line 1: several columns are called {twice}; rename the others in the file")
     unused = [name for name in table.header if name not in {*names.values(), timed}]
     notes = (f"{table.where}: columns that were not used: {', '.join(unused)}",) if unused else ()
     found = imported(SOURCE, table, lambda row: _entry(table, row, reading, names), [timed], notes)
@@ -59,8 +61,8 @@ def _found(table: ImportedTable) -> dict[str, str]:
     """Columns that have the name of a key, whatever their case; of a size, if any cell is a number."""
     keys = {key.lower(): key for key in (*SIZES, *TEXTS, "verdict")}
     found: dict[str, str] = {}
-    for name in table.header:
-        key = keys.get(name.lower()) or size_named(name)
+    named = [(keys.get(name.lower()), name) for name in table.header]  # which win over other words for a size
+    for key, name in [*named, *((size_named(name), name) for name in table.header)]:
         if key and key not in found and (key not in SIZES or any(map(read_printed, table.texts(name)))):
             found[key] = name
     return found
@@ -92,7 +94,8 @@ def _times(table: ImportedTable, names: dict[str, str]) -> tuple[_Reader, str, s
 def _only_time(table: ImportedTable) -> tuple[str, str]:
     columns = [read_column(at, name, table.texts(name)) for at, name in enumerate(table.header)]
     by_cells = {table.header[one.index] for one in columns if one.role is ColumnRole.TIME}
-    times = [name for name in table.header if (is_time(name) or name in by_cells) and not is_secondary(name)]
+    header = dict.fromkeys(table.header)
+    times = [name for name in header if (is_time(name) or name in by_cells) and not is_secondary(name)]
     if len(times) == 1 and (unit := unit_of(times[0])):
         return times[0], unit
     if len(times) == 1 and times[0] in by_cells:  # the cells have units

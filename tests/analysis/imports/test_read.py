@@ -1,9 +1,11 @@
 """Files of other tools become cases, with the times that they state and the step that these were rounded to."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from rooflens.analysis.comparison.versions import pair
 from rooflens.analysis.frames.coordinates import CASE, DETAILS
@@ -275,6 +277,39 @@ def test_json_of_other_tools(tmp_path, tool):
     assert found.frame.loc[~sized, "flops"].isna().all()
 
 
+def test_parameters_and_tests_of_a_benchmark_tell_cases_apart(tmp_path):
+    names = [f"f/M:16/N:32/K:64/split:{split}/block:{48 - split}" for split in (16, 32)]
+    content = {"benchmarks": [{"name": name, "real_time": 1.0, "time_unit": "us"} for name in names]}
+    extra = [{"name": "f_x", "run_name": "f", "run_type": "aggregate", "aggregate_name": x} for x in ("BigO", "cv")]
+    content["benchmarks"] += extra
+    found = read(file(tmp_path, json.dumps(content)))
+    assert found.frame["layer"].tolist() == ["split=16 block=32", "split=32 block=16"]
+    assert [note.partition(": ")[2] for note in found.notes[:2]] == [
+        f"1 results are of {name}, and not read" for name in ("BigO", "cv")
+    ]
+    tests = [{"name": "test_f[1]", "fullname": f"{x}.py::test_f[1]", "stats": {"median": 0.5}} for x in "ab"]
+    found = read(file(tmp_path, json.dumps({"benchmarks": tests})))
+    assert found.frame["provider"].tolist() == ["a.py::test_f", "b.py::test_f"]
+
+
+@pytest.mark.parametrize("name", ["token_per_sec", "memory_bandwidth(GB/s)", "QPS (req/s)"])
+def test_rates_of_pytorch_are_no_times(tmp_path, name):
+    content = [{**DATABASE, "metric": {"name": name, "unit": "s", "benchmark_values": [1.0]}}]
+    assert f"without a time, only {name}" in fails(file(tmp_path, json.dumps(content)))
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        ({"benchmarks": []}, "list of benchmarks is empty"),
+        ({"benchmarks": None}, "list of benchmarks is empty"),
+        ({"metrics": [1, None]}, "JSON of an unknown tool (metrics)"),
+    ],
+)
+def test_json_without_results_is_named(tmp_path, content, words):
+    assert words in fails(file(tmp_path, json.dumps(content)))
+
+
 def test_results_that_are_no_times_are_counted(tmp_path):
     found = read(file(tmp_path, json.dumps(JSON["PyTorch's benchmark database"][0])))
     assert found.device == "NVIDIA H100"
@@ -394,6 +429,71 @@ def test_maps_that_do_not_fit(tmp_path, columns, words):
     op = "conv" if "op" in columns else "gemm"
     path = file(tmp_path, f"M,N,K,time_ms,op,note\n7,8,9,0.5,{op},great\n")
     assert words in fails(path, columns)
+
+
+RATES = (
+    *(
+        "tokens_per_s",
+        "samples_per_sec",
+        "iter_per_sec",
+        "Gops_per_second",
+        "ops/ms",
+        "GB/s (time in s)",
+        "QPS (req/s)",
+    ),
+    *("tok / us", "tok s^-1"),
+)
+SECONDARY = ("std_us", "compile_time_s", "timestamp_ns", "S", "time saved (us)", "time per 1000 iters (ms)")
+
+
+@pytest.mark.parametrize("name", [*RATES, *SECONDARY])
+def test_rates_and_secondary_columns_are_never_the_time(tmp_path, name):
+    words = "no column is a time by its name|no times in ms, us or s"
+    assert re.search(words, fails(file(tmp_path, f"M,N,K,{name}\n1,2,3,4\n")))
+    assert "--columns time_ms=COLUMN" in fails(file(tmp_path, f"M,N,K,gflops,{name},x\n1,2,3,4,5,a\n"))
+    assert read(file(tmp_path, f"M,N,K,{name},time_ms\n1,2,3,4,5\n")).frame.loc[0, "time_s"] == 5e-3
+
+
+@pytest.mark.parametrize("name, time_s", [("time per iter (ms)", 4e-3), ("ms/token", 4e-3), ("Time (s)", 4.0)])
+def test_times_of_each_of_many_things_are_times(tmp_path, name, time_s):
+    assert read(file(tmp_path, f"M,N,K,{name}\n1,2,3,4\n")).frame.loc[0, "time_s"] == time_s
+
+
+@pytest.mark.parametrize(
+    "mark, cells, times",
+    [
+        (";", ("0,950", "1,234"), [0.95e-3, 1.234e-3]),
+        (";", ("0,95 us", "12,5 us"), [0.95e-6, 12.5e-6]),
+        (";", ("1,234.5", "0,95"), None),
+        (";", ("1.234,5", "0,95"), None),
+        (",", ("0,950", "1,234"), None),
+        (",", ("1,000", "1,234"), [1.0, 1.234]),
+    ],
+)
+def test_decimal_commas(tmp_path, mark, cells, times):
+    rows = [mark.join((str(at), "2", "3", cell if mark == ";" else f'"{cell}"')) for at, cell in enumerate(cells, 1)]
+    path = file(tmp_path, "\n".join([mark.join(("M", "N", "K", "time_ms")), *rows]) + "\n")
+    if times is None:
+        assert "write a point" in fails(path)
+    else:
+        assert read(path).frame["time_s"].tolist() == pytest.approx(times)
+
+
+def test_names_of_sizes_win_over_other_words(tmp_path):
+    assert read(file(tmp_path, "tokens,M,N,K,time_ms\n7,1,2,3,4\n")).frame.loc[0, "M"] == 1
+    twice = file(tmp_path, "M,N,K,time_ms,time_ms\n1,2,3,4,5\n")
+    assert "rename the others" in fails(twice)
+    assert "rename the others" in fails(twice, {"time_ms": "time_ms"})
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_what_pandas_prints_is_read(tmp_path, index):
+    frame = pd.DataFrame({"M": [16, 4096], "N": 8, "K": 8, "provider": ["a", "triton"], "time_us": [100.0, 1.25]})
+    (tmp_path / "frame.txt").write_text(frame.to_string(index=index))
+    found = read(tmp_path / "frame.txt").frame
+    assert found["M"].tolist() == [16, 4096]
+    assert found["provider"].tolist() == ["a", "triton"]
+    assert found["time_s"].tolist() == pytest.approx([100e-6, 1.25e-6])
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", "M,N,K,time_ms\n"])
