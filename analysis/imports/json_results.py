@@ -38,6 +38,8 @@ def is_json(content: bytes) -> bool:
 
 def tables_of_json(content: bytes, where: str) -> list[ImportedTable]:
     """Read the results of a known tool. Raises UsageError that names another one, and says what to do."""
+    if re.search(rb"\}\s*\n\s*\{", content):
+        raise UsageError(f"{where} has one JSON per line; give a list of them, as llama-bench -o json writes it")
     root = parse_content(content, where, "give what the benchmark wrote")
     if isinstance(root, dict) and not root.get("benchmarks", True):
         raise UsageError(f"{where}: its list of benchmarks is empty; give the JSON of a benchmark that ran")
@@ -101,7 +103,7 @@ def _value(summary: Mapping[str, Any]) -> object:
     return next((item["value"] for item in summary.get("data") or () if item["name"] == "value"), None)
 
 
-def _google(root: Any) -> Iterator[Record]:
+def _google(root: Any) -> Iterator[Record | str]:
     runs: dict[str, list[Mapping[str, Any]]] = {}
     for one in root["benchmarks"]:
         runs.setdefault(one.get("run_name", one["name"]), []).append(one)

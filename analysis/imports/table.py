@@ -11,7 +11,7 @@ from ...shapes.files import csv_file
 from ...shapes.files.file_text import decoded
 from ...shapes.problem import Problem
 from ...shapes.verdict import Verdict
-from .printed import SECONDS, read_printed
+from .printed import SECONDS, read_printed, read_size
 from .rounding import Rounding, RoundingKind, detect
 
 FAILURES = {
@@ -102,9 +102,9 @@ class ImportedTable:
         if name not in self._position and otherwise is not None:
             return otherwise
         text = self.text(row, name)
-        if not re.fullmatch(r"[0-9]{1,18}(\.0*)?", text) or not int(text.split(".")[0]):
+        if not (size := read_size(re.sub(r"\.0*$", "", text))):
             self.fail(row, name, f"{quote(text)} is not a positive whole number")
-        return int(text.split(".")[0])
+        return size
 
     def reader(self, name: str, unit_s: str, free_text: bool = False) -> Callable[[int], TimeCell]:
         """Return what reads the time of a row in column `name`, with the rounding of the whole column.

@@ -1,7 +1,8 @@
 """The tables of a file: of a CSV, a parquet file, the JSON of a benchmark, or a text, with the line each starts at.
 
-In a text, tables are GitHub's markdown, CSV (comma, semicolon or tab), or aligned by two blanks or more, as pandas and
-reStructuredText print them. All have a header. Everything else is not read.
+In a text, tables are GitHub's markdown, CSV (comma, semicolon or tab), or in columns: with two blanks between them, as
+reStructuredText has them, or with the ends of all fields below those of the header, as pandas prints a frame. All have
+a header. Everything else is not read.
 """
 
 import re
@@ -73,9 +74,9 @@ class _Found(NamedTuple):
 def _scan(lines: Sequence[str], where: str) -> list[ImportedTable]:
     readers: tuple[_Markdown | _Runs, ...] = (
         _Markdown(lines),
+        _Aligned(lines, str.split, LEAST),
         _Runs(lines, _by_blanks, 2),
         *(_Runs(lines, by, LEAST) for by in _BY_MARKS),
-        _Aligned(lines, str.split, LEAST),
     )
     tables, place, last = list[ImportedTable](), 0, 0
     while place < len(lines):

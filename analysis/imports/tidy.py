@@ -34,6 +34,9 @@ _WORDS = {
 }
 
 
+_KNOWN: dict[str, tuple[str, ...]] = {"op": tuple(Op), "pass": tuple(Pass)}
+
+
 def matches(table: ImportedTable) -> bool:
     """A table is tidy when it names M, N and K; whether its time is clear is found out by reading."""
     names = {name.lower() for name in table.header}
@@ -58,14 +61,22 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
 
 
 def _found(table: ImportedTable) -> dict[str, str]:
-    """Columns that have the name of a key, whatever their case; of a size, if any cell is a number."""
+    """Columns that have the name of a key, whatever their case, and cells that fit."""
     keys = {key.lower(): key for key in (*SIZES, *TEXTS, "verdict")}
     found: dict[str, str] = {}
     named = [(keys.get(name.lower()), name) for name in table.header]  # which win over other words for a size
     for key, name in [*named, *((size_named(name), name) for name in table.header)]:
-        if key and key not in found and (key not in SIZES or any(map(read_printed, table.texts(name)))):
+        if key and key not in found and _fits(key, table.texts(name)):
             found[key] = name
     return found
+
+
+def _fits(key: str, texts: list[str]) -> bool:
+    """True for a size with numbers, whole ones where it is no usual size, and for an op or pass that is known."""
+    if key in _KNOWN:
+        return any(text in _KNOWN[key] for text in texts)
+    cells = list(filter(None, map(read_printed, texts)))
+    return key not in SIZES or (bool(cells) and (key in ("M", "N", "K") or all(cell.value % 1 == 0 for cell in cells)))
 
 
 _Reader = Callable[[int], TimeCell]
@@ -142,7 +153,7 @@ def _problem(table: ImportedTable, row: int, names: dict[str, str]) -> Problem:
     sizes = {key: table.size(row, names[key]) for key in _sizes_of(table, row, names)}
     many = Op.GEMM if sizes.get("E", 1) == 1 else Op.MOE_GEMM if "top_k" in sizes else Op.GROUPED_GEMM
     words: dict[str, str] = {}
-    for key, known, neutral in (("op", tuple(Op), many), ("pass", tuple(Pass), Pass.FWD)):
+    for key, known, neutral in (("op", _KNOWN["op"], many), ("pass", _KNOWN["pass"], Pass.FWD)):
         words[key] = table.text(row, names[key], neutral) if key in names else neutral
         if words[key] not in known:
             table.fail(row, names[key], f"{quote(words[key])} is none of {', '.join(known)}")

@@ -29,7 +29,7 @@ def check(sheet: Sheet) -> Iterator[Finding]:
     """Compare the peak that rate and percentage imply with the published one, and with those of other rows."""
     for share in sheet.of(ColumnRole.PEAK_SHARE):
         told = list(_column(sheet, share)) if share.detail != "bandwidth" else []
-        yield from told or _disagreeing(sheet, share)
+        yield from told or [*_disagreeing(sheet, share)] or _above(sheet, share)
 
 
 def _column(sheet: Sheet, share: AnnotatedColumn) -> Iterator[Finding]:
@@ -111,6 +111,15 @@ def _disagreeing(sheet: Sheet, share: AnnotatedColumn) -> Iterator[Finding]:
                 f"{100 * common[1]:.4g}"
             )
             yield RULE.at(sheet, row, message, share)
+
+
+def _above(sheet: Sheet, share: AnnotatedColumn) -> Iterator[Finding]:
+    """Find the first row above 100 %, whatever the peak is."""
+    for row, (percent,) in sheet.spans(share):
+        if percent.low > 100 and ("%" in share.name or "%" in sheet.text(row, share)):
+            message = f"{share.name} {sheet.quoted(row, share)} is above 100 %"
+            yield RULE.at(sheet, row, message, share, severity=Severity.QUESTION)
+            return
 
 
 def _own(setting: Assumptions, dtype: str) -> dict[str, float]:

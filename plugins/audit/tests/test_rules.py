@@ -79,6 +79,13 @@ def test_many_shares_of_one_wrong_peak_are_one_finding():
     assert finding.message.endswith("; 5 rows")
 
 
+def test_a_share_above_100_percent_needs_no_device():
+    rows = ("4096,4096,4096,1374,139%", "4096,4096,8192,1400,141%")
+    (finding,) = check(csv("M,N,K,TFLOPS,% of peak", *rows), device="").findings
+    assert finding.message == "% of peak 139% is above 100 %"
+    assert not finding.severity.is_wrong
+
+
 def test_one_ratio_the_wrong_way_round_is_no_label():
     rows = ["a,2.00,1.00,2.00", "b,3.00,1.00,3.00", "c,4.00,1.00,0.25"]
     (finding,) = check(csv("case,old (ms),new (ms),speedup", *rows)).findings

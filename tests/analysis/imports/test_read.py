@@ -479,6 +479,28 @@ def test_decimal_commas(tmp_path, mark, cells, times):
         assert read(path).frame["time_s"].tolist() == pytest.approx(times)
 
 
+@pytest.mark.parametrize(
+    "name, cells, at, values",
+    [
+        ("Pass", ("True", "False"), "pass", ["fwd", "fwd"]),
+        ("pass", ("bwd", "fwd"), "pass", ["bwd", "fwd"]),
+        ("op", ("matmul", "matmul"), "op", ["gemm", "gemm"]),
+        ("e", ("8", "0.001"), "E", [1, 1]),
+        ("e", ("8", "16.0"), "E", [8, 16]),
+    ],
+)
+def test_columns_are_coordinates_if_their_cells_fit(tmp_path, name, cells, at, values):
+    rows = "".join(f"{row},4k,3,{cell},5\n" for row, cell in enumerate(cells, 1))
+    frame = read(file(tmp_path, f"M,N,K,{name},time_ms\n{rows}")).frame
+    assert frame[at].tolist() == values
+    assert set(frame["N"]) == {4096}
+
+
+def test_one_json_per_line(tmp_path):
+    line = json.dumps(JSON["llama-bench"][0][0])
+    assert "as llama-bench -o json writes it" in fails(file(tmp_path, f"{line}\n{line}\n"))
+
+
 def test_names_of_sizes_win_over_other_words(tmp_path):
     assert read(file(tmp_path, "tokens,M,N,K,time_ms\n7,1,2,3,4\n")).frame.loc[0, "M"] == 1
     twice = file(tmp_path, "M,N,K,time_ms,time_ms\n1,2,3,4,5\n")
