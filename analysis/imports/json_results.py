@@ -143,11 +143,8 @@ def _split(parameters: Mapping[str, object]) -> Record:
 def _pytest(root: Any) -> Iterator[Record]:
     for one in root["benchmarks"]:
         parameters = one.get("params") or {}
-        yield {
-            "provider": one.get("fullname", one["name"]).partition("[")[0],
-            **_split(parameters),
-            "time_s": one["stats"]["median"],
-        }
+        test = one.get("fullname", one["name"]).partition("[")[0]
+        yield {"provider": test, **_split(parameters), "time_s": one["stats"]["median"]}
 
 
 _LLAMA = ("n_batch", "n_ubatch", "n_threads", "type_k", "type_v", "n_gpu_layers", "split_mode", "flash_attn", "n_depth")

@@ -105,8 +105,8 @@ def _times(table: ImportedTable, names: dict[str, str]) -> tuple[_Reader, str, s
 def _only_time(table: ImportedTable) -> tuple[str, str]:
     columns = [read_column(at, name, table.texts(name)) for at, name in enumerate(table.header)]
     by_cells = {table.header[one.index] for one in columns if one.role is ColumnRole.TIME}
-    header = dict.fromkeys(table.header)
-    times = [name for name in header if (is_time(name) or name in by_cells) and not is_secondary(name)]
+    named = by_cells | {*filter(is_time, table.header)}
+    times = [name for name in dict.fromkeys(table.header) if name in named and not is_secondary(name)]
     if len(times) == 1 and (unit := unit_of(times[0])):
         return times[0], unit
     if len(times) == 1 and times[0] in by_cells:  # the cells have units
@@ -121,9 +121,10 @@ def _only_time(table: ImportedTable) -> tuple[str, str]:
             f"{table.where} line 1: several columns may be the time ({', '.join(times)}); choose one: "
             f"--columns time_{unit}='{times[0]}'"
         )
+    rates = [table.header[one.index] for one in columns if one.role is ColumnRole.RATE and one.unit == 1e12]
     raise UsageError(
         f"{table.where} line 1: no column is a time by its name ({', '.join(table.header)}); name one: "
-        "--columns time_ms=COLUMN"
+        "--columns " + (f"tflops='{rates[0]}'" if len(rates) == 1 else "time_ms=COLUMN")
     )
 
 
