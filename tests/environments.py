@@ -9,8 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "api", "cli", "plugins")
-LEFT_OUT = {"__pycache__", "tests"}
-"""Folders of which nothing is installed."""
+LEFT_OUT = {"__pycache__", "tests", "README.md"}
+"""Folders and files that are not installed."""
 ROOT_FILES = ("__init__.py", "__main__.py", "py.typed")
 """What the package holds outside of its folders."""
 BUILD_FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")

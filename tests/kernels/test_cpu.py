@@ -1,4 +1,4 @@
-"""The 4-bit kernels of the CPU, compiled for this CPU and for narrower vectors: against fp64 products, and bit by bit."""
+"""The 4-bit kernels of the CPU, for this CPU and for narrower vectors: against fp64 products, and bit by bit."""
 
 from collections.abc import Iterator
 
