@@ -11,7 +11,7 @@ from rooflens.analysis.run.summarize import summarize
 from rooflens.kernels import registry
 from rooflens.kernels.identity import code_of, identity
 from rooflens.shapes.protocol import Protocol
-from rooflens.shapes.run_folder.manifest import StoredDevice
+from rooflens.shapes.device import Device
 
 from .analysis.synthetic import H200, write_run
 
@@ -33,7 +33,7 @@ def today():
     for name, provider in registry.load(("simt_4bit", "dequant_blas")).items():
         how = {"config": {}, "timer": "profiler", "cold_by": "flush"}
         launched = code_of(provider).launched([], provider.role, True, VERSIONS)
-        stamp = identity(launched, how, StoredDevice(**H200.device))
+        stamp = identity(launched, how, Device(**H200.device))
         moment = {"started_at": "2026-01-02T03:00:00Z", "elapsed_s": 4.0}
         found[name] = how | moment | {"kernels": [], "identity": stamp}
     return found
