@@ -10,8 +10,8 @@ from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.summarize import summarize
 from rooflens.kernels import registry
 from rooflens.kernels.identity import code_of, identity
-from rooflens.shapes.protocol import Protocol
 from rooflens.shapes.device import Device
+from rooflens.shapes.protocol import Protocol
 
 from .analysis.synthetic import H200, write_run
 

@@ -12,6 +12,10 @@ from scipy.special import digamma, polygamma
 
 from .arrays import Floats
 
+TIED = 1e-24
+"""Variance of the logarithms of equal times, at most: they may differ by their rounding as floats, 1e-15, and no two
+stored times by less than 1e-11. Left in, a variance of 1e-32 would say that variances differ by any factor."""
+
 FEWEST_CELLS = 10
 """Fewer say too little about what is common."""
 
@@ -52,11 +56,11 @@ def moderate(variances: Floats, freedom: Floats) -> Moderated:
 
 
 def fit_prior(variances: Floats, freedom: Floats) -> Prior:
-    """Fit the prior to variances [C] that have `freedom` [C] degrees each; variances of 0 and NaN are excluded.
+    """Fit the prior to variances [C] that have `freedom` [C] degrees each; those up to `TIED` and NaN are excluded.
 
     `NO_PRIOR` for fewer than ten cells.
     """
-    usable = (variances > 0) & (freedom > 0) & np.isfinite(variances)
+    usable = (variances > TIED) & (freedom > 0) & np.isfinite(variances)
     if usable.sum() < FEWEST_CELLS:
         return NO_PRIOR
     half = freedom[usable] / 2

@@ -282,7 +282,6 @@ def test_real_kernels_of_this_gpu_are_tuned(place):
         (["tune", "-o", "damaged", "--resume"], "tune.axes = 3 must be a list"),
         (["tune", "-o", "arun", "--resume", "--searches", "3"], "--searches changes what is searched"),
         (["tune", "tiny.toml", "--searches", "0"], "--searches"),
-        (["tune", "tiny.toml", "--dtype", "fp32,bf16", "--export", "x.csv"], "choose one with --dtype"),
         (["tune", "tiny.toml", "--cache", "cold,warm", "--export", "x.csv"], "choose one with --cache"),
     ],
 )

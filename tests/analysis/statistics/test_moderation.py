@@ -53,3 +53,11 @@ def test_zero_and_unknown_variances_do_not_enter_the_fit():
     variances = np.concatenate([np.full(20, 1e-4) * np.linspace(0.5, 2, 20), [0.0, np.nan]])
     freedom = np.full(22, 7.0)
     assert fit_prior(variances, freedom) == fit_prior(variances[:20], freedom[:20])
+
+
+def test_times_that_are_equal_but_for_their_rounding_say_nothing_of_the_others():
+    """Rounds that tie differ by 1e-15 in the logarithm or not at all, depending on who is divided by whom."""
+    variances = 1e-4 * np.random.default_rng(2).chisquare(2, 40) / 2
+    alone = fit_prior(variances, np.full(40, 2.0))
+    for tied in (0.0, 1e-32, 1e-29):
+        assert fit_prior(np.r_[variances, [tied] * 9], np.full(49, 2.0)) == alone

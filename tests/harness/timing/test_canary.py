@@ -60,6 +60,7 @@ def test_a_process_begins_with_several_readings_within_a_second_and_takes_one_fr
 
     worker = object.__new__(Worker)
     worker._canary_due, worker._bench = 0.0, SimpleNamespace(machine=clock, canary=read)
+    worker._guard = SimpleNamespace(alone=None)
     assert [len(worker._take_canary().rows) for _ in range(3)] == [starting, 1, 1]
 
 
