@@ -72,7 +72,7 @@ IMPATIENT = """
 import sys
 from pathlib import Path
 from rooflens.cli.main import main
-from rooflens.plugins.fleet import fleet
+from rooflens.plugins.fleet.engine import fleet
 
 frozen, patient = Path("frozen"), fleet.GRACE_S
 look, lose = fleet.Fleet._look, fleet.Fleet._lose
