@@ -312,7 +312,7 @@ def _quantity(name: str, words: Sequence[str], units: set[str], is_whole: bool) 
         return ColumnRole.BYTES, size, ""
     if said & known.THROUGHPUTS or units == {"/s"} or any(map(known.is_per_second, words)):
         return ColumnRole.THROUGHPUT, 1.0, ""
-    if seconds is not None:
+    if seconds is not None and not known.is_secondary(name):
         return ColumnRole.TIME, seconds, ""
     if statistic:
         return ColumnRole.STATISTIC, 1.0, statistic

@@ -105,8 +105,8 @@ def _times(table: ImportedTable, names: dict[str, str]) -> tuple[_Reader, str, s
 def _only_time(table: ImportedTable) -> tuple[str, str]:
     columns = [read_column(at, name, table.texts(name)) for at, name in enumerate(table.header)]
     by_cells = {table.header[one.index] for one in columns if one.role is ColumnRole.TIME}
-    named = by_cells | {*filter(is_time, table.header)}
-    times = [name for name in dict.fromkeys(table.header) if name in named and not is_secondary(name)]
+    without_unit = {name for name in table.header if is_time(name) and not is_secondary(name)}
+    times = [name for name in dict.fromkeys(table.header) if name in by_cells | without_unit]
     if len(times) == 1 and (unit := unit_of(times[0])):
         return times[0], unit
     if len(times) == 1 and times[0] in by_cells:  # the cells have units
