@@ -56,7 +56,7 @@ def show_plan(request: RunRequest) -> None:
 
 
 def _forecast(request: RunRequest, share: float) -> Iterator[str]:
-    """Estimate how long the sweep takes, of which `share` is to do, and its precision."""
+    """Estimate how long the sweep takes, of which `share` is left, and its precision."""
     from ...harness.machine.device import find_device
     from ...harness.plan.cost import cost
     from ...harness.plan.plan import tasks
@@ -90,7 +90,7 @@ def _forecast(request: RunRequest, share: float) -> Iterator[str]:
 def _within(
     request: RunRequest, budget: TimeBudget, found: "SweepCost", share: float, unable: Collection[str]
 ) -> Iterator[str]:
-    """Say what a time budget suffices for, when `share` of the rounds is to do, without providers `unable`."""
+    """Say what a time budget suffices for, when `share` of the rounds is left, without providers `unable`."""
     rounds = request.suite.protocol.rounds
     left = values.seconds(click.get_current_context().params["within"], "--within")
     fixed = found.start_s + found.ceilings_s

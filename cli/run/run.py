@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @click.option(
     "--within",
     metavar="TIME",
-    help="Start and measure for so long, such as 60s: a round of every cell, then a second, then as many as fit. "
+    help="Start and measure for this long, such as 60s: a round of every cell, a second, and more while time is left. "
     "--rounds is the most.",
 )
 @click.option("--target-ci", metavar="PERCENT", help="Stop a round when the median is known to +- this, such as 1%.")
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 )
 @RETRY
 @click.option("--report/--no-report", default=True, help="Write report.html and report.md at the end.")
-@click.option("--strict", is_flag=True, help="Exit 5 when an output was wrong, 4 when a cell failed or is to do.")
+@click.option("--strict", is_flag=True, help="Exit 5 for a wrong output, 4 when a cell failed or was not measured.")
 @click.option(
     "--jobs",
     metavar="local:N",

@@ -311,7 +311,7 @@ class Bench:
 
 
 def _whole_bytes(what: str, value: Any) -> int | None:
-    """Return a provider's figure as it can be stored; raise ProviderError for what is no number of bytes."""
+    """Return a provider's figure as it can be stored; raise ProviderError unless it is a number of bytes."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1 << 63 or value != int(value):

@@ -75,7 +75,7 @@ def _remark(row: Row) -> str:
     if row["raises"]:
         parts.append(_line(row))
     if row["on_grid"]:
-        parts.append(f"a grid of {row['workgroups']:.0f} workgroups, a multiple of 256: the scheduler may be it")
+        parts.append(f"a grid of {row['workgroups']:.0f} workgroups, a multiple of 256: the scheduler may be the cause")
     if row["processes"] and not math.isnan(row["shown"]):
         parts.append(
             f"shown in {row['shown']:.0f} of {formatting.plural(int(row['processes']), 'process', 'processes')}"
@@ -143,7 +143,7 @@ def _about(row: Row) -> str:
     if width := formatting.bytes_size(row["row_bytes"]):
         parts.append(f"{width} of a row of {'W' if row['axis'] == 'K' else 'Y'}")
     if row["also_grid"] and row["period"]:
-        parts.append("the same sizes have grids of a multiple of 256 workgroups: the scheduler may be it")
+        parts.append("the same sizes have grids of a multiple of 256 workgroups: the scheduler may be the cause")
     if row["processes"]:
         parts.append(f"shown in {row['shown']} of {formatting.plural(row['processes'], 'process', 'processes')}")
     if not math.isnan(row["pad"]):
