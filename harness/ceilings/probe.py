@@ -78,7 +78,7 @@ def calibrate(
     not measured.
     A probe that fails costs its own ceiling only. Raises UsageError when the device has no timer of that name.
     """
-    types = tuple(types)
+    types = tuple(types) if device.is_gpu else (*dict.fromkeys((*types, "fp32")),)  # which our own kernel multiplies in
     multiplied = [name for name in types if name in (MEASURED if device.is_gpu else tuple(DType))]
     vector = VECTOR if device.is_gpu else ()
     latencies = ("llc", "dram") if device.is_gpu else ()

@@ -46,6 +46,10 @@ class SimdCpu(Provider[FourBit, FourBitInputs]):
             return Support.no(f"K must be a multiple of {CHUNK}")
         return Support.yes() if compiler_command() else Support.no(NO_COMPILER)
 
+    def math_dtype(self, problem: Problem, scheme: FourBit, device: Device) -> str:
+        """fp32, whatever the type of the activations: they are widened."""
+        return "fp32"
+
     def prepare(self, inputs: FourBitInputs, config: Config | None = None) -> Launch:
         """Repack the weights into panels of 16 rows, and absmax to match. `config` may choose "threads"."""
         problem, group = inputs.problem, _group(inputs.problem, inputs.scheme)
