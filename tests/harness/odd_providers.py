@@ -107,14 +107,13 @@ class BreaksCanary(Odd):
     name = "breaks_canary"
 
     def prepare(self, inputs, config=None):
-        mm = torch.mm
-
-        def fatal(a, b, **options):
+        def fatal(a, b, *, out):
             if a.shape[0] == 768:
                 os._exit(3)
-            return mm(a, b, **options)
+            return torch.bmm(a[None], b[None], out=out[None])[0]
 
-        torch.mm = fatal
+        self.library = torch.library.Library("aten", "IMPL")  # no setting that is compared: that would move it
+        self.library.impl("mm.out", fatal, "CPU")
         return super().prepare(inputs)
 
 
