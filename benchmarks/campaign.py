@@ -39,11 +39,14 @@ from rooflens.harness.machine.device import find_device
 from rooflens.harness.plan.plan import plan
 from rooflens.shapes.protocol import LIMITS, Protocol
 from rooflens.shapes.run_folder.manifest import MANIFEST, StoredProtocol
+from rooflens.shapes.suite import load
 from rooflens.shapes.verdict import RETRIED
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "docs"))
 from stored_figures import default_timer, expired  # noqa: E402
+
+SUITES, UPSTREAM = ROOT / "benchmarks" / "suites", ROOT / "examples" / "upstream"
 
 CELL = list(COORDINATES)
 PROBLEM = [name for name in CELL if name not in ("provider", "cache")]
@@ -70,13 +73,17 @@ FP8 = "-p cuda_fp8 -p torch_scaled_mm_fp8 -p blas_bf16_fp8 --baseline torch_scal
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A run: tier, name without that of the device, what asks for it, arguments of `rooflens run`, and which cells."""
+    """A run: tier, name without that of the device, what asks for it, arguments of `rooflens run`, and which cells.
+
+    `peers` are providers with their files in examples/upstream: to plan does not take the libraries that they import.
+    """
 
     tier: str
     name: str
     why: str
     arguments: str
     condition: str = ""
+    peers: tuple[tuple[str, str], ...] = ()
 
 
 def _spread(dtype: str) -> Entry:
@@ -125,6 +132,17 @@ ENTRIES = (
           f"llm4bit --dtype bf16 --cache cold {OURS_4BIT} --rounds 3 --budget 0.1s"),
     Entry("C", "llm4bit-warm", "the 4-bit document, warm",
           f"llm4bit --dtype bf16 --cache warm -a M=1,4,16,64,256 {OURS_4BIT} --rounds 3 --budget 0.1s", TWELVE),
+    Entry("C", "llm4bit-formats", "nested absmax and FP4 weights on twelve shapes",
+          f"{SUITES / 'llm4bit-formats.toml'} --rounds 3 --budget 0.1s", TWELVE),
+    Entry("C", "llm4bit-bitsandbytes", "the 4-bit document beside the kernels of bitsandbytes",
+          "llm4bit --dtype bf16 --cache cold -a M=1,4,16,64 -p cuda_4bit -p simt_4bit -p dequant_blas --rounds 3 "
+          "--budget 0.1s", TWELVE, (("matmul_4bit", "bitsandbytes_4bit.py"),)),
+    Entry("C", "fp8-gradients", "84 shapes of the training document, dgrad and wgrad apart",
+          f"{SUITES / 'fp8-gradients.toml'} --rounds 2 --budget 0.1s"),
+    Entry("C", "w4a16-peers", "INT4 weights beside Marlin, GemLite and torch on twelve shapes",
+          "w4a16 --dtype fp16 --cache cold -a M=1,4,16,64 -p torch_int4 -p cuda_4bit -p simt_4bit -p dequant_blas "
+          "--rounds 3 --budget 0.1s", f"scheme == 'int4-g128' and ({TWELVE})",
+          (("marlin", "marlin_w4a16.py"), ("gemlite_4bit", "gemlite_w4a16.py"))),
     Entry("C", "w4a16", "INT4, MXFP4 and NVFP4 weights on twelve shapes",
           "w4a16 --dtype bf16 --cache cold -a M=1,4,16,64 -p simt_4bit -p cuda_4bit -p mma_4bit -p torch_int4 -p "
           "dequant_blas -p blas --rounds 3 --budget 0.1s", TWELVE),
@@ -176,6 +194,7 @@ def standing(entry: Entry, known: pd.DataFrame) -> pd.DataFrame:
     """
     chosen = completed(run_command.make_context("run", entry.arguments.split()).params)
     suite = suite_of(chosen)
+    suite = replace(suite, providers=(*suite.providers, *dict(entry.peers)))
     wanted = pd.DataFrame([cell.fields | {"flops": cell.problem.flops} for cell in plan(suite, entry.condition)])
     of_suite = known[known["suite"] == suite.name]
     alike = of_suite[of_suite["conditions"] == conditions(suite.protocol)]
@@ -207,6 +226,8 @@ class Job:
         """Return the command line that measures it."""
         only = write_only(self.folder.with_name(f"{self.folder.name}.json"), self.cells.to_dict("records"))
         run = [sys.executable, "-m", "rooflens", "run", *self.entry.arguments.split(), "--only", str(only)]
+        for name, file in self.entry.peers:
+            run += ["--providers", str(UPSTREAM / file), "-p", name]
         return [*run, "-o", str(self.folder), "--device", device, "--max-time", f"{left_s:.0f}s", "--no-report"]
 
 
@@ -312,7 +333,8 @@ def main() -> None:
     ]
 
     def look() -> dict[Entry, pd.DataFrame]:
-        known = known_cells((target, folder), {entry.arguments.split()[0] for entry in entries}, device)
+        suites = {load(entry.arguments.split()[0]).name for entry in entries}
+        known = known_cells((target, folder), suites, device)
         return {entry: standing(entry, known) for entry in entries}
 
     found = look()
