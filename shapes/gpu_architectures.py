@@ -168,7 +168,7 @@ _ROWS = (
 )  # fmt: skip
 
 ARCHITECTURES = {row.name: row for row in _ROWS}
-"""By name. To add an architecture, write its row here, and its die and rates in `device_faults`."""
+"""By name. To add an architecture, write its row here, and its die and rates in `tests/shapes/device_laws.py`."""
 
 _FIRST_FP8_SM = 89
 

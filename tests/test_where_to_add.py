@@ -281,7 +281,7 @@ ADDITIONS = {
         """
         from rooflens.shapes.device import match_spec
         assert match_spec("Added GPU", "gfx1100").name == "Added GPU"
-        printed("list", "devices", "--check")
+        assert "Added GPU" in printed("list", "devices")
         """,
         lines={
             "shapes/devices.csv": (

@@ -8,7 +8,6 @@ import click
 
 from ...reports.listing import listing as table
 from ...reports.model import Block, Section
-from ...shapes.errors import RooflensError
 from ..shared.output import print_json
 from ..shared.tables import show
 
@@ -127,34 +126,18 @@ def providers(files: tuple[Path, ...], as_json: bool) -> None:
 
 
 @listing.command(short_help="Devices whose published peaks are known.")
-@click.option(
-    "--check",
-    is_flag=False,
-    flag_value="",
-    metavar="[FILE]",
-    help="Say what cannot be right in a table with these columns; without FILE in this one.",
-)
 @click.option("--measured", metavar="DEVICE", help="List what others measured on this device.")
 @as_json_option
-def devices(check: str | None, measured: str | None, as_json: bool) -> None:
+def devices(measured: str | None, as_json: bool) -> None:
     """List the devices whose published peaks are known, with the source of each number.
-
-    --check holds rows against what is true of every part (rates per clock and unit, ratios of types, memory buses,
-    caches) and against wrong entries of public tables that are known, and exits with 1 where a row is wrong.
 
     \b
     Examples:
       rooflens list devices
-      rooflens list devices --check my_devices.csv
       rooflens list devices --measured "AMD Instinct MI300X"
     """
     from ...shapes import device
 
-    if check is not None and measured is not None:
-        raise click.UsageError("choose one of --check and --measured")
-    if check is not None:
-        _check_table(check, as_json)
-        return
     if measured is not None:
         _list_measured(measured, as_json)
         return
@@ -235,23 +218,6 @@ def _minute(stamp: str) -> str:
 def _scaled(value: float | None, unit: float, digits: int | None = None) -> float | None:
     """Scale a base unit for a reader; unknown stays unknown."""
     return None if value is None else round(value / unit, digits)
-
-
-def _check_table(path: str, as_json: bool) -> None:
-    """Print the faults of a device table, the shipped one for an empty path. Raises RooflensError if there are any."""
-    from ...shapes.device_faults import check
-
-    found = check(Path(path) if path else None)
-    rows = [(device, fault) for device, faults in found.items() for fault in faults]
-    if as_json:
-        print_json(found)
-    elif rows:
-        show(table(("device", "fault"), rows, long=("fault",)))
-    else:
-        click.echo(f"{len(found)} devices, nothing that cannot be right")
-    if rows:
-        wrong = sum(map(bool, found.values()))
-        raise RooflensError(f"{wrong} of {len(found)} devices have a figure that cannot be right: correct the table")
 
 
 def _list_measured(name: str, as_json: bool) -> None:

@@ -148,11 +148,6 @@ def write_tables(folder: Path) -> None:
     assert main(["dispatch", str(folder / "run"), "-o", str(folder)]) == 0
 
 
-def write_devices(folder: Path) -> None:
-    """Copy the table of devices."""
-    (folder / "devices.csv").write_bytes((Path(__file__).parents[2] / "shapes" / "devices.csv").read_bytes())
-
-
 def write_condition(folder: Path) -> None:
     """Write a suite, a run, and a condition to choose cells."""
     write_suite(folder)
@@ -296,7 +291,6 @@ _EVERY: tuple[tuple[Target, Callable[[Path], None]], ...] = (
         ),
         write_tables,
     ),
-    (Target("devices", ["devices.csv"], ["list devices --check {}/devices.csv"], 60), write_devices),
     (
         Target(
             "conditions",

@@ -1,4 +1,4 @@
-"""What cannot be right in a row of a device table: laws that hold for every part, and errors that are known by name.
+"""What cannot be right in a row of `shapes/devices.csv`: laws that hold for every part.
 
 1. A rate is compute units x FLOP per clock x clock (`RATES`, dense, fp32 accumulation), within what vendors round and
    clock otherwise: of the devices in the table 0.92 (H100 PCIe) to 1.08 (fp32 of an H100 SXM, at another clock).
@@ -7,22 +7,13 @@
 4. Bandwidth is bus width x the rate of a pin, which the type of memory limits; no memory is read in under 15 ms.
 5. Caches and numbers of units do not exceed the die, and private slices of L2 have their size.
 
-`device_claims` has the laws for figures beside the table (achievable bandwidth, measured peaks, ...). Sources of the
-constants: the vendors' architecture white papers and instruction set guides, as cited row by row in devices.csv.
+Sources of the constants: the vendors' architecture white papers and instruction set guides, as cited row by row in
+devices.csv.
 """
 
-import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from pathlib import Path
 from statistics import median
-
-from .device_claims import claim_faults, number
-from .errors import UsageError, quote
-from .files import csv_file
-from .files.file_text import read_content
 
 Row = Mapping[str, str]
 
@@ -102,6 +93,9 @@ _PIN_GBPS = {
 }
 """Least and most bits per second and pin of a type of memory, as parts are sold with it."""
 
+_MOST = 1e15
+"""No figure of a device is larger, in the units of the table."""
+
 _FASTEST_READ_S = 15e-3
 """No device here reads its whole memory faster; the fastest takes 19 ms."""
 
@@ -135,69 +129,28 @@ _DIES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class KnownError:
-    """A wrong entry that was found in a public table: who printed what for which field, and why it is wrong."""
-
-    who: str
-    device: str
-    field: str
-    printed: str
-    correct: str
-    unit: str
-    why: str
-    status: str
-
-
-@cache
-def known_errors() -> tuple[KnownError, ...]:
-    """Return the shipped list."""
-    text = (files(__package__) / "known_spec_errors.csv").read_text(encoding="utf-8")
-    return tuple(KnownError(**row) for row in csv.DictReader(text.splitlines()))
+def number(row: Row, field: str) -> float | None:
+    """Return a field as a number; None where it is empty, or not a positive one."""
+    try:
+        value = float(row.get(field) or "")
+    except ValueError:
+        return None
+    return value if 0 < value <= _MOST else None
 
 
 def faults(row: Row) -> list[str]:
-    """Say what cannot be right in a row with the columns of devices.csv, each beginning with the name of its field.
-
-    Further columns are figures beside the table, as `device_claims` knows them. Empty: nothing stands out.
-    """
-    return list(dict.fromkeys([*faults_by_law(row), *_known(row)]))
-
-
-_WAY_OUT = "a device table is a CSV with the columns of devices.csv"
-
-
-def check(path: Path | None = None) -> dict[str, list[str]]:
-    """Return the faults of each row of a CSV file by the name of its device; None: of the table that is shipped.
-
-    Raises UsageError for a file that cannot be read or lacks the columns device and arch.
-    """
-    if path is None:
-        content = (files(__package__) / "devices.csv").read_bytes()
-    else:
-        try:
-            content = read_content(path, _WAY_OUT)
-        except FileNotFoundError as error:
-            raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    found: dict[str, list[str]] = {}
-    for row in csv_file.rows(content, path, ("device", "arch"), way_out=_WAY_OUT):
-        found.setdefault(row.fields["device"], []).extend(faults(row.fields))
-    return found
-
-
-def faults_by_law(row: Row) -> list[str]:
-    """Return the faults that follow from the row itself."""
-    arch = row.get("arch", "").replace("_", "")
+    """Say what cannot be right in a row, each beginning with the name of its field. Empty: nothing stands out."""
+    arch = row["arch"].replace("_", "")
     if arch not in RATES:
-        return [f"arch = {row.get('arch', '')}: no law is known for it; known are {', '.join(RATES)}"]
-    return [*_unreckonable(row), *_rates(row, arch), *_memory(row), *_sizes(row, arch), *claim_faults(row, arch)]
+        return [f"arch = {row['arch']}: no law is known for it; known are {', '.join(RATES)}"]
+    return [*_unreckonable(row), *_rates(row, arch), *_memory(row), *_sizes(row, arch)]
 
 
 def _unreckonable(row: Row) -> Iterator[str]:
     """Rates, clocks and counts that are not a positive number: no other check applies to them."""
     for name, text in row.items():
         if text and name.endswith(("_tflops", "_gbs", "_mhz", "_units")) and number(row, name) is None:
-            yield f"{name} = {quote(text)[1:-1]}: not a positive number"
+            yield f"{name} = {text}: not a positive number"
 
 
 def _rates(row: Row, arch: str) -> Iterator[str]:
@@ -273,18 +226,3 @@ def _sizes(row: Row, arch: str) -> Iterator[str]:
     if (llc or 0) != die.llc_mib:
         stands = f"a last-level cache of {die.llc_mib:g} MiB behind L2" if die.llc_mib else "no cache behind L2"
         yield f"llc_mib = {row.get('llc_mib', '')}: {arch} has {stands}"
-
-
-def _known(row: Row) -> Iterator[str]:
-    for error in known_errors():
-        value = row.get(error.field, "")
-        if error.device == row.get("device") and value and _same(value, error.printed):
-            instead = f"; correct is {error.correct}" if error.correct else ""
-            yield f"{error.field} = {value}: a known error of {error.who}: {error.why}{instead}"
-
-
-def _same(value: str, printed: str) -> bool:
-    try:
-        return float(value) == float(printed)
-    except ValueError:
-        return value == printed
