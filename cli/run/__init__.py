@@ -7,7 +7,6 @@ scan                --scan
 refine              --refine
 dry_run             --dry-run
 contention_monitor  progress, and who else is at work
-best_ratio          the best ratio so far, of times that the device allows
 end_of_run          what is printed at the end: headline, summary, notes
 final_table         geometric means
 """

@@ -14,10 +14,9 @@ from ...harness.storage.store import RunStore
 from ...harness.telemetry import linux
 from ...harness.telemetry.host import WINDOW_S, HostTelemetry
 from ...shapes.run_folder.columns import TELEMETRY
-from ...shapes.run_folder.manifest import Manifest, StoredProvider
+from ...shapes.run_folder.manifest import Manifest
 from ...shapes.verdict import Verdict
 from ..shared.progress import Progress
-from .best_ratio import BestRatio, LeastTime
 
 
 class HostLoad:
@@ -63,7 +62,6 @@ class ContentionMonitor(Progress):
         """
         super().__init__(stream, deadline=deadline)
         self._meanwhile = Thread(target=_quietly, args=(meanwhile,))
-        self._ratios = BestRatio(manifest.baseline, manifest.challengers, LeastTime(manifest))
         self._manifest, self._store, self._cores = manifest, store, cores
         self._facts = linux.describe()
         self._elsewhere: float | None = None
@@ -88,26 +86,9 @@ class ContentionMonitor(Progress):
         for one in busy_host(facts, elsewhere, is_gpu):
             self.remark(f"warning: {one.text}")
 
-    def timed(self, cell: Cell, time_s: float) -> None:
-        """Show the best ratio so far, the first one at once."""
-        if cell.provider != self._manifest.baseline and self._is_reference(cell.provider):
-            self._ratios.drop(cell)
-        else:
-            self._ratios.add(cell, time_s)
-        if not self._best and str(self._ratios) and not self._console.is_terminal:
-            self.remark(f"first ratio, of one round: {self._ratios}")
-        self._best = str(self._ratios)
-
-    def _is_reference(self, provider: str) -> bool:
-        entry = self._manifest.providers.get(provider, StoredProvider())
-        return bool(entry.decoded) or entry.role == "reference"
-
     def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
         """Warn of other processes on the device, known from the telemetry of the first measured unit."""
         super().finished(cell, verdict, reason, units)
-        if verdict not in (Verdict.PASSED, Verdict.UNSUPPORTED):
-            self._ratios.drop(cell)
-            self._best = str(self._ratios)
         if self._looked_at_device or verdict is not Verdict.PASSED:
             return
         self._looked_at_device = True

@@ -157,7 +157,6 @@ def _measure(request: RunRequest, load: "HostLoad", report: bool) -> bool:
                 more=refiner.more if refiner else None,
                 budget=request.budget,
                 retry=request.retry,
-                timed=progress.timed,
                 half_width=_half_width,
             )
             try:

@@ -130,7 +130,6 @@ class Progress(ProgressBar):
         self._failures: Counter[tuple[object, ...]] = Counter()
         self._declined: list[tuple[str, str]] = []
         self._deadline = deadline
-        self._best = ""
         self._total = self._done = 0
         self._begun = self._last_line = time.monotonic()
         self._done_before = 0
@@ -190,7 +189,7 @@ class Progress(ProgressBar):
 
     def _show(self, what: str, left_s: float | None, underway: int = 0) -> None:
         """Show what is done now; without a terminal as a line, from time to time."""
-        self._describe(f"{self._best}; {what}" if self._best else what)
+        self._describe(what)
         now = time.monotonic()
         if self._console.is_terminal or now - self._last_line < LINE_EVERY_S:
             return
@@ -199,5 +198,4 @@ class Progress(ProgressBar):
             self.remark(what)
             return
         left = "" if left_s is None else f", about {left_s:.0f} s left"
-        best = f"; best so far {self._best}" if self._best else ""
-        self.remark(f"{self._done + underway} of {self._total} units{left}: {what}{best}")
+        self.remark(f"{self._done + underway} of {self._total} units{left}: {what}")

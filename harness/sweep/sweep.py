@@ -28,8 +28,8 @@ class Sweep:
 
     With a `budget`, all cells get a first round before any gets a second. The rounds of the protocol are the minimum:
     further ones follow while they fit before its deadline. The first problem is measured even if the start takes all of
-    the time. `timed` receives the median of every unit; `half_width` estimates from all of them, by cell, the precision
-    of a ratio after a number of rounds.
+    the time. `half_width` estimates from the medians of all units, by cell, the precision of a ratio after a number of
+    rounds.
 
     `retry` has the verdicts with which planned cells are measured again.
     """
@@ -44,7 +44,6 @@ class Sweep:
     more: Callable[[], tuple[Cell, ...]] | None = None
     budget: TimeBudget | None = None
     retry: tuple[str, ...] = ()
-    timed: Callable[[Cell, float], object] = lambda cell, time_s: None
     half_width: Callable[[Mapping[str, Sequence[float]], int], float | None] = lambda times_s, rounds: None
     _session: Session = field(init=False)
     _times: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list), init=False)
@@ -238,7 +237,6 @@ class Sweep:
 
     def _record_time(self, cell: Cell, time_s: float) -> None:
         self._times[self._session.ids[cell]].append(time_s)
-        self.timed(cell, time_s)
 
     def _timed_units(self) -> int:
         return sum(map(len, self._times.values()))
