@@ -3,8 +3,8 @@
     python benchmarks/first_minutes.py [--turns 3] [--busy] [--tests make-test ci-run]
 
 `rooflens run llm4bit-quick --within 60s` is started as a user would, without a terminal. `--busy` adds a process that
-keeps one core busy meanwhile. `list providers`, `doctor` and a dry run are timed beside it. `--tests` also times `make test`, or all that CI runs, in a fresh clone of HEAD: its
-installation comes first and is not counted.
+keeps one core busy meanwhile. `list providers`, `doctor` and a dry run are timed beside it. `--tests` also times
+`make test`, or all that CI runs, in a fresh clone of HEAD: its installation comes first and is not counted.
 """
 
 import argparse

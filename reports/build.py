@@ -85,12 +85,13 @@ def _operands(view: View) -> str:
     return f"{dtypes} to {schemes}" if view.only_quantizes else f"{schemes}; activations {dtypes}"
 
 
-def build_comparison(result: Result, preset: str = COMPARED, arithmetic: bool = False) -> Report:
-    """Lay out a comparison, `arithmetic` with the means that some documents print.
+def build_comparison(result: Result, preset: str | Preset[Result] = COMPARED, arithmetic: bool = False) -> Report:
+    """Lay out a comparison, `arithmetic` with the means that some documents print; a preset as in `report_of`.
 
     Raises UsageError for an unknown preset, and for one of a single run.
     """
-    first, *rest = of_two_versions(preset).sections(result)
+    chapters = of_two_versions(preset) if isinstance(preset, str) else preset
+    first, *rest = chapters.sections(result)
     extra = [section] if arithmetic and (section := arithmetic_means(result)) else []
     counted = [f"{result.count(word)} {word}" for word in result.words if result.count(word)]
     others = [f"{result.count_of(status)} {status}" for status in Status if status is not Status.COMPARED]

@@ -1,4 +1,4 @@
-"""docs/case-studies.md prints what rooflens says today of the stored results that it names."""
+"""docs/case-studies.md prints what rooflens says today of the stored results that it names; `...` is left out."""
 
 import json
 import re
@@ -24,7 +24,8 @@ def test_the_page_prints_what_the_command_prints(command, code, text, monkeypatc
     monkeypatch.chdir(ROOT)
     monkeypatch.delenv("COLUMNS", raising=False)  # as wide as in a pipe
     assert main(command.split()) == int(code)
-    assert text == capsys.readouterr().out
+    out, parts = capsys.readouterr().out, text.split("...\n")
+    assert text == out or (len(parts) > 1 and all(part in out for part in parts))
 
 
 def cells(name, arm):

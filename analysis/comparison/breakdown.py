@@ -76,17 +76,6 @@ def distribution(cases: pd.DataFrame) -> ChangeDistribution | None:
     )  # fmt: skip
 
 
-def movers(effects: Effects, most: int = 10) -> pd.DataFrame:
-    """Cases that changed, verified ones first, then by the end of their interval that is nearer to no change."""
-    cases = compared(effects)
-    verified = cases["word"].isin([Word.SLOWER.value, Word.FASTER.value])
-    nearer = np.where(cases["effect"] > 0, cases["low"], -cases["high"])
-    sure = pd.Series(nearer, index=cases.index).fillna(-np.inf)
-    order = pd.DataFrame({"verified": ~verified, "sure": -sure, "effect": -cases["effect"].abs()})
-    ranked = cases.loc[order.sort_values(["verified", "sure", "effect"], kind="stable").index]
-    return ranked[ranked["effect"].abs() > 0].head(most)
-
-
 def controls(effects: Effects, same: Sequence[str] = ("identity", "artifact", "config")) -> Controls | None:
     """Look at the cases of which `same` (columns of `DETAILS`) are the same on both sides; None without any.
 

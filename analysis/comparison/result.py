@@ -14,7 +14,7 @@ from ..imports.rounding import RoundingKind
 from ..stability.canary import KINDS, SLOWDOWN
 from ..statistics.arrays import Floats, difference, moments
 from ..statistics.intervals import CONFIDENCE, survival
-from .breakdown import controls, movers
+from .breakdown import controls
 from .decide import FALSE_DISCOVERY, MEASURED, Word, vetoed
 from .effects import SEQUENTIAL_MARGIN, Effects, Order, Status, Versions, measure_effects, sum_of_passes, withhold
 from .identity import Identity
@@ -100,13 +100,6 @@ class Result:
     def count_sums(self, word: Word) -> int:
         """Sums of the passes of a case with this verdict."""
         return 0 if self.sums is None else int((self.sums.cases["word"] == word.value).sum())
-
-    def moved_sums(self) -> pd.DataFrame:
-        """Sums that are verified to be slower or faster, the most certain first; rows as in `Effects.cases`."""
-        if self.sums is None:
-            return self.effects.cases.iloc[:0]
-        found = movers(self.sums, len(self.sums.cases))
-        return found[found["word"].isin([Word.SLOWER.value, Word.FASTER.value])]
 
     def commonest_reason(self) -> str:
         """Why most cases are not compared."""

@@ -1,27 +1,21 @@
-"""What `rooflens compare` prints, verdicts in a terminal or all of it as JSON, and its exit code."""
+"""What `rooflens compare` prints, chapters of its report or all of it as JSON, and its exit code."""
 
-import math
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
-import click
-
-from ...analysis.comparison.breakdown import compared, controls, distribution, movers
+from ...analysis.comparison.breakdown import compared, controls, distribution
 from ...analysis.comparison.decide import Word
 from ...analysis.comparison.effects import Effects, Status
-from ...analysis.comparison.parts import parts
 from ...analysis.comparison.result import SUM, Result
 from ...analysis.comparison.suite import SuiteChange, by_pass
-from ...analysis.frames.coordinates import is_sized, shape_label
-from ...reports import formatting as fmt
-from ...reports.sections.comparison.words import told
+from ...reports.build import build_comparison
+from ...reports.model import HowToRead, Section
+from ...reports.presets import Preset
+from ...reports.sections.comparison import cases, movers, suite
+from ...reports.sections.comparison.losses import losses
 from ...shapes.errors import CorrectnessError, IncompleteError, RegressionError, RooflensError
 from ..shared.output import print_json
-from ..shared.tables import print_table
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ...analysis.comparison.result import Result
+from ..shared.tables import print_report, terminal_width
 
 
 def verdict(result: Result, complete: bool, strict: bool, unmeasured: str = "") -> RooflensError | None:
@@ -61,8 +55,6 @@ def _counted(result: Result, word: Word) -> str:
     return f"{' and '.join(parts)} {'are' if cases + sums > 1 else 'is'}" if parts else ""
 
 
-MOST_ROWS = 20
-
 _CASE_COLUMNS = (
     *("model", "layer", "op", "B", "E", "top_k", "M", "N", "K", "pass", "dtype", "scheme", "cache", "provider"),
     *("status", "word", "withheld", "effect", "low", "high", "p", "q", "smallest", "margin", "rounds"),
@@ -72,33 +64,21 @@ _CASE_COLUMNS = (
 )
 
 
-def print_result(result: "Result") -> None:
-    """Print the suite's change, the cases that moved or broke, and what limits the verdicts."""
-    click.echo(f"base  {result.base.label}")
-    click.echo(f"head  {result.head.label}")
-    if result.no_result:
-        click.echo(f"No result: {result.no_result}")
-    for part in parts(result):
-        click.echo(f"time of head over base, {told(result, part)}: {_means(part.change(), part.change(unique=True))}")
-    if result.selection is not None:
-        unique = by_pass(result.selection, unique=True)
-        for name, found in by_pass(result.selection).items():
-            click.echo(f"head with its own configurations over head with base's: {_means(found, unique[name])}")
-    words = [f"{result.count(word)} {word}" for word in result.words]
-    counted = {status: result.count_of(status) for status in Status if status is not Status.COMPARED}
-    others = [f"{count} {status}" for status, count in counted.items() if count]
-    click.echo(f"cases: {', '.join(words)}" + (f"; not compared: {', '.join(others)}" if others else ""))
-    if result.sums is not None and result.unverified is None:
-        click.echo(f"sums of {SUM}: {', '.join(f'{result.count_sums(word)} {word}' for word in result.words)}")
-    _print_movers(result)
-    _print_rows(result.moved_sums(), f"verified changes of {SUM}, the most certain first")
-    _print_broken(result)
-    _print_causes(result)
-    for note in result.notes:
-        click.echo(f"note: {note}", err=True)
+_CHAPTERS = Preset("terminal", "", (suite.headline, suite.suite, movers.movers, losses, cases.outcomes, cases.choices))
+"""What a terminal shows of the report."""
 
 
-def print_result_json(result: "Result") -> None:
+def print_result(result: Result) -> None:
+    """Print what changed, the cases that moved or broke, why, and what limits the verdicts."""
+    built = build_comparison(result, _CHAPTERS)
+    print_report(replace(built, sections=tuple(map(_without_definitions, built.sections))), terminal_width())
+
+
+def _without_definitions(section: Section) -> Section:
+    return replace(section, blocks=tuple(block for block in section.blocks if not isinstance(block, HowToRead)))
+
+
+def print_result_json(result: Result) -> None:
     """Print everything as JSON."""
     print_json(
         {
@@ -123,121 +103,6 @@ def print_result_json(result: "Result") -> None:
             "withheld": result.withheld,
             "notes": result.notes,
         }
-    )
-
-
-def _means(found: SuiteChange | None, distinct: SuiteChange | None) -> str:
-    """Write a geometric mean over the cases, and over distinct GEMMs where these are fewer."""
-    if found is None or distinct is None:
-        return "unknown"
-    again = f" {fmt.change_interval(*found.rounds)}" if found.rounds else ""
-    once = f"; {_mean(distinct)} over {distinct.cases} distinct GEMMs" * (distinct.cases != found.cases)
-    proof = ", unproven" * found.unproven
-    return f"{_mean(found)}{again} in the geometric mean of {fmt.plural(found.cases, 'case')}{once}{proof}"
-
-
-def _mean(change: SuiteChange) -> str:
-    """Write a geometric mean as a change of time; with ~ where it is unproven."""
-    text = fmt.change(change.ratio, *(change.rounds or (None, None)))
-    return fmt.unproven(text) if change.unproven else text
-
-
-def _print_movers(result: "Result") -> None:
-    found = movers(result.effects, len(result.effects.cases))
-    called = found[found["word"].isin([Word.SLOWER.value, Word.FASTER.value])]
-    title = "verified changes, the most certain first"
-    if result.unverified is not None:
-        title, called = "changes beyond what the tables exclude; none is verified", result.unverified.ranked
-    elif called.empty:
-        title, called = "none is verified to have changed; the largest differences", found.head(5)
-    _print_rows(called, title)
-
-
-def _print_rows(called: "pd.DataFrame", title: str) -> None:
-    """Print a table of cases or sums and how they changed; nothing without any."""
-    if called.empty:
-        return
-    shown = called.head(MOST_ROWS)
-    click.echo()
-    print_table(
-        (
-            *("case", "M", "pass", "dtype", "scheme", "cache", "provider"),
-            *("base us", "head us", "change", "interval", "verdict"),
-        ),
-        [
-            (
-                shape_label(row), _rows(row), row["pass"], row["dtype"], row["scheme"], row["cache"], row["provider"],
-                f"{row['base_gmean_s'] * 1e6:.2f}", f"{row['head_gmean_s'] * 1e6:.2f}", _change(row),
-                fmt.effect_interval(row["low"], row["high"]),
-                _word(row),
-            )
-            for row in shown.to_dict("records")
-        ],
-        title,
-        once=("pass", "dtype", "scheme", "cache", "provider"),
-        heading=("provider",),
-    )  # fmt: skip
-    if len(called) > len(shown):
-        click.echo(f"... and {len(called) - len(shown)} more: --markdown or --json has all of them")
-
-
-def _rows(row: Any) -> str:
-    """M of a case; "" of one without sizes."""
-    return str(row["M"]) if is_sized(row) else ""
-
-
-def _change(row: Any) -> str:
-    """Write the change of a case; that of a table has no interval by rounds."""
-    if row["word"] == Word.UNVERIFIED:
-        return fmt.effect(row["effect"])
-    return fmt.effect(row["effect"], row["low"], row["high"])
-
-
-def _word(row: Any) -> str:
-    if row["word"] == Word.INCONCLUSIVE and not math.isnan(row["smallest"]):
-        return f"inconclusive, would find {fmt.about(row['smallest'])}"
-    return str(row["word"])
-
-
-def _print_broken(result: "Result") -> None:
-    cases = result.effects.cases
-    broken = cases[cases["status"] == Status.BROKEN]
-    if broken.empty:
-        return
-    click.echo()
-    print_table(
-        ("case", "M", "pass", "provider", "became", "reason"),
-        [
-            (shape_label(row), _rows(row), row["pass"], row["provider"], row["head_verdict"], row["head_reason"])
-            for row in broken.head(MOST_ROWS).to_dict("records")
-        ],
-        "broken: passed in base",
-        once=("pass", "provider", "became"),
-        long=("reason",),
-    )
-
-
-def _print_causes(result: "Result") -> None:
-    if result.causes is None:
-        return
-    click.echo()
-    print_table(
-        ("case", "M", "pass", "dtype", "scheme", "cache", "provider", "total", "code", "choice", "cause"),
-        [
-            (
-                *(shape_label(row), _rows(row), row["pass"]),
-                *(row[name] for name in ("dtype", "scheme", "cache", "provider")),
-                *(
-                    fmt.effect(row[name], row[f"{name}_low"], row[f"{name}_high"])
-                    for name in ("total", "code", "choice")
-                ),
-                row["cause"],
-            )
-            for row in result.causes.to_dict("records")
-        ],
-        "why cases with another configuration changed: both versions ran both",
-        once=("pass", "dtype", "scheme", "cache", "provider"),
-        heading=("provider",),
     )
 
 

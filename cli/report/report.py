@@ -1,7 +1,5 @@
 """`rooflens report`: write the report of a run, or of two versions."""
 
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,7 @@ from ...reports.render.layout import WIDTH
 from ...shapes.errors import UsageError
 from ...shapes.run_folder.manifest import COMPARISON
 from ..shared.runs import find_run
-from ..shared.tables import NO_WIDTH, terminal_width
+from ..shared.tables import NO_WIDTH, print_report, terminal_width
 from ..shared.terminal import own
 
 if TYPE_CHECKING:
@@ -236,7 +234,4 @@ def _print(built: "Report", printed: list[str], ascii_only: bool) -> None:
         click.echo(render_digest(as_ascii(built)), nl=False)
         return
     width = terminal_width()
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    click.echo(
-        own(FORMATS[printed[0]].printed(built, WIDTH if width == NO_WIDTH else width, colour, ascii_only)), nl=False
-    )
+    print_report(built, WIDTH if width == NO_WIDTH else width, printed[0], ascii_only)

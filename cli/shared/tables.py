@@ -12,9 +12,10 @@ from typing import Any
 import click
 
 from ...reports.listing import listing
-from ...reports.model import Block, Remarks, Section
+from ...reports.model import Block, Remarks, Report, Section
+from ...reports.render.formats import FORMATS
 from ...reports.render.terminal import lines
-from .terminal import style
+from .terminal import own, style
 
 NO_WIDTH = 10_000
 """Columns of a pipe."""
@@ -29,6 +30,12 @@ def show(*parts: Section | Block) -> None:
     note(
         *(item for part in whole.walk() for block in part.blocks if isinstance(block, Remarks) for item in block.items)
     )
+
+
+def print_report(report: Report, width: int, form: str = "text", ascii_only: bool = False) -> None:
+    """Print a report in a format that can be printed."""
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    click.echo(own(FORMATS[form].printed(report, width, colour, ascii_only)), nl=False)
 
 
 def note(*remarks: str) -> None:

@@ -62,15 +62,13 @@ def test_a_mean_that_is_not_told_from_no_change_is_marked(pair, invoke):
     out = invoke("compare", pair(1.0)).out
     same, slower = (_means(text) for text in (out, invoke("compare", pair(1.05, folder="slower"), code=3).out))
     assert same.keys() == slower.keys() == {"simt_4bit, fwd", "blas, fwd"}  # of one provider each
-    for text in (*same.values(), slower["blas, fwd"]):
-        assert text.startswith("~")
-        assert text.endswith("unproven")
+    assert all(text.startswith("~") for text in (*same.values(), slower["blas, fwd"]))
     assert slower["simt_4bit, fwd"].startswith("+5.0")
 
 
 def _means(out):
-    lines = (line.removeprefix("time of head over base, ").partition(": ") for line in out.splitlines())
-    return {part: text for part, found, text in lines if found and "geometric mean" in text}
+    lines = (line.removeprefix("Change of time, ").partition(": ") for line in out.splitlines())
+    return {part: text for part, found, text in lines if part.endswith(", fwd") and text[:1] in "~+"}
 
 
 def test_a_change_in_the_terminal_has_the_digits_of_its_interval(pair, invoke):
@@ -82,14 +80,14 @@ def test_a_change_in_the_terminal_has_the_digits_of_its_interval(pair, invoke):
 
 
 def test_an_improvement_is_no_failure(pair, invoke):
-    assert "cases: 4 faster" in invoke("compare", pair(0.9), "--strict").out
+    assert "verdicts  4 faster, 4 same" in invoke("compare", pair(0.9), "--strict").out
 
 
 def test_noise_is_inconclusive_and_strict_says_so(pair, invoke):
     folder = str(pair(1.0, round_noise=0.2))
     assert main(["compare", folder]) == 0
     out, err = invoke("compare", folder, "--strict", code=4)
-    assert "8 inconclusive" in out
+    assert "verdicts  8 inconclusive" in out
     assert "would find" in out
     assert "8 cases are inconclusive: more --rounds would decide" in err
 
@@ -99,12 +97,12 @@ def test_a_wrong_output_outranks_a_slow_one(pair, invoke):
     out, err = invoke("compare", folder, code=5)
     assert "2 cases passed in base and no longer do in head" in err
     assert "SNR 3 dB" in out
-    assert "not compared: 2 broken" in out
+    assert re.search(r"^not compared +2 broken$", out, re.MULTILINE)
 
 
 def test_a_null_arm_shows_what_the_same_code_looks_like(pair, invoke):
-    err = invoke("compare", pair(1.05, arms=("base", "head", "null")), code=3).err
-    assert "A second copy of base was called different from it in 0 of 8 cases" in err
+    out = invoke("compare", pair(1.05, arms=("base", "head", "null")), code=3).out
+    assert "A second copy of base was called different from it in 0 of 8 cases" in out
 
 
 def test_nothing_compared_is_not_fine(pair, invoke):
@@ -179,7 +177,7 @@ def test_the_canary_withholds_what_its_change_between_two_runs_could_explain(pai
     assert {case["withheld"] for case in found["cases"]} == {reason}
     assert "Measure both versions again on an idle device." in found["notes"][0]
     printed = invoke(*slow, "--strict", code=4)
-    assert printed.out.splitlines()[2] == f"No result: {reason}"
+    assert f"No result: {reason}" in printed.out.splitlines()
     assert reason in printed.err
 
 
@@ -257,7 +255,7 @@ def test_tables_of_ones_own_are_ranked_and_not_verified(tmp_path, monkeypatch, i
     assert found["ranked"] == 2
     assert {case["word"] for case in found["cases"]} == {"unverified"}
     out = invoke("compare", "base.csv", "head.csv", *mapped, "--markdown", "pr.md").out
-    assert "changes beyond what the tables exclude; none is verified" in out
+    assert "Beyond the bounds of the tables: 2" in out
     assert "none verified" in (tmp_path / "pr.md").read_text()
     assert "nothing in them is verified" in invoke("compare", "base.csv", "head.csv", *mapped, "--strict", code=4).err
 
@@ -306,9 +304,8 @@ TWO = {"caches": ("cold", "warm"), "Ms": (1, 16), "providers": ("simt_4bit",)}
 def test_a_verified_slower_sum_is_a_regression_though_no_case_is(pair, tmp_path, invoke):
     folder = two_passes(pair(both=TWO), lambda M, pass_, round_: opposed(pass_, round_) + (0.05 if M == 16 else 0))
     out, err = invoke("compare", folder, "--markdown", "pr.md", code=3)
-    assert "cases: 0 faster, 0 slower, 0 same, 4 inconclusive" in out
-    assert "sums of fwd+bwd: 0 faster, 1 slower, 1 same, 0 inconclusive" in out
-    assert "verified changes of fwd+bwd" in out
+    assert "verdicts  4 inconclusive" in out
+    assert "sums of fwd+bwd: 1 slower, 0 faster" in out
     assert "error: 1 sum of fwd+bwd is verified to be slower" in err
     text = (tmp_path / "pr.md").read_text()
     assert "- Slower, verified: **0**" in text
@@ -356,7 +353,7 @@ def test_what_was_noted_of_commits_searches_and_machine_code_is_reported(pair, t
     for side, candidates in (("base", 2), ("head", 3)):
         write_tuning(folder / "tuned" / side, candidates)
         write_isa(folder / side, side)
-    assert "base  base (0000000 Add a format)" in invoke("compare", folder, "--markdown", "pr.md", code=3).out
+    assert "base      base (0000000 Add a format)" in invoke("compare", folder, "--markdown", "pr.md", code=3).out
     text = (tmp_path / "pr.md").read_text()
     assert "| base | main &#64; 000000000000 (Add a format) |" in text
     assert "| kernels/a.py | +450 | −27 |" in text

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from rooflens.cli.listing.columns_page import columns_page
-from rooflens.cli.main import main
 from rooflens.shapes.run_folder.columns import TABLES, ColumnSchema, ColumnType, TableSchema
 
 from .tiny_runs import fresh

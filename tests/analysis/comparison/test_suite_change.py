@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from rooflens.analysis.comparison.breakdown import compared, controls, distribution, movers, other_choices
+from rooflens.analysis.comparison.breakdown import compared, controls, distribution, other_choices
 from rooflens.analysis.comparison.decide import Word
 from rooflens.analysis.comparison.effects import Order, measure_effects
 from rooflens.analysis.comparison.suite import suite_change
@@ -67,7 +67,6 @@ def test_nothing_compared_has_no_mean():
     effects = measure_effects(versions(noise(2), head_verdict="incorrect"))
     assert suite_change(effects) is None
     assert distribution(compared(effects)) is None
-    assert movers(effects).empty
     assert controls(effects) is None
 
 
@@ -94,14 +93,6 @@ def test_without_a_change_as_many_are_seen_as_expected():
     assert count.expected == pytest.approx(1000 * stats.norm.sf(math.log(1.01) / 0.01), rel=0.06)
     assert count.seen == pytest.approx(count.expected, rel=0.2)
     assert count.verified == 0
-
-
-def test_movers_put_what_is_proven_before_what_is_large():
-    differences = np.vstack([noise(1, sd=0.2) + 0.3, noise(1, sd=0.001) + 0.05, noise(1, sd=0.001) - 0.1])
-    effects = measure_effects(versions(differences))
-    ranked = movers(effects)
-    assert ranked["layer"].tolist() == ["layer 2", "layer 1", "layer 0"]
-    assert movers(effects, most=1)["layer"].tolist() == ["layer 2"]
 
 
 def test_negative_controls_are_cases_with_the_same_code_and_configuration():
@@ -131,20 +122,6 @@ def test_by_chance_as_many_look_faster_as_slower_but_for_the_logarithm():
     expected = {count.step: count.expected for count in distribution(compared(quiet)).counts}
     for step, found in expected.items():
         assert found == pytest.approx(1000 * stats.norm.sf(abs(math.log1p(step)) / 0.01), rel=0.1, abs=0.01)
-
-
-def test_the_surest_mover_is_the_one_whose_interval_stays_farthest_from_no_change():
-    """10 % +- 4 % is larger and less sure than 8 % +- 0.1 %, whichever way they go."""
-    wide, narrow = np.tile([0.05, -0.05], 4), np.tile([0.001, -0.001], 4)
-    rows = {"layer 0": 0.10 + wide, "layer 1": 0.08 + narrow, "layer 2": -0.10 + wide, "layer 3": -0.07 + narrow}
-    ranked = movers(measure_effects(versions(np.array(list(rows.values())))))
-    assert set(ranked["word"]) == {Word.SLOWER, Word.FASTER}
-    assert ranked["layer"].tolist() == ["layer 1", "layer 3", "layer 0", "layer 2"]
-
-
-def test_what_did_not_move_at_all_is_no_mover():
-    differences = np.vstack([noise(1), np.zeros((1, 8))])
-    assert movers(measure_effects(versions(differences)))["layer"].tolist() == ["layer 0"]
 
 
 def test_a_case_that_ran_several_configurations_is_no_control():
