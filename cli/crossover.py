@@ -1,6 +1,5 @@
 """`rooflens crossover`: at which M a challenger beats an incumbent, per shape and over shapes."""
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,14 +8,12 @@ import click
 from ..shapes.errors import UsageError
 from .shared.output import plain, print_json
 from .shared.runs import find_run, missing_units
-from .shared.tables import note, show
+from .shared.tables import note
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..analysis.crossover.across_shapes import MedianCrossover, Threshold
     from ..analysis.frames.load import RunData
-    from ..reports.model import Section
 
 
 @click.command()
@@ -56,9 +53,17 @@ def crossover(run: Path, challenger: str | None, incumbent: str | None, as_json:
         names = {"run": data.id, "challenger": pair[0], "incumbent": pair[1]}
         print_json(names | {"medians": records, "shapes": shapes.to_dict("records")})
     else:
+        from ..analysis.run.pipeline import analyze
+        from ..analysis.run.question import compare_with
+        from ..reports.build import report_of
+        from ..reports.presets import Preset
         from ..reports.sections.speedups.crossover import BETWEEN
+        from ..reports.sections.speedups.crossover import crossover as chapter
+        from ..reports.view import View
+        from .shared.tables import print_chapters
 
-        show(*(_section(one, shapes) for one in medians))
+        view = View(analyze(compare_with(data, pair[1], pair[:1])))
+        print_chapters(report_of(view, Preset("terminal", "", (chapter,))))
         note(BETWEEN)
         if data.missing_units and "unmeasured" in set(shapes["status"]):
             note(missing_units(data.missing_units, data.folder))
@@ -86,63 +91,3 @@ def _measured_baseline(run: "RunData") -> str:
         others = ", ".join(known)
         raise UsageError(f"{run.id}: its baseline {run.baseline} was not measured; name one with --incumbent: {others}")
     return run.baseline
-
-
-def _section(median: "MedianCrossover", shapes: "pd.DataFrame") -> "Section":
-    """List the shapes of one (pass, dtype, scheme, cache), then what holds over all of them."""
-    from ..analysis.frames.coordinates import SETTING, shape_label
-    from ..reports import formatting
-    from ..reports.cells import wins_text
-    from ..reports.listing import listing
-    from ..reports.model import Section, Text
-
-    own = shapes.loc[(shapes[[*SETTING]] == list(median.setting)).all(axis=1)].to_dict("records")
-    rows = [
-        (
-            shape_label(row),
-            row["status"],
-            wins_text(row),
-            formatting.m_interval(row["low_M"], row["high_M"]),
-            formatting.crossover(row["crossover_M"]),
-            ", ".join(map(str, row["undecided"])),
-            "; ".join(row["warnings"]),
-        )
-        for row in own
-    ]
-    title = f"{median.challenger} against {median.incumbent}: {', '.join(median.setting_words)}"
-    names = ("shape", "status", f"{median.challenger} wins at", "changes within", "estimate", "undecided at", "remark")
-    lines = _over_shapes(median)
-    if refined := [row["refined"] for row in own if row["refined"]]:
-        at = formatting.plural(len(refined), "shape")
-        lines.insert(0, f"refined: {sum(refined)} of these M were added by --refine, at {at}")
-    return Section(
-        "crossover", title, (listing(names, rows, title, long=names[-1:], heading=names[:1]), *map(Text, lines))
-    )
-
-
-def _over_shapes(median: "MedianCrossover") -> list[str]:
-    from ..reports.formatting import m_interval, plural
-
-    if median.side and median.between:
-        found = f"~{median.text}, within {m_interval(*median.between)}"
-        interval = f", 95% interval {median.interval_text}" if median.interval_text else ""
-        if median.text.startswith(("<", ">")):
-            found = f" {median.text}"
-        over = plural(len(median.places), "shape")
-        lines = [f"median crossover over {over}: M{found}{interval}; {median.challenger} is faster {median.side} it"]
-    else:
-        counts = ", ".join(f"{count} {status}" for status, count in median.statuses.items())
-        lines = [f"median crossover: none ({counts})" if median.is_informative else f"median crossover: {median.text}"]
-    if median.threshold:
-        lines.append(f"best single rule: {_rule(median, median.threshold)}")
-    return [*lines, *(f"note: {warning}" for warning in median.warnings)]
-
-
-def _rule(median: "MedianCrossover", best: "Threshold") -> str:
-    """Say the threshold and what it costs: a loss of ln time, shown as the extra time that it is."""
-    from ..reports.formatting import share
-    from ..reports.sections.speedups.crossover import use_of
-
-    rule = f"{median.challenger} at {use_of(best)}"
-    worst = f", at worst {share(math.expm1(best.worst_regret))} ({best.worst_shape} M={best.worst_M})"
-    return f"{rule}, which costs {share(math.expm1(best.mean_regret))} on average{worst if best.worst_shape else ''}"

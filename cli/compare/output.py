@@ -1,6 +1,5 @@
 """What `rooflens compare` prints, chapters of its report or all of it as JSON, and its exit code."""
 
-from dataclasses import replace
 from typing import Any
 
 from ...analysis.comparison.breakdown import compared, controls, distribution
@@ -9,13 +8,12 @@ from ...analysis.comparison.effects import Effects, Status
 from ...analysis.comparison.result import SUM, Result
 from ...analysis.comparison.suite import SuiteChange, by_pass
 from ...reports.build import build_comparison
-from ...reports.model import HowToRead, Section
 from ...reports.presets import Preset
 from ...reports.sections.comparison import cases, movers, suite
 from ...reports.sections.comparison.losses import losses
 from ...shapes.errors import CorrectnessError, IncompleteError, RegressionError, RooflensError
 from ..shared.output import print_json
-from ..shared.tables import print_report, terminal_width
+from ..shared.tables import print_chapters
 
 
 def verdict(result: Result, complete: bool, strict: bool, unmeasured: str = "") -> RooflensError | None:
@@ -70,12 +68,7 @@ _CHAPTERS = Preset("terminal", "", (suite.headline, suite.suite, movers.movers, 
 
 def print_result(result: Result) -> None:
     """Print what changed, the cases that moved or broke, why, and what limits the verdicts."""
-    built = build_comparison(result, _CHAPTERS)
-    print_report(replace(built, sections=tuple(map(_without_definitions, built.sections))), terminal_width())
-
-
-def _without_definitions(section: Section) -> Section:
-    return replace(section, blocks=tuple(block for block in section.blocks if not isinstance(block, HowToRead)))
+    print_chapters(build_comparison(result, _CHAPTERS))
 
 
 def print_result_json(result: Result) -> None:

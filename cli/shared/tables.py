@@ -7,12 +7,13 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from ...reports.listing import listing
-from ...reports.model import Block, Remarks, Report, Section
+from ...reports.model import Block, HowToRead, Remarks, Report, Section
 from ...reports.render.formats import FORMATS
 from ...reports.render.terminal import lines
 from .terminal import own, style
@@ -36,6 +37,15 @@ def print_report(report: Report, width: int, form: str = "text", ascii_only: boo
     """Print a report in a format that can be printed."""
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     click.echo(own(FORMATS[form].printed(report, width, colour, ascii_only)), nl=False)
+
+
+def print_chapters(report: Report) -> None:
+    """Print a report of few chapters, without their definitions."""
+    shown = (
+        replace(section, blocks=tuple(block for block in section.blocks if not isinstance(block, HowToRead)))
+        for section in report.sections
+    )
+    print_report(replace(report, sections=tuple(shown)), terminal_width())
 
 
 def note(*remarks: str) -> None:

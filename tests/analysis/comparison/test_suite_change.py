@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from rooflens.analysis.comparison.breakdown import compared, controls, distribution, other_choices
-from rooflens.analysis.comparison.decide import Word
 from rooflens.analysis.comparison.effects import Order, measure_effects
 from rooflens.analysis.comparison.suite import suite_change
 from scipy import stats
