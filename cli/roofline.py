@@ -21,19 +21,16 @@ if TYPE_CHECKING:
 @click.argument("run", type=find_run)
 @click.option("-p", "--provider", "providers", multiple=True, metavar="NAME", help="Show only these; repeat it.")
 @click.option("--gaps", is_flag=True, help="What lies between the ideal and the measured time, in steps.")
-@click.option("--regimes", is_flag=True, help="Which limit bounds each curve over M, and where that changes.")
 @click.option("--pairs", is_flag=True, help="The same cells cold and warm, each against its own level's roof.")
 @click.option("--ceilings", is_flag=True, help="The limits in use, each with its kind and source.")
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON: seconds, rates per second, shares.")
-def roofline(
-    run: Path, providers: tuple[str, ...], gaps: bool, regimes: bool, pairs: bool, ceilings: bool, as_json: bool
-) -> None:
+def roofline(run: Path, providers: tuple[str, ...], gaps: bool, pairs: bool, ceilings: bool, as_json: bool) -> None:
     """Report what bounds each cell, and how far it is from the roof.
 
     RUN is the folder of a run, its name under ./runs, or `latest`. "of bound" is the least time that the operands and
     FLOPs of the problem allow on this device, over the measured time: the same yardstick for every provider. "bounded
     by" is what limits the provider's own algorithm: the bytes that it moves, the tiles that it multiplies, what it
-    decodes. --gaps, --regimes, --pairs and --ceilings show their tables in place of the cells; docs/roofline.md says
+    decodes. --gaps, --pairs and --ceilings show their tables in place of the cells; docs/roofline.md says
     how each figure is defined. M that --refine added at single shapes are excluded, as in a report;
     the cells of --json have them, marked "refined".
 
@@ -41,7 +38,7 @@ def roofline(
     Examples:
       rooflens roofline latest
       rooflens roofline runs/h200 -p simt_4bit -p blas --json
-      rooflens roofline latest --regimes --ceilings
+      rooflens roofline latest --gaps --ceilings
     """
     from ..analysis.frames.load import load_run
     from ..analysis.roofline import place, roofline_warnings
@@ -63,7 +60,6 @@ def roofline(
         return
     views = (
         (gaps, output.gaps_of),
-        (regimes, output.regimes_of),
         (pairs, output.pairs_of),
         (ceilings, partial(output.roofs_of, limits=limits, device=data.device)),
     )
@@ -75,18 +71,15 @@ def _everything(placed: "pd.DataFrame", limits: "pd.DataFrame", data: "RunData")
     from ..analysis.roofline import bound_shares
     from ..analysis.roofline.gaps import gap_totals, gaps
     from ..analysis.roofline.pairs import pair_means, pairs
-    from ..analysis.roofline.regimes import regime_texts, regimes
     from ..analysis.roofline.roofs import roofs
 
-    steps, stretches, both = gaps(placed), regimes(placed), pairs(placed)
+    steps, both = gaps(placed), pairs(placed)
     frames = {
         "ceilings": limits,
         "roofs": roofs(placed, limits, data.device),
         "shares": bound_shares(placed, ["provider"]),
         "gaps": steps,
         "gap_totals": gap_totals(steps),
-        "regimes": stretches,
-        "regime_texts": regime_texts(stretches),
         "pairs": both,
         "pair_means": pair_means(both),
     }

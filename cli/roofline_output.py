@@ -12,7 +12,6 @@ from ..analysis.roofline import bound_shares
 from ..analysis.roofline.bounds import series_codes
 from ..analysis.roofline.gaps import PARTS, gap_totals, gaps
 from ..analysis.roofline.pairs import pair_means, pairs
-from ..analysis.roofline.regimes import regime_texts, regimes
 from ..analysis.roofline.roofs import roofs
 from ..reports import formatting as fmt
 from ..reports.listing import listing
@@ -102,16 +101,6 @@ def gaps_of(placed: pd.DataFrame) -> Section:
         ),
         remarks=remarks,
     )  # fmt: skip
-
-
-def regimes_of(placed: pd.DataFrame) -> Section:
-    """List the curves over M with what bounds them."""
-    found = regimes(placed)
-    rows = [(*_head(row), row["provider"], row["text"]) for row in regime_texts(found).to_dict("records")]
-    merged = int(found["merged"].sum())
-    text = f"{merged} single cells of another class are part of the stretch around them; --json counts them in each"
-    table = listing((*COMMON, "provider", "bounded by"), rows, once=COMMON, heading=COMMON)
-    return _section(table, remarks=[text] if merged else [])
 
 
 def pairs_of(placed: pd.DataFrame) -> Section:

@@ -65,7 +65,7 @@ def report_of(view: View, preset: str | Preset[View] = DEFAULT) -> Report:
 def _facts(view: View) -> tuple[tuple[str, str], ...]:
     device = view.run.device
     facts = [
-        ("run", view.run_id),
+        ("run", view.run.id),
         ("measured", view.manifest.created_at),
         ("device", " ".join(filter(None, (view.device_name, f"({device.arch})" if device.arch else "")))),
         ("measured on", fmt.plural(len(view.manifest.devices), "device") if view.run.several_devices else ""),

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pandas as pd
 
-from ..analysis.crossover.across_shapes import MedianCrossover
 from ..analysis.frames.coordinates import SETTING, size_label
 from ..analysis.frames.load import RunData
 from ..analysis.frames.speedup import speedups
@@ -17,7 +16,7 @@ from ..analysis.run.headline import Headline, headline
 from ..analysis.run.pipeline import Analysis
 from ..analysis.run.serving import Serving
 from ..shapes.problem import Op, Pass
-from ..shapes.run_folder.manifest import Manifest, StoredProvider
+from ..shapes.run_folder.manifest import Manifest
 from ..shapes.verdict import Verdict
 from .figures.marks import provider_styles
 from .model import Block, Section
@@ -106,14 +105,9 @@ class View:
         return self.run.manifest
 
     @property
-    def run_id(self) -> str:
-        """Name of the run."""
-        return self.run.id
-
-    @property
     def run_path(self) -> str:
         """Where the run was stored when it was measured, for commands that a reader may repeat."""
-        return self.manifest.folder or f"runs/{self.run_id}"
+        return self.manifest.folder or f"runs/{self.run.id}"
 
     @property
     def baseline(self) -> str:
@@ -168,11 +162,6 @@ class View:
     def legend_of(self, providers: Iterable[str]) -> str:
         """Say what a reference is, "" where none of `providers` is one."""
         return f" {REFERENCES}" if any(map(self.run.is_reference, providers)) else ""
-
-    @property
-    def provider_entries(self) -> Mapping[str, StoredProvider]:
-        """Role and source hash of each provider of run.json."""
-        return self.manifest.providers
 
     @cached_property
     def styles(self) -> dict[str, int]:
@@ -275,16 +264,6 @@ class View:
     def added_ratios(self) -> pd.DataFrame:
         """The same of the cells that a refinement added at single shapes, which no mean or median over shapes has."""
         return speedups(self.analysis.added, self.analysis.rounds, self.baseline)
-
-    @property
-    def crossovers(self) -> pd.DataFrame:
-        """One row per shape, storage and challenger."""
-        return self.analysis.crossovers
-
-    @property
-    def medians(self) -> tuple[MedianCrossover, ...]:
-        """One per challenger, pass, dtype, scheme and cache."""
-        return self.analysis.medians
 
     def rows(self, frame: pd.DataFrame, part: Slice | None = None, **where: object) -> list[Row]:
         """Rows of one of this view's frames in `part` whose columns equal `where`, in order."""

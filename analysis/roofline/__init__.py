@@ -11,8 +11,8 @@ Every limit is a time, and two models give two sets of them:
 
 A limit that is not known limits nothing, and is named once (`roofline_warnings`). Modules: `limits` (the times),
 `raising` (measured ceilings that a cell beats), `placing` (classes and fractions), `notes` (what a report says of cells
-and of the run), `gaps` (from the ideal to the measured time in steps), `pairs` (cold against warm), `regimes`
-(classes over M), `roofs` (the ceilings in use). Below them `ceilings` (reads the stored ones), `bounds` (what the
+and of the run), `gaps` (from the ideal to the measured time in steps), `pairs` (cold against warm), `roofs`
+(the ceilings in use). Below them `ceilings` (reads the stored ones), `bounds` (what the
 classes are), `traffic` (bytes by level) and `library_gemms` (what the names of vendors' kernels tell).
 """
 

@@ -17,8 +17,6 @@ from ..frames.speedup import ALIKE, geometric_means, speedups
 from ..frames.telemetry import Conditions, conditions
 from ..roofline import place, raise_ceilings, roofline_warnings
 from ..roofline.gaps import gaps
-from ..roofline.pairs import pairs
-from ..roofline.regimes import regimes
 from ..stability.canary import Drift, drifts_by_device, worst_drifts
 from ..stability.device_spread import device_warnings, spreads
 from ..stability.devices import MeasuredDevice, measured_devices
@@ -42,8 +40,6 @@ class Analysis:
     crossovers  `per_shape.crossovers` of each challenger that has a cell against the baseline
     medians     their medians: one per challenger and (pass, dtype, scheme, cache)
     gaps        `gaps.gaps` of the cells: what lies between the ideal and the measured time of each cell
-    pairs       `pairs.pairs` of the cells: cold against warm; empty where a run has one cache state
-    regimes     `regimes.regimes` of the cells: which limit bounds each curve over M, and where that changes
     conditions  `telemetry.conditions` of the run, None where no telemetry is stored
     canary      `canary.drifts` of the run, empty where no canary is stored
     devices     `devices.measured_devices` of a run of several, empty where there is one
@@ -62,8 +58,6 @@ class Analysis:
     crossovers: pd.DataFrame
     medians: tuple[MedianCrossover, ...]
     gaps: pd.DataFrame
-    pairs: pd.DataFrame
-    regimes: pd.DataFrame
     conditions: Conditions | None
     canary: tuple[Drift, ...]
     devices: tuple[MeasuredDevice, ...]
@@ -94,8 +88,6 @@ def analyze(run: RunData) -> Analysis:
         crossovers=found,
         medians=tuple(one for _, rows in found.groupby("challenger", sort=False) for one in median_crossovers(rows)),
         gaps=gaps(cells),
-        pairs=pairs(cells),
-        regimes=regimes(cells),
         conditions=conditions(run.telemetry),
         canary=canary,
         devices=devices,

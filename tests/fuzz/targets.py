@@ -174,7 +174,7 @@ _RUN = (
     "crossover {}/run",
     "dispatch {}/run",
     "roofline {}/run",
-    "roofline {}/run --gaps --regimes --pairs --ceilings",
+    "roofline {}/run --gaps --pairs --ceilings",
     "camping {}/run",
     "compare {}/other {}/run",
     "history {}/other {}/run --html {}/pages",

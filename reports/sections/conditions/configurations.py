@@ -29,7 +29,7 @@ def configurations(view: View) -> Section | None:
         mine = timed[timed["provider"] == name]
         if mine.empty:
             continue
-        entry = view.provider_entries.get(name, StoredProvider())
+        entry = view.manifest.providers.get(name, StoredProvider())
         count = mine["config"].nunique()
         ways = ", ".join(TUNINGS.get(str(way), str(way) or "not recorded") for way in dict.fromkeys(mine["tuning"]))
         lines.append(

@@ -47,7 +47,7 @@ def reproduce(view: View) -> Section:
                 entry.source,
             ),
         )
-        for name, entry in view.provider_entries.items()
+        for name, entry in view.manifest.providers.items()
     )
     return Section(
         "reproduce",
@@ -234,7 +234,7 @@ def provenance(view: View) -> Section:
     planned = f"cells: {coverage_text(view.coverage)}"
     said = f"; {', '.join(versions)}" if versions else ""
     lead = (
-        f"Run {view.run_id} of {manifest.created_at or 'an unknown time'}{merged}, {planned}"
+        f"Run {view.run.id} of {manifest.created_at or 'an unknown time'}{merged}, {planned}"
         f"{said}. Everything above is computed from these files; source "
         "hashes of the providers are under “How to reproduce”."
     )

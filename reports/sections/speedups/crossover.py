@@ -40,7 +40,7 @@ FURTHER = "Further M: sizes that a refinement added between those of the sweep t
 
 def crossover(view: View) -> Section | None:
     """Build the medians of all pairs, then one table per slice and challenger."""
-    told = [median for median in view.medians if median.is_informative]
+    told = [median for median in view.analysis.medians if median.is_informative]
     if not told:
         return Section("crossover", "Crossover M", (Text(_nothing(view)),))
     blocks: list[Block] = [HowToRead((HOW,)), _median_table(view, told)]
@@ -60,7 +60,7 @@ def _nothing(view: View) -> str:
 
 def _slice(view: View, part: Slice) -> Iterator[Block]:
     for challenger, table_id in anchors(f"crossover-{part.id}", view.challengers):
-        rows = view.rows(view.crossovers, part, challenger=challenger)
+        rows = view.rows(view.analysis.crossovers, part, challenger=challenger)
         if not rows:
             continue
         statuses = [CrossoverStatus(row["status"]) for row in rows]

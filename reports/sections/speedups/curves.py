@@ -54,7 +54,7 @@ def _panels(view: View, part: Slice) -> Figure | None:
     providers = [name for name in (view.baseline, *view.others) if name in present]
     crossed: dict[ShapeKey, list[Row]] = {}
     for challenger in view.challengers:
-        for row in view.rows(view.crossovers, part, challenger=challenger):
+        for row in view.rows(view.analysis.crossovers, part, challenger=challenger):
             if not math.isnan(row["crossover_M"]):
                 crossed.setdefault(shape_of(row), []).append(row)
     decades = max(math.log10(high / low) for low, high in map(_range, by_shape.values()))

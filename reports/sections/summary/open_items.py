@@ -75,9 +75,9 @@ def _ratios(view: View) -> Iterator[Item]:
 
 
 def _crossovers(view: View) -> Iterator[Item]:
-    for median in (one for one in view.medians if one.is_informative):
+    for median in (one for one in view.analysis.medians if one.is_informative):
         part = view.slice_of(median.setting)
-        rows = view.rows(view.crossovers, part, challenger=median.challenger)
+        rows = view.rows(view.analysis.crossovers, part, challenger=median.challenger)
         told = [row for row in rows if CrossoverStatus(row["status"]).is_informative]
         where = f"{median.challenger}, {part.title}"
         above = median.side is CrossoverStatus.ABOVE
