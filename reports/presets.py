@@ -15,10 +15,10 @@ from ..shapes.verdict import Verdict
 from .model import Section, explained
 from .sections.comparison import cases, cost, movers, open_points, origin, suite
 from .sections.comparison.dumbbell import dumbbell
-from .sections.comparison.issues import issues
 from .sections.comparison.losses import losses
 from .sections.comparison.models import models
 from .sections.comparison.spread import spread
+from .sections.comparison.tried import tried
 from .sections.conditions.configurations import configurations
 from .sections.conditions.context import environment, limits, protocol, provenance, reproduce
 from .sections.conditions.devices import devices
@@ -177,7 +177,7 @@ OF_TWO_VERSIONS: dict[str, Preset[Result]] = {
         (
             *(suite.headline, origin.identity, suite.suite, spread, models, dumbbell, movers.movers, losses),
             *(cases.outcomes, open_points.tally, cases.choices, cost.cost, cost.evidence),
-            *(open_points.limitations, issues, open_points.open_items, origin.doubts, origin.digest),
+            *(open_points.limitations, tried, open_points.open_items, origin.doubts, origin.digest),
             *(origin.reproduce, origin.provenance, cases.cases),
         ),
     )

@@ -12,7 +12,7 @@ from rooflens.analysis.comparison.result import Side, compare_runs
 from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_comparison
 from rooflens.reports.render import html
-from rooflens.reports.sections.comparison.issues import issues
+from rooflens.reports.sections.comparison.tried import tried
 from rooflens.shapes.run_folder.manifest import ComparisonState, Manifest, StoredRefinement
 from rooflens.shapes.run_folder.retries import Retry
 
@@ -126,8 +126,6 @@ def test_what_head_cannot_do_is_listed_with_the_next_step_and_left_open():
     assert base[1:] == ["168", "168", "0", "84", "84"]
     assert head[1:] == ["168", str(168 - 2 * count), str(2 * count), "84", str(84 - count)]
     assert header[-2:] == ["problems", "problems that pass everywhere"]
-    (found,) = (block for part in report.walk() if part.id == "compared-issues" for block in part.blocks)
-    assert found.items[0] == f"head, mine: incorrect in {2 * count} cases ({count} problems): SNR 3 dB"
     (items,) = (block for part in report.walk() if part.id == "compared-open-items" for block in part.blocks)
     marked = dict(zip(items.items, items.checked, strict=True))
     assert marked["both versions were measured in turn"]
@@ -137,25 +135,17 @@ def test_what_head_cannot_do_is_listed_with_the_next_step_and_left_open():
     )
 
 
-def test_issues_name_what_failed_what_was_disturbed_and_what_was_searched():
-    planted = training(exactly, rounds=4, noise=0.001)
-    planted.cases.loc[:2, "base_disturbed"] = "canary slowed down by 4.1 % (gemm)"
-    planted.cases.loc[4:4, "head_impossible"] = True
-    assert not [part for part in report_of(training(exactly, rounds=4)).walk() if part.id == "compared-issues"]
-    (found,) = (block for part in report_of(planted).walk() if part.id == "compared-issues" for block in part.blocks)
+def test_what_was_measured_again_and_added_is_named():
+    assert tried(result_of(training(exactly, rounds=4))) is None
     added = StoredRefinement(of="crossover", challenger="mine", added=[{}, {}])
     place = ("llm4bit", "a model: b", "gemm", "fwd", 1, "mine", "cold")
     reasons = ("no luck", "another", "no luck")
     again = tuple(Retry.of(number, map(str, place), "runtime_error", why) for number, why in enumerate(reasons))
     run = SimpleNamespace(manifest=Manifest(refine=added), retried=again)
-    (tried,) = issues(result_of(training(exactly, rounds=4), runs={"head": run})).blocks
-    assert tried.items == (
+    (found,) = tried(result_of(training(exactly, rounds=4), runs={"head": run})).blocks
+    assert found.items == (
         "head, mine: runtime error in 3 rounds, measured again (--retry), most often: no luck",
         "head: --refine crossover of mine added 2 M at single shapes, not complete",
-    )
-    assert found.items == (
-        "base, mine: disturbed in 3 cases (2 problems), most often: canary slowed down by 4.1 % (gemm)",
-        "head, mine: refuted in 1 case (1 problem): their times are shorter than the device allows",
     )
 
 

@@ -7,7 +7,7 @@ cases        case by case
 movers       what moved
 losses       where head is slower
 open_points  outputs that were checked, known limitations, open items, arithmetic means
-issues       what went wrong, and what was tried
+tried        what was measured again, added and searched
 spread       how changes are distributed
 cost         tuning and compiled code
 origin       commits, files, runs
