@@ -232,9 +232,9 @@ class Job:
 
 
 def jobs(standings: Mapping[Entry, pd.DataFrame], folder: Path) -> list[Job]:
-    """Divide what is left, tier by tier, the longest entry first; each part has a folder of its own."""
+    """Divide what is left, tier by tier, the shortest entry first, so that most are whole; each part has a folder."""
     found = []
-    for entry, cells in sorted(standings.items(), key=lambda one: (one[0].tier, -left_s(one[1]))):
+    for entry, cells in sorted(standings.items(), key=lambda one: (one[0].tier, left_s(one[1]))):
         left = cells[cells["folder"].isna()]
         begins = left["left_s"].cumsum() - left["left_s"]
         part = (begins // PART_S).groupby([left[name] for name in PROBLEM]).transform("min")
