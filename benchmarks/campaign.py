@@ -40,7 +40,7 @@ from rooflens.harness.plan.plan import plan
 from rooflens.shapes.protocol import LIMITS, Protocol
 from rooflens.shapes.run_folder.manifest import MANIFEST, StoredProtocol
 from rooflens.shapes.suite import load
-from rooflens.shapes.verdict import RETRIED
+from rooflens.shapes.verdict import RETRIED, Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "docs"))
@@ -61,6 +61,9 @@ UNIT_S, LARGE_UNIT_S, LARGE_FLOPS = 0.08, 0.5, 1e11
 """Device time of a cell and round while no run of its suite is stored, and the FLOPs from which a launch is large."""
 
 CURRENT, EXPIRED, MISSING = "current", "expired", "missing"
+
+CHANCE = tuple(verdict for verdict in RETRIED if verdict is not Verdict.OOM)
+"""Failures that need not come again; a device that has no other work and too little memory has too little next time."""
 
 SPREAD = ((512, 2048), (2048, 2048), (2048, 768), (1024, 4096), (4096, 4096), (2880, 4096), (3584, 18944),
           (14336, 4096), (5120, 13824), (8192, 8192), (28672, 8192), (2048, 7168))  # fmt: skip
@@ -168,7 +171,7 @@ def known_cells(folders: Sequence[Path], suites: set[str], device: str) -> pd.Da
         passed = cells["verdict"] == "passed"
         old = (expired(run, cells[passed]) | (cells["timer"] != default_timer(run))[passed]).reindex(cells.index)
         unusable = (cells["disturbed"] != "") | (cells["rounds"] < run.manifest.rounds)
-        unusable = cells["verdict"].isin(RETRIED) | (passed & unusable)
+        unusable = cells["verdict"].isin(CHANCE) | (passed & unusable)
         cells["state"] = np.select([old.eq(True), unusable], [EXPIRED, MISSING], CURRENT)
         began = pd.to_datetime(run.cells["started_at"], format="ISO8601")
         ended = began + pd.to_timedelta(run.cells["elapsed_s"].fillna(0), unit="s")

@@ -118,11 +118,10 @@ def test_all_providers_of_a_problem_come_from_one_run(plant, tmp_path):
     assert set(cells[cells["left_s"] > 0]["M"]) == {1}
 
 
-def test_a_failure_that_would_come_again_is_current(plant, tmp_path):
-    plant(
-        "run", (1, 2, 4, 8, 16), failures=lambda cell: ("unsupported", "no") if cell.provider == "simt_4bit" else None
-    )
-    assert left_s(look(tmp_path)) == 0
+@pytest.mark.parametrize(("verdict", "comes_again"), [("unsupported", True), ("oom", True), ("timeout", False)])
+def test_a_failure_that_would_come_again_is_current(verdict, comes_again, plant, tmp_path):
+    plant("run", (1, 2, 4, 8, 16), failures=lambda cell: (verdict, "no") if cell.provider == "simt_4bit" else None)
+    assert bool(left_s(look(tmp_path))) is not comes_again
 
 
 def test_parts_are_whole_problems_of_a_few_minutes(tmp_path, monkeypatch):

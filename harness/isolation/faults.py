@@ -52,6 +52,9 @@ _SPEAKING = (IncorrectError, OperandsChangedError, LeftBehindError, ProviderErro
 _ALLOCATOR = " Including non-PyTorch memory"
 """How torch goes on once it has said how much is missing and how much there is: pages of advice on its allocator."""
 
+_NO_MEMORY = ("can't allocate memory", "out of memory")
+"""What torch's allocator on a CPU says, and drivers on GPUs, also in an exception of another class."""
+
 _LOST = ("CUDA error", "HIP error", "Triton Error [CUDA]", "Triton Error [HIP]")
 """What torch and Triton say when the device's context may be gone."""
 
@@ -66,7 +69,7 @@ def explain(error: BaseException, doing: str) -> tuple[Verdict, str]:
     if not isinstance(error, _SPEAKING):
         with suppress(ValueError):  # a provider may have closed the stream
             traceback.print_exception(error)  # into the worker's log
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in str(error) for sign in _NO_MEMORY):
         return Verdict.OOM, reason
     if type(error).__module__.startswith("triton") or "Triton" in type(error).__name__:
         return Verdict.COMPILE_ERROR, reason

@@ -149,7 +149,12 @@ class Watch:
         self._rotates, self._version, self._from = subject.period > 1, -1, 0
         changed = 1 if self._rotates else len(launches)
         queued = operands.operations * changed + REFRESHED * bool(refreshes) if machine.is_asynchronous else 0
-        self.subject = replace(subject, before=self._before, after=self._after, operations=subject.operations + queued)
+        self._operations = subject.operations + queued
+
+    @property
+    def subject(self) -> Subject:
+        """Made when asked for: an attribute that leads back here would keep all operands until a garbage collection."""
+        return replace(self._inner, before=self._before, after=self._after, operations=self._operations)
 
     def _before(self) -> None:
         """Change the activations where a turn of the copies begins: what is launched later in it is to be cold."""

@@ -1,0 +1,102 @@
+"""Memory of a task is free when the task ends, without a garbage collection: the next problem may need all of it."""
+
+import dataclasses
+import gc
+
+import pytest
+import torch
+from rooflens.harness.plan.plan import plan, tasks
+from rooflens.harness.worker.messages import Setup, Stored, UnitResult, Work
+from rooflens.harness.worker.operands import Operands
+from rooflens.harness.worker.worker import Worker
+from rooflens.kernels.provider import Launch
+from rooflens.shapes import suite
+from rooflens.shapes.protocol import Protocol
+
+PROVIDERS = """
+import torch
+from rooflens.kernels.provider import Launch, Provider
+
+class Kernel(Provider):
+    def prepare(self, inputs, config=None):
+        weight, out = inputs.dequantized().t(), inputs.empty_output()
+        def run():
+            torch.mm(inputs.x, weight, out=out)
+            self.fail(out)
+        return Launch(run, out)
+    def fail(self, out): ...
+
+class Fine(Kernel):
+    name = "fine"
+
+class Wrong(Kernel):
+    name = "wrong"
+    def fail(self, out): out.zero_()
+
+class Full(Kernel):
+    name = "full"
+    def fail(self, out): raise torch.OutOfMemoryError("CUDA out of memory")
+
+class Declined(Kernel):
+    name = "declined"
+    def prepare(self, inputs, config=None):
+        super().prepare(inputs)
+        raise RuntimeError("scaled_mm: CUDA out of memory. Tried to allocate 1.62 GiB.")
+
+class Searched(Kernel):
+    name = "searched"
+    def candidates(self, problem, scheme, device): return [{"BLOCK": size} for size in (16, 32)]
+
+PROVIDERS = [Fine(), Wrong(), Full(), Declined(), Searched()]
+"""
+
+NAMES = ("fine", "wrong", "full", "declined", "searched")
+
+
+class Parent:
+    """The other end of the pipe."""
+
+    def __init__(self):
+        self.verdicts = {}
+
+    def send(self, message):
+        if isinstance(message, UnitResult):
+            self.verdicts[NAMES[message.index]] = message.columns["verdict"]
+
+    def recv(self):
+        return Stored(False)
+
+
+@pytest.fixture
+def threads():
+    before = torch.get_num_threads()
+    yield before
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("tuning", ["default", "cold"])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_task_leaves_no_operands(device, tuning, tmp_path, threads):
+    (tmp_path / "kernels.py").write_text(PROVIDERS)
+    quick = suite.load("llm4bit-quick").override(axes={"M": (4,)}, providers=NAMES)
+    protocol = Protocol(rounds=2, budget_s=0.02, tuning=tuning)
+    cells = plan(dataclasses.replace(quick, shapes=quick.shapes[:1], protocol=protocol))
+    (task,) = tasks(cells)
+    parent = Parent()
+    setup = Setup(device, 1 << 20 if device == "cpu" else None, threads, protocol, NAMES, (tmp_path / "kernels.py",))
+    worker = Worker(parent, setup)
+    gc.collect()
+    gc.disable()
+    try:
+        worker.answer(Work(task, ((0, 1),) * len(task.cells)))
+        left = [type(one).__name__ for one in gc.get_objects() if type(one) in (Operands, Launch)]
+    finally:
+        gc.enable()
+    assert not left
+    assert parent.verdicts == {
+        "fine": "passed",
+        "wrong": "incorrect",
+        "full": "oom",
+        "declined": "oom",
+        "searched": "passed",
+    }
