@@ -7,7 +7,7 @@
    that is left, at the pace of stored runs.
 4. --measure runs what is left of the first tier that is not whole, or of --tiers: parts of a few minutes, one per GPU
    at a time, until --within is over. A second call goes on where the first one stopped.
-5. --store merges what is current of each entry that is whole, and writes it to --stored, compressed.
+5. --store merges what is current of each entry in --folder, and writes it to --stored, compressed.
 
     python benchmarks/campaign.py --measure --within 9m --gpus 4
     python benchmarks/campaign.py --store
@@ -15,14 +15,13 @@
 
 import gzip
 import json
-import shutil
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -271,7 +270,7 @@ def measure(waiting: list[Job], gpus: int, deadline: float) -> None:
 
 
 def store(entry: Entry, cells: pd.DataFrame, target: Path) -> None:
-    """Merge the runs that have the problems of an entry, and keep them with the large tables compressed."""
+    """Merge runs that have problems of an entry, and keep them in a new folder with the large tables compressed."""
     with TemporaryDirectory() as scratch:
         runs = enumerate(cells.groupby("folder"))
         parts = [part_of(Path(str(run)), rows, Path(scratch) / str(number)) for number, (run, rows) in runs]
@@ -281,8 +280,8 @@ def store(entry: Entry, cells: pd.DataFrame, target: Path) -> None:
             merge = [sys.executable, "-m", "rooflens", "merge", "-o", str(whole), *map(str, parts)]
             if subprocess.run(merge, stdout=subprocess.DEVNULL).returncode:
                 return  # it has said what differs
-        place = target / entry.name
-        shutil.rmtree(place, ignore_errors=True)
+        names = chain([entry.name], (f"{entry.name}-{number}" for number in count(2)))
+        place = next(place for name in names if not (place := target / name).exists())
         place.mkdir(parents=True)
         for path in (*whole.glob("*.csv"), whole / MANIFEST):
             content = path.read_bytes()
@@ -349,8 +348,9 @@ def main() -> None:
         found = look()
     print(f"on {device}", *table(found), sep="\n")
     for entry, cells in found.items() if asked.store else ():
-        if not left_s(cells):
-            store(entry, cells, target)
+        measured = cells[cells["folder"].map(str).str.startswith(str(folder))]
+        if not measured.empty:
+            store(entry, measured, target)
 
 
 if __name__ == "__main__":

@@ -118,8 +118,6 @@ def _try(products: list[Callable[[], torch.Tensor]]) -> None:
     try:
         for product in products:
             product()
-    except torch.OutOfMemoryError:
-        raise
     except (RuntimeError, ValueError) as error:
         raise RooflensError(f"scaled_mm: {str(error).splitlines()[0]}") from error
 
