@@ -33,8 +33,7 @@ class Disagreement:
     A cell flips when two of its searches chose different configurations. What a flip costs in one of the two is
     ln(time of the other search's winner / time of the search's own winner), both timed in that search, and nothing
     where the other's winner was faster there: a default that is not proven slower stays. That makes two costs for each
-    pair of searches. `uncosted` counts winners that the other search has no time of; `median_cost` and `worst_cost` are
-    None without a flip that has a cost.
+    pair of searches, of which `median_cost` and `worst_cost` are told: None without a flip that has a cost.
 
     Of the flipped cells, `harmless` ones are between near ties: in neither search was the other's winner proven slower.
     In `opposed` ones each of two searches finds its own winner faster than the other's.
@@ -46,7 +45,6 @@ class Disagreement:
     opposed: int
     median_cost: float | None
     worst_cost: float | None
-    uncosted: int
 
     @property
     def flip_share(self) -> float | None:
@@ -86,8 +84,7 @@ _DRIFT = (
 def summarize_drift(pairs: pd.DataFrame) -> Disagreement:
     """Sum `drift` up over cells: one cell is one vote, however many pairs of searches it has."""
     flips = pairs.loc[pairs["flipped"].astype(bool)]
-    costs = pd.concat([flips["cost_first"], flips["cost_second"]]).astype(float)
-    known = costs.dropna()
+    known = pd.concat([flips["cost_first"], flips["cost_second"]]).astype(float).dropna()
     per_cell = flips.groupby(list(CELL), sort=False).agg({"harmless": "all", "opposed": "any"})
     return Disagreement(
         cells=len(pairs[list(CELL)].drop_duplicates()),
@@ -96,7 +93,6 @@ def summarize_drift(pairs: pd.DataFrame) -> Disagreement:
         opposed=int(per_cell["opposed"].sum()),
         median_cost=float(known.median()) if len(known) else None,
         worst_cost=float(known.max()) if len(known) else None,
-        uncosted=int(costs.isna().sum()),
     )
 
 

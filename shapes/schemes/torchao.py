@@ -227,10 +227,6 @@ class AoGroupedLinear(AoGrouped):
         return _training_output_bytes(self, problem)
 
 
-SCHEMES: tuple[type[Scheme], ...] = (AoQuant, AoGemm, AoLinear, AoGrouped, AoGroupedLinear)
-"""All schemes of this family."""
-
-
 def by_column(scheme: Torchao) -> bool:
     """Whether b has a scale per column, not per 128."""
     return isinstance(scheme, AoGemm) and scheme.right == "128x1"

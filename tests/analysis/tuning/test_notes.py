@@ -33,9 +33,8 @@ def test_a_search_is_disturbed_when_one_of_its_candidates_is_and_the_worst_is_to
     )
     assert disturbed(table) == (2, 4, "other processes used 50% of the cores")
     assert whole_searches(table) == 4
-
-
-def test_a_quiet_table_and_one_of_before_the_column_say_nothing(frame):
+    assert whole_searches(frame(one({"t": 1}, candidates=2))) is None, "a row is missing"
+    assert whole_searches(frame()) == 0
     quiet = frame(one({"t": 1}))
     assert disturbed(quiet) == (0, 1, "")
     older = quiet.drop(columns="disturbed").to_csv(index=False).replace("True", "true").replace("False", "false")
@@ -56,14 +55,6 @@ def test_a_failure_is_one_row_whatever_numbers_its_reason_holds(frame):
     assert row["reason"] == "SNR 3.1 dB is below the 40 dB of bf16; largest error 0e-05"
 
 
-def test_a_configuration_that_fails_now_and_then_and_in_two_ways(frame):
-    rows = [one({"t": 1}, search=number) for number in range(3)]
-    rows[1] |= {"verdict": "oom", "reason": "shared memory"}
-    rows[2] |= {"verdict": "oom", "reason": "the device's memory"}
-    (row,) = failures(frame(*rows)).to_dict("records")
-    assert (row["failed"], row["searches"], row["reason"], row["others"]) == (2, 3, "shared memory", 1)
-
-
 def test_a_cell_that_failed_as_a_whole_counts_against_all_searches_of_its_provider(frame):
     table = frame(
         one({}, verdict="unsupported", reason="M > 1 only"),
@@ -73,16 +64,12 @@ def test_a_cell_that_failed_as_a_whole_counts_against_all_searches_of_its_provid
     )
     (row,) = failures(table).to_dict("records")
     assert (row["config"], row["failed"], row["searches"]) == ("{}", 1, 3)
-
-
-def test_nothing_failed_is_no_row(frame):
     assert failures(frame(one({"t": 1}))).empty
-    assert failures(frame()).empty
-
-
-def test_a_search_that_lacks_rows_makes_the_table_incomplete(frame):
-    assert whole_searches(frame(one({"t": 1}, candidates=2))) is None
-    assert whole_searches(frame()) == 0
+    rows = [one({"t": 1}, search=number) for number in range(3)]  # fails now and then, and in two ways
+    rows[1] |= {"verdict": "oom", "reason": "shared memory"}
+    rows[2] |= {"verdict": "oom", "reason": "the device's memory"}
+    (row,) = failures(frame(*rows)).to_dict("records")
+    assert (row["failed"], row["searches"], row["reason"], row["others"]) == (2, 3, "shared memory", 1)
 
 
 @pytest.mark.parametrize(
