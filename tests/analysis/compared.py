@@ -5,10 +5,9 @@ import pandas as pd
 from rooflens.analysis.comparison.effects import Order, Versions
 from rooflens.analysis.frames.coordinates import CASE, DETAILS
 
-DEFAULTS = {
-    "op": "gemm", "B": 1, "E": 1, "top_k": 1, "N": 4096, "K": 4096, "M": 64, "pass": "fwd", "dtype": "bf16",
-    "scheme": "nf4-g64", "cache": "cold", "provider": "mine",
-}  # fmt: skip
+from .synthetic import COORDINATES
+
+DEFAULTS = COORDINATES | {"M": 64, "provider": "mine"}
 
 
 def versions(differences, times=100e-6, order=Order.INTERLEAVED, **columns):
@@ -16,9 +15,7 @@ def versions(differences, times=100e-6, order=Order.INTERLEAVED, **columns):
     differences = np.atleast_2d(np.asarray(differences, dtype=float))
     count, rounds = differences.shape
     base = np.broadcast_to(np.asarray(times, dtype=float).reshape(-1, 1), (count, rounds))
-    frame = pd.DataFrame({"model": ["model"] * count, "layer": [f"layer {i}" for i in range(count)]})
-    for name, value in DEFAULTS.items():
-        frame[name] = value
+    frame = pd.DataFrame([DEFAULTS | {"model": "model", "layer": f"layer {i}"} for i in range(count)])
     for side in ("base", "head"):
         frame[f"{side}_verdict"], frame[f"{side}_reason"], frame[f"{side}_impossible"] = "passed", "", False
         for name in DETAILS:

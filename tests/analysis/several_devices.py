@@ -15,9 +15,12 @@ def gpu(number, processes, host="node0", **changes):
     return H200.device | {"uuid": GPU_UUIDS[number], "host": host, "processes": list(processes)} | changes
 
 
+def stamp(minute):
+    return (START + timedelta(minutes=minute)).isoformat(timespec="milliseconds")
+
+
 def reading(minute, gemm_s=1e-3, copy_s=2e-3, process=0):
-    at = (START + timedelta(minutes=minute)).isoformat(timespec="milliseconds")
-    return {"at": at, "process": process, "gemm_s": gemm_s, "copy_s": copy_s}
+    return {"at": stamp(minute), "process": process, "gemm_s": gemm_s, "copy_s": copy_s}
 
 
 def noisy(slowdowns, readings=5, noise=0.01, seed=0):

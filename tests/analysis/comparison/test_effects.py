@@ -17,11 +17,12 @@ GENERATOR = np.random.default_rng(7)
 
 def test_an_effect_is_the_mean_of_the_rounds_and_its_interval_students():
     differences = np.array([[0.02, 0.03, 0.01, 0.04]])
-    row = measure_effects(versions(differences)).cases.iloc[0]
     half = stats.t.ppf(0.975, 3) * differences.std(ddof=1) / 2
-    assert row["effect"] == pytest.approx(0.025)
-    assert (row["low"], row["high"]) == (pytest.approx(0.025 - half), pytest.approx(0.025 + half))
-    assert row["rounds"] == 4
+    for rounds in (differences, np.insert(differences, 2, math.nan, axis=1)):  # a missing round costs only itself
+        row = measure_effects(versions(rounds)).cases.iloc[0]
+        assert row["effect"] == pytest.approx(0.025)
+        assert (row["low"], row["high"]) == (pytest.approx(0.025 - half), pytest.approx(0.025 + half))
+        assert (row["rounds"], row["freedom"]) == (4, 3)
 
 
 def test_a_drift_of_the_device_hits_both_arms_and_cancels():
@@ -33,33 +34,24 @@ def test_a_drift_of_the_device_hits_both_arms_and_cancels():
     assert set(measure_effects(quiet).cases["word"]) == {Word.SAME}
 
 
-def test_a_missing_round_costs_only_itself():
-    differences = np.full((1, 5), 0.05) + np.array([[0, 0.001, 0, 0.001, 0]])
-    differences[0, 2] = math.nan
-    row = measure_effects(versions(differences)).cases.iloc[0]
-    assert row["rounds"] == 4
-    assert row["freedom"] == 3
-    assert row["word"] == Word.SLOWER
+VERDICTS = {
+    ("passed", "passed"): Status.COMPARED,
+    ("passed", "incorrect"): Status.BROKEN,
+    ("passed", "crashed"): Status.BROKEN,
+    ("incorrect", "passed"): Status.FIXED,
+    ("passed", ""): Status.REMOVED,
+    ("passed", "unsupported"): Status.REMOVED,
+    ("", "passed"): Status.NEW,
+    ("unsupported", "passed"): Status.NEW,
+    ("oom", "oom"): Status.FAILED,
+    ("unsupported", "unsupported"): Status.DECLINED,
+}
 
 
-@pytest.mark.parametrize(
-    ("base", "head", "expected"),
-    [
-        ("passed", "passed", Status.COMPARED),
-        ("passed", "incorrect", Status.BROKEN),
-        ("passed", "crashed", Status.BROKEN),
-        ("incorrect", "passed", Status.FIXED),
-        ("passed", "", Status.REMOVED),
-        ("passed", "unsupported", Status.REMOVED),
-        ("", "passed", Status.NEW),
-        ("unsupported", "passed", Status.NEW),
-        ("oom", "oom", Status.FAILED),
-        ("unsupported", "unsupported", Status.DECLINED),
-    ],
-)
-def test_status(base, head, expected):
-    cases = versions([[0.0]], base_verdict=base, head_verdict=head).cases
-    assert status(cases).tolist() == [expected]
+def test_status():
+    base, head = zip(*VERDICTS, strict=True)
+    cases = versions(np.zeros((len(VERDICTS), 1)), base_verdict=base, head_verdict=head).cases
+    assert status(cases).tolist() == [*VERDICTS.values()]
 
 
 def test_what_is_not_compared_enters_no_decision():
@@ -82,28 +74,14 @@ def test_each_pass_has_its_own_false_discovery_rate():
     assert together.cases["word"].iloc[0] == Word.INCONCLUSIVE
 
 
-def test_sequential_runs_are_judged_by_welch_with_a_threefold_margin():
-    base, head = GENERATOR.normal(0, 0.004, 6), 0.05 + GENERATOR.normal(0, 0.002, 5)
-    cases = versions([[0.0]], order=Order.SEQUENTIAL).cases
-    rounds = pd.DataFrame(
-        {"case": 0, "round": range(6), "base_s": 1e-4 * np.exp(base), "head_s": [*(1e-4 * np.exp(head)), math.nan]}
-    )
-    row = measure_effects(Versions(cases, rounds, Order.SEQUENTIAL)).cases.iloc[0]
-    truth = stats.ttest_ind(head, base, equal_var=False).confidence_interval(0.95)
-    assert (row["low"], row["high"]) == (pytest.approx(truth.low), pytest.approx(truth.high))
-    assert row["margin"] == pytest.approx(0.03)
-
-
 def test_the_times_of_two_passes_are_added_before_the_logarithm():
-    both = versions([[0.1, 0.1, 0.1], [0.0, 0.0, 0.0]], times=[100e-6, 300e-6], pass_=["fwd", "bwd"], layer="same")
-    whole = sum_of_passes(both, ("fwd", "bwd"), "fwd+bwd")
-    row = measure_effects(whole).cases.iloc[0]
-    assert row["pass"] == "fwd+bwd"
-    assert row["effect"] == pytest.approx(math.log((100 * math.exp(0.1) + 300) / 400))
-    assert row["flops"] == 2e9
-
-
-def test_a_case_that_lacks_a_pass_has_no_sum():
+    passes = {"times": [100e-6, 300e-6], "pass_": ["fwd", "bwd"], "layer": "same"}
+    for missing in (0.0, math.nan):  # a round that lacks one pass has no sum
+        whole = sum_of_passes(versions([[0.1] * 3, [0.0, 0.0, missing]], **passes), ("fwd", "bwd"), "fwd+bwd")
+        row = measure_effects(whole).cases.iloc[0]
+        assert (row["pass"], row["flops"]) == ("fwd+bwd", 2e9)
+        assert row["effect"] == pytest.approx(math.log((100 * math.exp(0.1) + 300) / 400))
+        assert row["rounds"] == 3 - math.isnan(missing)
     alone = versions([[0.1, 0.1], [0.0, 0.0]], pass_=["fwd", "bwd"])  # of different layers
     assert sum_of_passes(alone, ("fwd", "bwd"), "fwd+bwd").cases.empty
 
@@ -121,42 +99,31 @@ def test_a_coarse_timer_widens_the_margin(true, word):
     assert row["word"] == word
 
 
-def test_a_round_that_lacks_one_pass_has_no_sum():
-    both = versions([[0.1, 0.1, 0.1], [0.0, 0.0, math.nan]], times=[100e-6, 300e-6], pass_=["fwd", "bwd"], layer="same")
-    row = measure_effects(sum_of_passes(both, ("fwd", "bwd"), "fwd+bwd")).cases.iloc[0]
-    assert row["rounds"] == 2
-    assert row["effect"] == pytest.approx(math.log((100 * math.exp(0.1) + 300) / 400))
-
-
 def sequential(base, head):
     """One case, measured so often in base and in head: ln of their times over 100 us."""
     cases = versions([[0.0]], order=Order.SEQUENTIAL).cases
-    rounds = max(len(base), len(head))
-    columns = {
-        name: [*(1e-4 * np.exp(values)), *[math.nan] * (rounds - len(values))]
-        for name, values in (("base_s", base), ("head_s", head))
-    }
-    frame = pd.DataFrame({"case": 0, "round": range(rounds), **columns})
+    times = pd.DataFrame({"base_s": pd.Series(1e-4 * np.exp(base)), "head_s": pd.Series(1e-4 * np.exp(head))})
+    frame = times.assign(case=0, round=times.index)
     return measure_effects(Versions(cases, frame, Order.SEQUENTIAL)).cases.iloc[0]
 
 
-@pytest.mark.parametrize(("head", "word"), [([0.05] * 3, Word.SLOWER), ([0.001] * 3, Word.SAME)])
-def test_sequential_rounds_without_any_scatter_are_still_decided(head, word):
-    row = sequential([0.0] * 4, head)
-    assert row["word"] == word
-    assert row["freedom"] == 2
+def test_sequential_runs_are_judged_by_welch_with_a_threefold_margin():
+    base, head = GENERATOR.normal(0, 0.004, 6), 0.05 + GENERATOR.normal(0, 0.002, 5)
+    row = sequential(base, head)
+    truth = stats.ttest_ind(head, base, equal_var=False).confidence_interval(0.95)
+    assert (row["low"], row["high"]) == (pytest.approx(truth.low), pytest.approx(truth.high))
+    assert row["margin"] == pytest.approx(0.03)
 
 
-def test_a_single_round_of_one_version_decides_nothing_about_sequential_runs():
-    row = sequential(GENERATOR.normal(0, 0.001, 8), [0.5])
-    assert row["word"] == Word.INCONCLUSIVE
-    assert row["rounds"] == 0
-    assert math.isnan(row["low"])
-
-
-def test_sequential_rounds_count_by_their_harmonic_mean():
-    """8 and 2 rounds are known as well as 3.2 and 3.2."""
-    assert sequential(GENERATOR.normal(0, 0.001, 8), GENERATOR.normal(0, 0.001, 2))["rounds"] == 3
+def test_few_sequential_rounds():
+    for head, word in (([0.05] * 3, Word.SLOWER), ([0.001] * 3, Word.SAME)):  # without any scatter
+        row = sequential([0.0] * 4, head)
+        assert (row["word"], row["freedom"]) == (word, 2)
+    single = sequential(GENERATOR.normal(0, 0.001, 8), [0.5])
+    assert (single["word"], single["rounds"]) == (Word.INCONCLUSIVE, 0)
+    assert math.isnan(single["low"])
+    two = sequential(GENERATOR.normal(0, 0.001, 8), GENERATOR.normal(0, 0.001, 2))
+    assert two["rounds"] == 3, "8 and 2 are known as well as 3.2 and 3.2"
 
 
 @pytest.mark.parametrize(

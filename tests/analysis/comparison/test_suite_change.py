@@ -36,30 +36,38 @@ def test_a_shift_of_one_round_widens_the_interval_over_rounds_not_that_over_case
 
 def test_a_gemm_that_three_models_share_counts_once():
     differences = np.vstack([np.full((3, 8), 0.12), np.zeros((1, 8))]) + noise(4, sd=1e-6)
-    effects = measure_effects(versions(differences, N=[1, 1, 1, 2], model=["a", "b", "c", "a"]))
-    assert suite_change(effects).ratio == pytest.approx(math.exp(0.09), rel=1e-4)
-    unique = suite_change(effects, unique=True)
+    planted = versions(
+        differences, times=[1e-3, 1e-3, 1e-3, 4e-3], N=[1, 1, 1, 2], model=["a", "b", "c", "a"], flops=2e12
+    )
+    effects = measure_effects(planted)
+    every, unique = suite_change(effects), suite_change(effects, unique=True)
+    assert every.ratio == pytest.approx(math.exp(0.09), rel=1e-4)
     assert unique.ratio == pytest.approx(math.exp(0.06), rel=1e-4)
     assert unique.cases == 2
+    assert unique.base_flops_per_s == pytest.approx(math.sqrt(2e15 * 0.5e15))
+    assert unique.head_flops_per_s / unique.base_flops_per_s == pytest.approx(1 / unique.ratio)
+    planted.cases["flops"] = [0.0, 2e12, 2e12, 2e12]
+    uncounted = suite_change(measure_effects(planted))
+    assert np.isnan([uncounted.base_flops_per_s, uncounted.head_flops_per_s]).all()
 
 
-def test_cases_that_lack_a_round_are_left_out_and_counted():
-    differences = noise(5)
-    differences[2, 4] = math.nan
-    change = suite_change(measure_effects(versions(differences)))
-    assert (change.cases, change.left_out) == (4, 1)
-    kept = np.delete(differences, 2, axis=0)
-    assert change.ratio == pytest.approx(math.exp(kept.mean()))
-
-
-@pytest.mark.parametrize("measured", [0, 2])
-def test_a_round_that_was_cut_short_costs_itself_and_no_case(measured):
+@pytest.mark.parametrize(
+    ("missing", "cases", "rounds"),
+    [
+        ((2, 4), [0, 1, 3, *range(4, 20)], range(8)),  # a case that lacks a round is left out and counted
+        ((slice(None), 7), range(20), range(7)),  # a round that was cut short costs itself and no case
+        ((slice(2, None), 7), range(20), range(7)),
+    ],
+)
+def test_missing_rounds(missing, cases, rounds):
     differences = noise(20)
-    differences[measured:, 7] = math.nan
+    kept = differences[np.ix_(cases, rounds)]
+    differences[missing] = math.nan
     change = suite_change(measure_effects(versions(differences)))
-    assert (change.cases, change.left_out) == (20, 0)
-    assert change.ratio == pytest.approx(math.exp(differences[:, :7].mean()))
+    assert (change.cases, change.left_out) == (len(kept), 20 - len(kept))
+    assert change.ratio == pytest.approx(math.exp(kept.mean()))
     assert change.rounds is not None
+    assert suite_change(measure_effects(versions(differences, order=Order.SEQUENTIAL))).rounds is None
 
 
 def test_nothing_compared_has_no_mean():
@@ -69,16 +77,13 @@ def test_nothing_compared_has_no_mean():
     assert controls(effects) is None
 
 
-def test_sequential_suites_have_no_interval_over_rounds():
-    change = suite_change(measure_effects(versions(noise(5) + 0.1, order=Order.SEQUENTIAL)))
-    assert change.rounds is None
-    assert change.ratio == pytest.approx(math.exp(0.1), rel=0.01)
-
-
 def test_counts_are_those_of_the_changes_and_of_the_verdicts():
     means = np.array([-0.06, -0.02, 0.0, 0.004, 0.012, 0.03, 0.08])
     effects = measure_effects(versions(means[:, None] + noise(7, sd=0.0005)))
     found = distribution(compared(effects))
+    on_a_line = [[math.log1p(change)] * 2 for change in (-0.06, -0.05, -0.01, -0.009, 0.009, 0.01, 0.05, 0.06)]
+    exact = distribution(compared(measure_effects(versions(on_a_line))))
+    assert {count.step: count.seen for count in exact.counts} == {0.01: 3, -0.01: 3, 0.05: 2, -0.05: 2}
     assert {count.step: count.seen for count in found.counts} == {0.01: 3, -0.01: 2, 0.05: 1, -0.05: 1}
     assert {count.step: count.verified for count in found.counts} == {0.01: 3, -0.01: 2, 0.05: 1, -0.05: 1}
     assert found.median == pytest.approx(math.expm1(0.004), abs=0.001)
@@ -88,22 +93,24 @@ def test_counts_are_those_of_the_changes_and_of_the_verdicts():
 def test_without_a_change_as_many_are_seen_as_expected():
     """1,000 cases with a standard error of 1 %: by chance alone 1 in 6 looks slower by 1 % or more."""
     quiet = versions(noise(1000, sd=0.01 * math.sqrt(8)))
-    count = distribution(compared(measure_effects(quiet))).counts[0]
-    assert count.expected == pytest.approx(1000 * stats.norm.sf(math.log(1.01) / 0.01), rel=0.06)
-    assert count.seen == pytest.approx(count.expected, rel=0.2)
-    assert count.verified == 0
+    for count in distribution(compared(measure_effects(quiet))).counts:
+        chance = 1000 * stats.norm.sf(abs(math.log1p(count.step)) / 0.01)
+        assert count.expected == pytest.approx(chance, rel=0.1, abs=0.01)
+        assert count.seen == pytest.approx(count.expected, rel=0.2, abs=1)
+        assert count.verified == 0
 
 
 def test_negative_controls_are_cases_with_the_same_code_and_configuration():
     effects = measure_effects(
         versions(
-            noise(4), base_artifact=["a", "a", "a", ""], head_artifact=["a", "a", "b", ""],
-            base_config=["{}", "{}", "{}", "{}"], head_config=["{}", '{"BM": 1}', "{}", "{}"],
+            noise(5), base_artifact=["a", "a", "a", "", "a"], head_artifact=["a", "a", "b", "", "a"],
+            base_config=["{}", "{}", "{}", "{}", "mixed"],  # mixed on both sides is not known to be the same
+            head_config=["{}", '{"BM": 1}', "{}", "{}", "mixed"],
         )
     )  # fmt: skip
     found = controls(effects)
     assert (found.cases, found.called) == (1, 0)
-    assert found.largest == pytest.approx(abs(noise(4)[0].mean()))
+    assert found.largest == pytest.approx(abs(noise(5)[0].mean()))
     assert math.isnan(found.spread)
 
 
@@ -114,16 +121,3 @@ def test_other_choices_lists_what_was_chosen_otherwise():
         )
     )
     assert other_choices(effects)["layer"].tolist() == ["layer 1", "layer 2"]
-
-
-def test_by_chance_as_many_look_faster_as_slower_but_for_the_logarithm():
-    quiet = measure_effects(versions(noise(1000, sd=0.01 * math.sqrt(8))))
-    expected = {count.step: count.expected for count in distribution(compared(quiet)).counts}
-    for step, found in expected.items():
-        assert found == pytest.approx(1000 * stats.norm.sf(abs(math.log1p(step)) / 0.01), rel=0.1, abs=0.01)
-
-
-def test_a_case_that_ran_several_configurations_is_no_control():
-    """Mixed on both sides is not known to be the same."""
-    mixed = {"base_artifact": "a", "head_artifact": "a", "base_config": "mixed", "head_config": "mixed"}
-    assert controls(measure_effects(versions(noise(2), **mixed))) is None

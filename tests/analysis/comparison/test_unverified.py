@@ -31,6 +31,8 @@ def test_one_value_per_case_is_never_a_verdict():
     assert result.cases["ranked"].tolist() == [True, True]
     assert result.cases[["se", "p", "q"]].isna().all().all()
     assert result.ranked["model"].tolist() == ["b", "a"]  # halved is more than half again as long
+    assert result.duplicates is None
+    assert "of which the tables have none" in result.explanation()
 
 
 @given(st.integers(1, 2000), st.sampled_from([-1, 1]))
@@ -51,17 +53,15 @@ def test_more_than_two_steps_are_needed(head, ranked):
     assert result.cases["bound"].tolist() == [RankingBound.RESOLUTION]
 
 
-def test_long_times_need_three_margins():
-    result = compare([("a", 1, "100.00"), ("b", 2, "100.00")], [("a", 1, "103.00"), ("b", 2, "103.10")])
+@pytest.mark.parametrize(
+    ("base", "below", "above", "threshold"),
+    [("100.00", "103.00", "103.10", 0.03), ("0.009000", "0.009800", "0.009900", 0.09)],  # ln 1.030 is below 0.03
+)
+def test_three_margins_are_needed(base, below, above, threshold):
+    result = compare([("a", 1, base), ("b", 2, base)], [("a", 1, below), ("b", 2, above)])
     assert result.cases["bound"].tolist() == [RankingBound.MARGIN] * 2
-    assert result.cases["threshold"].tolist() == [0.03, 0.03]
-    assert result.cases["ranked"].tolist() == [False, True]  # ln 1.030 is below 0.03
-
-
-def test_short_times_need_three_wide_margins():
-    result = compare([("a", 1, "0.009000")], [("a", 1, "0.009800")])
-    assert result.cases["threshold"].tolist() == pytest.approx([0.09])
-    assert not result.cases["ranked"].any()
+    assert result.cases["threshold"].tolist() == pytest.approx([threshold] * 2)
+    assert result.cases["ranked"].tolist() == [False, True]
 
 
 def test_equal_gemms_show_the_noise():
@@ -78,12 +78,6 @@ def test_equal_gemms_show_the_noise():
     assert result.cases["threshold"].tolist() == pytest.approx([spread] * 5)
     assert result.cases["ranked"].tolist() == [False, False, True, False, True]
     assert "M=8192, 4096x4096 (fwd) change by +6.85% to +18.29% of time" in result.explanation()
-
-
-def test_rows_of_one_model_are_no_duplicates():
-    result = compare([("a", 1, "1.000"), ("a", 2, "1.000")], [("a", 1, "1.100"), ("a", 2, "1.000")])
-    assert result.duplicates is None
-    assert "of which the tables have none" in result.explanation()
 
 
 def test_suite_counts_a_gemm_once():
@@ -119,6 +113,10 @@ def test_failures_and_absent_rows_stay_out():
     result = rank_unverified(effects)
     assert len(result.cases) == 1
     assert result.suite.ratio == 1
+    nothing = compare([("a", 1, "ERROR"), ("a", 2, "1.00")], [("a", 1, "1.00"), ("a", 2, "ERROR")])
+    assert nothing.ranked.empty
+    assert nothing.suite is nothing.unique is nothing.duplicates is None
+    assert "0 of 0 cases" in nothing.explanation()
 
 
 def test_nothing_in_common_names_the_column():
@@ -126,11 +124,3 @@ def test_nothing_in_common_names_the_column():
         pair(table(("a", 1, "1.00")), table(("b", 1, "1.00")))
     with pytest.raises(UsageError, match="no row has all of them"):
         pair(table(("a", 1, "1.0"), ("b", 2, "1.0")), table(("a", 2, "1.0"), ("b", 1, "1.0")))
-
-
-def test_nothing_passed_on_both_sides():
-    result = compare([("a", 1, "ERROR"), ("a", 2, "1.00")], [("a", 1, "1.00"), ("a", 2, "ERROR")])
-    assert result.cases.empty
-    assert result.ranked.empty
-    assert result.suite is result.unique is result.duplicates is None
-    assert "0 of 0 cases" in result.explanation()

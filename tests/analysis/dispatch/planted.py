@@ -13,6 +13,8 @@ import pandas as pd
 from rooflens.analysis.dispatch.policy import Policy
 from rooflens.analysis.dispatch.timings import Timings, timings
 
+from ..synthetic import COORDINATES
+
 Seconds = Callable[[Mapping[str, Any], str], float]
 
 SHAPES = tuple(("m", f"l{index}", 512 * (1 + index), 1024 * (1 + index % 4)) for index in range(8))
@@ -41,10 +43,8 @@ def plant(
     cells, medians = [], []
     factors = list(drift) or [1.0] * rounds
     for (model, layer, n, k), dtype, batch, m, arm in product(shapes, dtypes, batches, Ms, arms):
-        case = {
-            "model": model, "layer": layer, "op": "gemm", "pass": "fwd", "B": batch, "E": 1, "top_k": 1, "M": m,
-            "N": n, "K": k, "dtype": dtype, "scheme": "nf4-g64", "cache": "cold",
-        }  # fmt: skip
+        named = {"model": model, "layer": layer, "B": batch, "M": m, "N": n, "K": k, "dtype": dtype}
+        case = COORDINATES | named
         true = seconds(case, arm)
         times = true * np.array(factors) * np.exp(noise * rng.standard_normal(len(factors)))
         name = f"cell{len(cells)}"

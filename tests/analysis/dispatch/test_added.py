@@ -46,17 +46,9 @@ def test_an_added_m_takes_its_width_from_the_next_swept_one():
         assert weights[size] == pytest.approx(width / 2)
 
 
-def test_weights_do_not_depend_on_the_order_of_cases():
-    sizes, added = np.array([64, 24, 1, 16]), np.array([False, True, False, False])
-    weights = shared_weights(sizes, added, [np.arange(4)])
-    assert weights.sum() == pytest.approx(1)
-    assert weights[[2, 3]].tolist() == pytest.approx([1 / 3, 1 / 3])
-    assert weights[1] == pytest.approx(math.log2(1.5) / 2 / 3)
-
-
 def test_added_m_without_a_swept_one_above_share_with_the_last():
-    weights = shared_weights(np.array([1, 4, 8]), np.array([False, False, True]), [np.arange(3)])
-    assert weights.tolist() == pytest.approx([1 / 2, 2 / 3 / 2, 1 / 3 / 2])  # (1, 4] is two octaves, (4, 8] one
+    weights = shared_weights(np.array([8, 1, 4]), np.array([True, False, False]), [np.arange(3)])  # in any order
+    assert weights.tolist() == pytest.approx([1 / 3 / 2, 1 / 2, 2 / 3 / 2])  # (1, 4] is two octaves, (4, 8] one
     alone = shared_weights(np.array([4, 8]), np.array([True, True]), [np.arange(2)])
     assert alone.tolist() == pytest.approx([1 / 2, 1 / 2])
 
@@ -68,13 +60,6 @@ def test_an_added_m_that_an_arm_was_not_asked_for_is_left_out_and_told():
     assert table.notes == ("excluded, because a refinement added them without all of these: 6 of 30 problems",)
     pair = timings(*refined(arms, unasked=("third",)), ("old", "new"), "cold")
     assert set(table.cases["M"]) < set(pair.cases["M"]) == {1, 16, *ADDED, 64}
-
-
-def test_an_arm_that_was_asked_and_failed_there_leaves_the_added_m():
-    arms = ("old", "new", "third")
-
-    def fails(case, arm):
-        return math.nan if arm == "third" and case["M"] in ADDED else seconds(case, arm)
-
-    summary, rounds = plant(fails, arms=arms, Ms=(1, 16, *ADDED, 64), columns=columns)
-    assert set(timings(summary, rounds, arms, "cold").cases["M"]) == {1, 16, *ADDED, 64}
+    summary, rounds = refined(arms)
+    summary.loc[(summary["provider"] == "third") & summary["refined"], ["verdict", "time_s"]] = "oom", math.nan
+    assert set(timings(summary, rounds, arms, "cold").cases["M"]) == {1, 16, *ADDED, 64}, "it was asked, and failed"

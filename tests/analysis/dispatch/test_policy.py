@@ -4,6 +4,7 @@ import math
 import random
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooflens.analysis.dispatch.fit import fit
@@ -38,17 +39,16 @@ def test_what_is_not_among_the_arms_is_the_incumbent_of_the_policy():
     assert set(choices(unknown, table).tolist()) == {0}
 
 
-def test_nothing_that_was_not_measured_routes():
+@pytest.mark.parametrize(
+    "other",
+    [{"arch": "gfx942"}, {"arch": ""}, {"dtype": "fp16"}, {"scheme": "fp4-g64"}, {"op": "grouped_gemm"}, {"M": 129}],
+)
+def test_nothing_that_was_not_measured_routes(other):
     policy = policy_of({None: ((128, Entry("new")),)})
-    sizes = {"M": 4, "N": 512, "K": 1024}
-    assert choose(policy, "sm90", "bf16", "nf4-g64", **sizes) == "new"
-    assert choose(policy, "gfx942", "bf16", "nf4-g64", **sizes) == "old"
-    assert choose(policy, "", "bf16", "nf4-g64", **sizes) == "old"
-    assert choose(policy, "sm90", "fp16", "nf4-g64", **sizes) == "old"
-    assert choose(policy, "sm90", "bf16", "fp4-g64", **sizes) == "old"
-    assert choose(policy, "sm90", "bf16", "nf4-g64", **sizes, op="grouped_gemm") == "old"
-    assert choose(policy, "sm90", "bf16", "nf4-g64", **sizes, pass_="dgrad") == "old"
-    assert choose(policy, "sm90", "bf16", "nf4-g64", **sizes | {"M": 129}) == "old"
+    measured = {"arch": "sm90", "dtype": "bf16", "scheme": "nf4-g64", "M": 4, "N": 512, "K": 1024}
+    assert choose(policy, **measured) == "new"
+    assert choose(policy, **measured | other) == "old"
+    assert choose(policy, **measured, pass_="dgrad") == "old"
 
 
 def test_shapes_without_rows_follow_those_for_all_if_there_are_any():

@@ -14,20 +14,17 @@ from rooflens.analysis.dispatch.timings import timings
 
 from .planted import from_array, plant, plant_timings
 
-TIMES = {(1, "a"): 4.0, (1, "b"): 1.0, (2, "a"): 2.0, (2, "b"): 1.9, (3, "a"): 1.0, (3, "b"): 3.0, (4, "a"): 1.0}
-"""M, arm: time; b does not take M = 4."""
+TIMES = {"a": (4.0, 2.0, 1.0), "b": (1.0, 1.9, 3.0)}
+"""Seconds of each arm at M = 1, 2, 3."""
 
 
-def by_hand():
-    def seconds(case, arm):
-        return TIMES.get((case["M"], arm), math.nan)
-
-    columns = {"shapes": (("m", "l", 64, 64),), "Ms": (1, 2, 3), "arms": ("a", "b")}
-    return plant_timings(seconds, **columns)
+@pytest.fixture
+def table():
+    shape = ("m", "l", 64, 64)
+    return plant_timings(lambda case, arm: TIMES[arm][case["M"] - 1], shapes=(shape,), Ms=(1, 2, 3), arms=("a", "b"))
 
 
-def test_by_hand():
-    table = by_hand()
+def test_by_hand(table):
     zero = best(table)
     always_a = score(relative_time(table, np.array([0, 0, 0])), zero, table.weights)
     logs = [math.log(4), math.log(2 / 1.9), 0]
@@ -39,24 +36,18 @@ def test_by_hand():
     always_b = score(relative_time(table, np.array([1, 1, 1])), zero, table.weights)
     assert always_b.mean == pytest.approx(math.log(3) / 3)
     assert always_b.gain == pytest.approx((math.log(4) + math.log(2 / 1.9) - math.log(3)) / 3)
+    table.log_ratio[1, 1] = np.nan  # where the chosen arm has no time the incumbent runs
+    assert relative_time(table, np.array([1, 1, 1])).tolist() == pytest.approx([-math.log(4), 0, math.log(3)])
+    assert best(table).tolist() == pytest.approx([-math.log(4), 0, 0])
 
 
-def test_weights_move_every_figure():
-    table = by_hand()
+def test_weights_move_every_figure(table):
     chosen = relative_time(table, np.array([0, 0, 0]))
     found = score(chosen, best(table), np.array([0.0, 0.04, 0.96]))
     assert found.mean == pytest.approx(0.04 * math.log(2 / 1.9))
     assert (found.p95, found.worst_case, found.cases) == (0, 1, 2)
     assert found.near == pytest.approx(0.96)
     assert score(chosen, best(table), np.zeros(3)) is None
-
-
-def test_where_the_chosen_arm_has_no_time_the_incumbent_runs():
-    ratios = np.full((2, 2, 3), -0.5)
-    ratios[1, 1] = np.nan
-    table = from_array(ratios)
-    assert relative_time(table, np.array([1, 1])).tolist() == [-0.5, 0.0]
-    assert best(table).tolist() == [-0.5, 0.0]
 
 
 @pytest.mark.parametrize("count", [3, 7, 120, 192])

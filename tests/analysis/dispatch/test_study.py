@@ -29,28 +29,55 @@ def run_of(tmp_path, **options):
     return load_run(write_run(tmp_path / "planted", **given))
 
 
-def test_the_arms_are_what_could_be_dispatched_to(tmp_path):
-    found = study(run_of(tmp_path))
-    assert found.timings.arms == ("dequant_blas", "simt_4bit", "gemv_4bit")  # blas is a reference: it pays no decoding
+BY_CACHE = {
+    "latency": lambda cell: 1e-3 if (cell.provider == "dequant_blas") == (cell.cache == "cold") else 2e-3,
+    "caches": ("warm", "cold"),
+    "providers": ("simt_4bit", "dequant_blas"),
+}
+TRITON = {
+    "latency": lambda cell: 0.25e-3 if cell.provider == "stock_triton" else crossing(cell),
+    "providers": ("simt_4bit", "dequant_blas", "stock_triton"),
+}
+"""The fastest of all is a reference: it reads weights that somebody else has decoded."""
+ONE_M = {"failures": lambda cell: ("unsupported", "M") if cell.provider == "gemv_4bit" and cell.M > 1 else None}
+
+
+@pytest.mark.parametrize(
+    ("options", "question", "arms", "recommended", "told"),
+    [
+        ({}, Question(), ("dequant_blas", "simt_4bit", "gemv_4bit"), "threshold", ""),
+        ({}, Question(incumbent="blas", challengers=("gemv_4bit",)), ("blas", "gemv_4bit"), "", "blas is a reference"),
+        (TRITON, Question(), ("dequant_blas", "simt_4bit"), "threshold", ""),
+        (
+            ONE_M,
+            Question(),
+            ("dequant_blas", "simt_4bit", "gemv_4bit"),
+            "threshold",
+            "gemv_4bit has a time on 9 of 45 GEMMs: elsewhere dequant_blas runs",
+        ),
+        # The simplest of equals is recommended, and cold decides where there is any.
+        ({"latency": lambda cell: 1e-3}, Question(challengers=("simt_4bit",)), None, "always dequant_blas", ""),
+        (BY_CACHE, Question(), None, "always dequant_blas", ""),
+        (BY_CACHE, Question(cache="warm"), None, "threshold", ""),
+    ],
+)
+def test_what_is_asked_of_a_run(tmp_path, options, question, arms, recommended, told):
+    found = study(run_of(tmp_path, **options), question)
+    assert arms in (None, found.timings.arms)
+    assert recommended in ("", found.recommended)
+    assert any(told in note for note in found.notes) or not told
+
+
+def test_equal_kernels_are_parity_and_nothing_is_engaged(tmp_path):
+    found = study(run_of(tmp_path, latency=lambda cell: 1e-3, round_noise=0.01))
+    entries = [entry for name in ("threshold", "table") for entry in found.policy(name).entries]
+    assert {(str(entry.status), entry.arm) for entry in entries} == {("parity", "dequant_blas")}
+    assert 0 < found.flattered < 0.02
+
+
+def test_what_cannot_be_asked_is_told_with_the_way_out(tmp_path):
     with pytest.raises(UsageError, match="-p blas: it is a reference of planted"):
         study(run_of(tmp_path), Question(challengers=("blas",)))
-    other = study(run_of(tmp_path), Question(incumbent="blas", challengers=("gemv_4bit",)))
-    assert other.timings.arms == ("blas", "gemv_4bit")
-    assert any("incumbent blas is a reference" in note for note in other.notes)
-
-
-def test_the_fastest_of_all_is_not_engaged_where_it_cannot_run(tmp_path):
-    """stock_triton reads weights that somebody else has decoded."""
-
-    def latency(cell):
-        return 0.25e-3 if cell.provider == "stock_triton" else crossing(cell)
-
-    found = study(run_of(tmp_path, latency=latency, providers=("simt_4bit", "dequant_blas", "stock_triton")))
-    assert found.timings.arms == ("dequant_blas", "simt_4bit")
-    assert {entry.arm for entry in found.policy("table").entries} == {"dequant_blas", "simt_4bit"}
-
-
-def test_a_baseline_without_a_time_is_told_with_the_way_out(tmp_path):
     run = run_of(tmp_path, failures=lambda cell: ("oom", "too large") if cell.provider == "dequant_blas" else None)
     with pytest.raises(UsageError, match=r"baseline dequant_blas has no cold time: .* --incumbent; .* simt_4bit"):
         study(run)
@@ -69,26 +96,6 @@ def test_the_planted_rule_is_recommended_and_keeps_its_regret_on_new_shapes(tmp_
     assert study(run_of(tmp_path), Question(holdout="round")).criterion == "round"
 
 
-def test_the_simplest_of_equals_is_recommended(tmp_path):
-    def one_limit(cell):
-        if cell.provider == "dequant_blas":
-            return 1e-3
-        return 0.5e-3 if cell.M <= 8 else 2e-3
-
-    found = study(run_of(tmp_path, latency=one_limit, providers=("simt_4bit", "dequant_blas")))
-    assert found.recommended == "threshold"
-    alike = study(run_of(tmp_path, latency=lambda cell: 1e-3, providers=("simt_4bit", "dequant_blas")))
-    assert alike.recommended == "always dequant_blas"
-
-
-def test_equal_kernels_are_parity_and_nothing_is_engaged(tmp_path):
-    found = study(run_of(tmp_path, latency=lambda cell: 1e-3, round_noise=0.01))
-    for name in ("threshold", "table"):
-        assert {str(entry.status) for entry in found.policy(name).entries} == {"parity"}
-        assert {entry.arm for entry in found.policy(name).entries} == {"dequant_blas"}
-    assert 0 < found.flattered < 0.02
-
-
 def test_gains_that_are_not_proven_are_counted(tmp_path):
     def large(cell):
         return 1e-3 if cell.provider == "dequant_blas" else 0.7e-3
@@ -102,22 +109,6 @@ def test_gains_that_are_not_proven_are_counted(tmp_path):
         note.startswith("gain more than the margin") and f": {count} of 45 GEMMs;" in note for note in found.notes
     )
     assert not [note for note in study(run_of(tmp_path, **loud, round_noise=0.005)).notes if "not proven" in note]
-
-
-def test_cold_decides_where_there_is_any(tmp_path):
-    def by_cache(cell):
-        return 1e-3 if (cell.provider == "dequant_blas") == (cell.cache == "cold") else 2e-3
-
-    both = {"latency": by_cache, "caches": ("warm", "cold"), "providers": ("simt_4bit", "dequant_blas")}
-    assert study(run_of(tmp_path, **both)).recommended == "always dequant_blas"
-    warm = study(run_of(tmp_path, **both), Question(cache="warm"))
-    assert {entry.arm for entry in warm.policy(warm.recommended).entries} == {"simt_4bit"}
-
-
-def test_an_arm_that_is_not_everywhere_is_told(tmp_path):
-    found = study(run_of(tmp_path, failures=lambda cell: ("unsupported", "M") if cell.provider == "gemv_4bit" and
-                         cell.M > 1 else None))  # fmt: skip
-    assert "gemv_4bit has a time on 9 of 45 GEMMs: elsewhere dequant_blas runs" in found.notes
 
 
 def test_changes_are_ranked_by_the_time_that_they_save():

@@ -55,10 +55,12 @@ def test_stored_runs_load(folder, timed):
     assert summarize(run)["time_s"].notna().sum() == timed
 
 
-def test_columns_of_an_earlier_version_are_not_read(tmp_path):
+def test_columns_of_an_earlier_version_are_not_read_and_others_stand_in_any_order(tmp_path):
     whole = load_run(write_run(tmp_path, **ONE))
     samples = pd.read_csv(tmp_path / "samples.csv", dtype=str, keep_default_na=False)
-    samples.assign(span_s="0.5").to_csv(tmp_path / "samples.csv", index=False, lineterminator="\n")
+    samples[samples.columns[::-1]].assign(span_s="0.5").to_csv(
+        tmp_path / "samples.csv", index=False, lineterminator="\n"
+    )
     assert load_run(tmp_path).samples.equals(whole.samples)
 
 

@@ -34,28 +34,21 @@ def test_ranges_shares_and_other_processes(tmp_path):
     assert found.busy_elsewhere is None
 
 
-def test_median_clock_and_words_of_a_cell(tmp_path):
-    summary = summarize(load_run(write_run(tmp_path, **ONE, telemetry=planted))).set_index("provider")
-    # 1.98, 1.90, 1.88, 1.80, 1.78, 1.70
-    assert summary["clock_hz"].to_dict() == pytest.approx({"simt_4bit": 1.84e9, "dequant_blas": 1.98e9})
-    assert summary["slowdown"].to_dict() == {"simt_4bit": "thermal power_cap", "dequant_blas": "power_cap"}
-
-
-def test_a_power_limit_only_labels_and_heat_is_told_with_a_way_out(tmp_path):
-    summary = summarize(load_run(write_run(tmp_path, **ONE, telemetry=planted))).set_index("provider")
-    assert (summary["disturbed"] == "").all()
-    assert summary.loc["dequant_blas", "note"].startswith("the power limit held its clock down")
-    assert "its clock was held down (thermal): let the device cool" in summary.loc["simt_4bit", "note"]
-
-
-def test_heat_whose_samples_were_discarded_is_told_once(tmp_path):
+def test_a_cell_has_its_median_clock_and_the_words_of_its_batches(tmp_path):
     def hot(cell, round_, index):
         return "thermal slowdown" if cell.provider == "simt_4bit" and round_ == 2 and index > 7 else ""
 
-    summary = summarize(load_run(write_run(tmp_path, **ONE, telemetry=planted, discards=hot))).set_index("provider")
-    note = summary.loc["simt_4bit", "note"]
-    assert "samples were discarded (thermal slowdown): let the device cool" in note
-    assert note.count("let the device cool") == 1
+    for discards in ({}, {"discards": hot}):
+        summary = summarize(load_run(write_run(tmp_path, **ONE, telemetry=planted, **discards))).set_index("provider")
+        # 1.98, 1.90, 1.88, 1.80, 1.78, 1.70
+        assert summary["clock_hz"].to_dict() == pytest.approx({"simt_4bit": 1.84e9, "dequant_blas": 1.98e9})
+        assert summary["slowdown"].to_dict() == {"simt_4bit": "thermal power_cap", "dequant_blas": "power_cap"}
+        assert (summary["disturbed"] == "").all(), "a power limit only labels"
+        assert summary.loc["dequant_blas", "note"].startswith("the power limit held its clock down")
+        note = summary.loc["simt_4bit", "note"]
+        words = "samples were discarded (thermal slowdown)" if discards else "its clock was held down (thermal)"
+        assert f"{words}: let the device cool" in note
+        assert note.count("let the device cool") == 1
 
 
 def test_without_telemetry_nothing_is_known(tmp_path):

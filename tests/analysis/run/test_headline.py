@@ -1,9 +1,5 @@
 """The whole pipeline on whole runs: how challengers stand, and runs of which little is left."""
 
-import subprocess
-import sys
-from itertools import permutations
-
 import numpy as np
 import pytest
 from rooflens.analysis.frames.coordinates import SETTING
@@ -50,12 +46,13 @@ def test_means_extremes_and_crossover_of_a_planted_run(tmp_path):
     assert (len(lead.crossover.places), lead.crossover.statuses) == (6, {"below": 6})
 
 
-@pytest.mark.parametrize("order", permutations(["slow", "fast", "even"]))
+@pytest.mark.parametrize("order", [("slow", "fast", "even"), ("even", "slow", "fast")])
 def test_the_order_of_a_suite_decides_nothing(tmp_path, order):
     times = TIMES | {"even": 1.0}
-    analysis = planted(tmp_path, times, challengers=order, providers=(*order, "dequant_blas"))
+    analysis = planted(tmp_path, times, challengers=order, providers=(*order, "dequant_blas"), caches=("warm",))
     assert analysis.challengers == ("fast", "even", "slow")
     found = headline(analysis)
+    assert found.lead.setting[3] == "warm", "where nothing else was measured"
     assert [one.challenger for one in found.standings] == ["fast", "even", "slow"]
     assert [one.means[0].ratio for one in found.standings] == pytest.approx([2, 1, 0.5])
 
@@ -70,14 +67,11 @@ def test_the_one_that_wins_most_problems_leads_and_among_equals_the_larger_mean(
     assert planted(tmp_path / "most", once_huge).challengers == ("fast", "slow")
     losing = {"slow": 3.0, "fast": 1.5, "dequant_blas": 1.0}
     assert planted(tmp_path / "none", losing).challengers == ("fast", "slow")  # nobody wins
+    files = {"slow": "/home/me/kernels.py", "fast": "rooflens/kernels/fourbit/simt.py"}
+    own = {"providers": {name: {"role": "candidate", "file": files.get(name, "")} for name in TIMES}}
+    assert planted(tmp_path / "own", TIMES, manifest=own).challengers == ("slow", "fast")
     declined = {"failures": lambda cell: ("unsupported", "needs a GPU") if cell.provider == "fast" else None}
     assert planted(tmp_path / "declined", TIMES, **declined).challengers == ("slow", "fast")
-
-
-def test_the_users_own_kernels_come_before_those_of_a_suite(tmp_path):
-    files = {"slow": "/home/me/kernels.py", "fast": "rooflens/kernels/fourbit/simt.py"}
-    providers = {name: {"role": "candidate", "file": files.get(name, "")} for name in TIMES}
-    assert planted(tmp_path, TIMES, manifest={"providers": providers}).challengers == ("slow", "fast")
 
 
 def test_every_number_is_of_one_challenger_in_one_setting(tmp_path):
@@ -104,10 +98,6 @@ def test_every_number_is_of_one_challenger_in_one_setting(tmp_path):
         wins = analysis.cells[analysis.cells["cell_id"].isin(rows.loc[rows["verdict"] == "faster", "cell_id"])]
         assert one.limit.cells == one.faster == len(wins)
         assert one.limit.fraction == wins["fraction_of_bound"].median()
-
-
-def test_warm_heads_only_where_nothing_else_was_measured(tmp_path):
-    assert headline(planted(tmp_path, TIMES, caches=("warm",))).lead.setting[3] == "warm"
 
 
 @pytest.mark.parametrize("own", [{}, {"Ms": []}], ids=["nothing is said of its own M", "it has none"])
@@ -151,7 +141,8 @@ def test_cells_that_were_timed_in_different_ways_are_told_of_the_run(tmp_path):
         return {"timer": "graph"} if cell.M == 1 and cell.provider == "simt_4bit" else {}
 
     warnings = analyzed(tmp_path, Ms=(1, 2), caches=("cold", "warm"), columns=graph_for_small).warnings
-    assert "cold cells differ in timer (host 42, graph 6): no ratio across them; use one --timer" in warnings
+    told = [text for text in warnings if "no ratio across" in text]
+    assert told[0] == "cold cells differ in timer (host 42, graph 6): no ratio across them; use one --timer"
     assert not [text for text in warnings if "cold_by" in text]  # that warm cells have none is no difference
     assert not [text for text in analyzed(tmp_path / "alike", Ms=(1,)).warnings if "no ratio across" in text]
 
@@ -162,9 +153,7 @@ def test_a_reference_never_heads_not_even_when_it_is_named_a_challenger(tmp_path
         tmp_path, Ms=(1, 2), challengers=("blas", "simt_4bit"), latency=lambda cell: times[cell.provider]
     )
     assert analysis.run.challengers == analysis.challengers == ("simt_4bit",)
-    (lead,) = headline(analysis).standings
-    assert lead.challenger == lead.crossover.challenger == "simt_4bit"
-    assert lead.best.ratio == pytest.approx(4, rel=0.05)
+    assert [one.challenger for one in headline(analysis).standings] == ["simt_4bit"]
     blas = analysis.speedups.loc[analysis.speedups["provider"] == "blas", "ratio"]
     assert blas.tolist() == pytest.approx([8] * 12, rel=0.1)  # it stands in the grids all the same
 
@@ -181,10 +170,16 @@ def of(provider, verdict, reason=""):
             of("simt_4bit", "unsupported", "needs a GPU"),
             "no challenger can run on this device (simt_4bit: needs a GPU)",
         ),
+        (
+            {
+                "challengers": ("simt_4bit", "gemv_4bit"),
+                "failures": lambda cell: ("unsupported", "needs a GPU") if "4bit" in cell.provider else None,
+            },
+            "no challenger can run on this device (simt_4bit, gemv_4bit: needs a GPU)",
+        ),
         (of("simt_4bit", "oom", "3 GiB asked"), "no challenger has a time (simt_4bit: oom, 3 GiB asked)"),
         (of("dequant_blas", "crashed"), "the baseline dequant_blas has no time here: crashed"),
         ({"challengers": ()}, "no challenger is named in this run"),
-        ({"challengers": ("blas",)}, "no challenger is named in this run"),
         ({"challengers": ("mma_4bit",)}, "no challenger (mma_4bit) was measured"),
         (
             {"columns": lambda cell, round_: {"timer": "graph"} if cell.provider == "simt_4bit" else {}},
@@ -200,12 +195,6 @@ def test_without_a_challenger_nothing_heads_and_the_reason_is_told(tmp_path, opt
     assert (found.lead is None) == bool(told)
 
 
-def test_challengers_with_one_reason_are_named_together(tmp_path):
-    failures = {"failures": lambda cell: ("unsupported", "needs a GPU") if "4bit" in cell.provider else None}
-    analysis = analyzed(tmp_path, Ms=(1,), challengers=("simt_4bit", "gemv_4bit"), **failures)
-    assert headline(analysis).uncompared == "no challenger can run on this device (simt_4bit, gemv_4bit: needs a GPU)"
-
-
 SAYING = {"Ms": (1, 2), "shapes": (("m", "l", 64, 96),)}
 """8 cells."""
 
@@ -216,10 +205,6 @@ STOP = ": stop other work and measure again"
 @pytest.mark.parametrize(
     ("disturbed", "told"),
     [
-        (
-            lambda cell: f"other processes used {10 * cell.M}% of the cores",
-            [f"every cell was disturbed while measured, at worst: other processes used 20% of the cores{STOP}"],
-        ),
         (
             lambda cell: f"{cell.M} other process{'es' if cell.M > 1 else ''} on the device; clock from 7 to 9 MHz",
             [
@@ -248,20 +233,10 @@ def test_what_disturbed_every_cell_is_said_of_the_run_and_marked_at_every_ratio(
     ("rounds", "others", "ratios"),
     [(3, "", "hold"), (1, "", "may have drifted"), (3, "3 other processes on the device", "some providers")],
 )
-def test_a_drift_is_told_as_what_it_means_for_times_and_for_ratios(tmp_path, rounds, others, ratios):
+def test_a_drift_is_told_as_what_it_means(tmp_path, rounds, others, ratios):
     """The first of two M is measured before the device slows down by 12 %, the second around it."""
     slower = "canary slowed down by 4.0 % (gemm), 12.0 % (copy)"
     said = {"columns": lambda cell, round_: {"disturbed": slower if cell.M == 2 else others}}
     (told,) = [text for text in analyzed(tmp_path, rounds=rounds, **SAYING, **said).warnings if "canary" in text]
     assert "up to 12% around 4 of 8 cells: absolute times" in told
     assert ratios in told.rpartition(";")[2]
-
-
-def test_no_analysis_module_imports_torch_or_triton():
-    code = (
-        "import sys, importlib, pkgutil; sys.modules['torch'] = None; sys.modules['triton'] = None;"
-        "import rooflens.analysis as package;"
-        "names = [m.name for m in pkgutil.iter_modules(package.__path__)]; assert 'roofline' in names;"
-        "[importlib.import_module('rooflens.analysis.' + name) for name in names]"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -25,7 +25,6 @@ PROVIDERS = ("dequant_blas", "simt_4bit", "mma_4bit", "bitsandbytes_gemm", "blas
     [
         ({}, "dequant_blas", ("simt_4bit",), []),
         ({"challengers": ()}, "dequant_blas", ("simt_4bit", "mma_4bit"), []),
-        ({"challengers": (), "providers": ("dequant_blas", "mma_4bit")}, "dequant_blas", ("mma_4bit",), []),
         (failing("dequant_blas"), "bitsandbytes_gemm", ("simt_4bit",), ["the baseline dequant_blas has no time here"]),
         (failing("dequant_blas", "bitsandbytes_gemm"), "blas", ("simt_4bit",), ["ratios are over blas"]),
         (
@@ -33,12 +32,6 @@ PROVIDERS = ("dequant_blas", "simt_4bit", "mma_4bit", "bitsandbytes_gemm", "blas
             "dequant_blas",
             ("mma_4bit", "gemv_4bit"),
             ["choose one of mma_4bit, gemv_4bit with --baseline"],
-        ),
-        (
-            failing("dequant_blas") | {"challengers": ("absent", "simt_4bit")},
-            "bitsandbytes_gemm",
-            ("absent", "simt_4bit"),
-            ["ratios are over bitsandbytes_gemm"],
         ),
         (failing("simt_4bit"), "dequant_blas", ("mma_4bit",), ["no challenger (simt_4bit) has a time here"]),
         (
@@ -72,7 +65,6 @@ def test_the_reader_may_name_a_reference_and_the_suite_may_not(tmp_path):
         ("mma_4bits", (), "unknown provider 'mma_4bits': did you mean mma_4bit"),
         ("", ("zebra",), "dequant_blas, simt_4bit, mma_4bit, bitsandbytes_gemm, blas"),
         ("", ("dequant_blas",), "it is the baseline of run; name another one with --baseline"),
-        ("blas", ("blas",), "--challenger blas: it is the baseline of run"),
     ],
 )
 def test_names_that_cannot_be_compared(tmp_path, baseline, challengers, words):

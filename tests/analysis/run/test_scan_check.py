@@ -22,10 +22,6 @@ def cells(*rows):
     ).astype({"workgroups": "Int64"})
 
 
-def test_a_run_that_is_no_scan_says_nothing():
-    assert list(held(cells(("a", 64, "default", 4)), None)) == []
-
-
 @pytest.mark.parametrize(
     ("workgroups", "words"),
     [
@@ -50,11 +46,6 @@ def test_what_could_not_be_held_is_named_with_its_sizes():
     assert "N=100,101,102,103,104,105 and 3 more" in next(held(cells(*many), SCAN))
 
 
-def test_failed_cells_say_nothing():
-    frame = cells(("a", 64, "pinned", 4))
-    assert list(held(frame.assign(verdict="oom"), SCAN)) == []
-
-
 def test_one_series_with_equal_workgroups_is_enough_to_say_so():
     rows = [("a", n, "pinned", count) for n, count in ((64, 4), (80, 4), (96, 6))]
     frame = cells(*rows)
@@ -65,4 +56,5 @@ def test_one_series_with_equal_workgroups_is_enough_to_say_so():
 
 @pytest.mark.parametrize("scan", [None, StoredScan(), StoredScan(axis="Q")])
 def test_a_scan_that_run_json_does_not_tell_says_nothing(scan):
-    assert list(held(cells(("a", 64, "pinned", 4)), scan)) == []
+    frame = cells(("a", 64, "pinned", 4))
+    assert list(held(frame, scan)) == list(held(frame.assign(verdict="oom"), SCAN)) == []

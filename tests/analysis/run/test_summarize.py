@@ -13,7 +13,7 @@ from rooflens.shapes.run_folder.columns import CELLS
 from rooflens.shapes.run_folder.columns_computed import COMPUTED
 from scipy import stats
 
-from ..synthetic import CPU, H200, PlantedCell, write_run
+from ..synthetic import H200, PlantedCell, write_run
 
 ONE = {"shapes": (("m", "l", 64, 96),), "Ms": (4,), "providers": ("simt_4bit", "dequant_blas")}
 
@@ -52,25 +52,28 @@ def test_rows_follow_the_manifest_and_rising_M(tmp_path):
     assert summary["provider"].tolist()[:4] == ["z_4bit", "blas"] * 2
 
 
-def test_geometric_mean_of_round_medians_not_of_pooled_samples(tmp_path):
-    run = load(tmp_path, **ONE, samples=21)
-    summary, medians = summarize(run), round_medians(run)
-    for row in summary.to_dict("records"):
-        own = run.samples[run.samples["cell_id"] == row["cell_id"]]
-        by_round = [np.median(own.loc[own["round"] == number, "time_s"]) for number in range(3)]
-        assert medians.loc[medians["cell_id"] == row["cell_id"], "median_s"].tolist() == pytest.approx(by_round)
-        assert row["time_s"] == pytest.approx(stats.gmean(by_round))
+@pytest.mark.parametrize("discarded", [False, True])
+@pytest.mark.parametrize("rounds", [2, 5])
+def test_a_time_is_the_geometric_mean_of_round_medians_with_students_interval(tmp_path, rounds, discarded):
+    """Samples that are discarded, and ten times too long, count nowhere."""
 
+    def every_fifth(cell: PlantedCell, round_: int, index: int) -> str:
+        return "thermal slowdown" if discarded and index % 5 == round_ else ""
 
-@pytest.mark.parametrize("rounds", [2, 3, 5])
-def test_the_interval_of_a_few_cells_is_that_of_scipy_over_their_rounds(tmp_path, rounds):
-    run = load(tmp_path, **ONE, rounds=rounds)
+    run = load(tmp_path, **ONE, rounds=rounds, samples=20, discards=every_fifth)
+    cells, samples = run.cells.copy(), run.samples.copy()
     medians = round_medians(run)
     for row in summarize(run).to_dict("records"):
-        logs = np.log(medians.loc[medians["cell_id"] == row["cell_id"], "median_s"])
-        truth = stats.ttest_1samp(logs, 0).confidence_interval(0.95)
-        assert row["time_low_s"] == pytest.approx(math.exp(truth.low))
-        assert row["time_high_s"] == pytest.approx(math.exp(truth.high))
+        own = run.samples[(run.samples["cell_id"] == row["cell_id"]) & (run.samples["discarded"] == "")]
+        by_round = own.groupby("round")["time_s"].median()
+        assert medians.loc[medians["cell_id"] == row["cell_id"], "median_s"].tolist() == pytest.approx([*by_round])
+        truth = stats.ttest_1samp(np.log(by_round), 0).confidence_interval(0.95)
+        assert row["time_s"] == pytest.approx(stats.gmean(by_round))
+        assert (row["time_low_s"], row["time_high_s"]) == pytest.approx((math.exp(truth.low), math.exp(truth.high)))
+        assert (row["samples"], row["discarded"]) == (len(own), 20 * rounds - len(own))
+        assert row["note"].startswith("samples were discarded (thermal slowdown): let the device cool" * discarded)
+    assert run.cells.equals(cells), "nothing is mutated"
+    assert run.samples.equals(samples)
 
 
 def test_one_round_has_no_interval_whatever_its_samples_and_its_neighbours(tmp_path):
@@ -108,15 +111,11 @@ def test_intervals_cover_the_planted_time_in_95_percent_of_cells_with_their_own_
 
 
 def test_a_coarse_timer_is_noticed_and_widens_the_interval(tmp_path):
-    fine = summarize(load_run(write_run(tmp_path / "fine", **ONE, latency=lambda cell: 1e-5)))
+    fine = summarize(load(tmp_path / "fine", **ONE, latency=lambda cell: 1e-5))
     assert fine["resolution_s"].isna().all()
     assert (fine["note"] == "").all()
-    run = load_run(
-        write_run(
-            tmp_path / "coarse", **ONE, latency=lambda cell: 1e-5, quantum_s=1e-6, round_noise=0, sample_noise=0.08
-        )
-    )
-    coarse = summarize(run)
+    noise = {"quantum_s": 1e-6, "round_noise": 0, "sample_noise": 0.08}
+    coarse = summarize(load(tmp_path, **ONE, latency=lambda cell: 1e-5, **noise))
     assert coarse["resolution_s"].tolist() == pytest.approx([1e-6, 1e-6])
     assert coarse["note"].str.match(r"timer step 1 us is \d+\.\d% of the time").all()
     assert (coarse["time_high_s"] - coarse["time_low_s"] >= 0.99e-6).all()
@@ -132,58 +131,30 @@ def test_a_failed_cell_keeps_its_row_and_reason_and_no_time(tmp_path):
     assert np.isnan([failed["time_s"], failed["flops_per_s"], failed["snr_db"]]).all()
     assert failed["flops"] == 2 * 4 * 64 * 96
     assert passed["verdict"] == "passed"
-
-
-def relabel(run, record: int, **values):
-    """Return the run with fields of one commit row replaced, and its samples dropped when it no longer passes."""
-    cells = run.cells.copy()
-    for column, value in values.items():
-        cells.loc[record, column] = value
-    keys = cells.loc[cells["verdict"] == "passed", ["cell_id", "round"]]
-    return replace(run, cells=cells, samples=run.samples.merge(keys, on=["cell_id", "round"]))
-
-
-def test_a_failure_in_a_later_round_fails_the_cell(tmp_path):
-    run = load(tmp_path, **ONE)
-    run = relabel(run, 4, verdict="crashed", reason="signal 11")
-    row = summarize(run).set_index("cell_id").loc[run.cells["cell_id"].iloc[4]]
-    assert (row["verdict"], row["reason"], row["rounds"]) == ("crashed", "signal 11", 2)
-    assert math.isnan(row["time_s"])
-
-
-def test_the_worst_accuracy_and_the_budget_are_what_is_reported(tmp_path):
-    run = relabel(load(tmp_path, **ONE), 2, snr_db=44.0, relative_error=6e-3, stop_reason="budget")
-    row = summarize(run).set_index("cell_id").loc[run.cells["cell_id"].iloc[2]]
-    assert (row["snr_db"], row["relative_error"], row["stop_reason"]) == (44.0, 6e-3, "budget")
+    run.cells.loc[run.cells["round"] == 2, ["verdict", "reason"]] = "crashed", "signal 11"
+    later = summarize(replace(run, samples=run.samples[run.samples["round"] < 2])).iloc[1]
+    assert (later["verdict"], later["reason"], later["rounds"]) == ("crashed", "signal 11", 2)
+    assert math.isnan(later["time_s"])
 
 
 GEOMETRY = {
     "tile_M": 16, "tile_N": 64, "workgroups": 24, "resident": 3, "issued_flops": 1 << 40, "decode_per_weight": 2.5,
     "decoded_weights": 1 << 30, "decode_integer_per_weight": 1.25,
 }  # fmt: skip
+SEARCHED = {"tuning": "cold", "candidates": 24, "tuning_s": 3.5}
 
 
-def test_the_geometry_of_a_launch_is_passed_through(tmp_path):
-    run = load(tmp_path, **ONE, columns=lambda cell, round_: GEOMETRY if cell.provider == "simt_4bit" else {})
-    rows = summarize(run).set_index("provider")[list(GEOMETRY)]
-    assert rows.loc["simt_4bit"].to_dict() == GEOMETRY
-    assert rows.loc["dequant_blas"].isna().all()
-    assert set(map(str, rows.dtypes)) == {"float64"}
-
-
-def test_runs_that_did_not_store_the_geometry_have_none(tmp_path):
-    folder = write_run(tmp_path / "run", **ONE)
-    cells = pd.read_csv(folder / "cells.csv", dtype="str", keep_default_na=False)
-    cells.drop(columns=list(GEOMETRY)).to_csv(folder / "cells.csv", index=False)
-    summary = summarize(load_run(folder))
-    assert len(summary) == 2
-    assert summary[list(GEOMETRY)].isna().all(axis=None)
-
-
-def test_configurations_that_differ_between_rounds_are_noted(tmp_path):
-    run = relabel(load(tmp_path, **ONE), 0, config='{"BLOCK_N": 128}')
-    notes = summarize(run).set_index("cell_id")["note"]
-    assert notes[run.cells["cell_id"].iloc[0]].startswith("its configuration differs between rounds")
+def test_what_rows_say_of_a_cell_is_passed_through_and_the_worst_of_its_rounds_is_told(tmp_path):
+    run = load(tmp_path, **ONE, columns=lambda cell, _: GEOMETRY | SEARCHED if cell.provider == "simt_4bit" else {})
+    worst = {"snr_db": 44.0, "relative_error": 6e-3, "stop_reason": "budget", "config": '{"BLOCK_N": 128}'}
+    run.cells.loc[(run.cells["provider"] == "simt_4bit") & (run.cells["round"] == 1), [*worst]] = [*worst.values()]
+    rows = summarize(run).set_index("provider")
+    assert rows.loc["simt_4bit", [*GEOMETRY, *SEARCHED]].to_dict() == GEOMETRY | SEARCHED
+    assert rows.loc["simt_4bit", [*worst][:3]].tolist() == [*worst.values()][:3]
+    assert rows.loc["simt_4bit", "note"].startswith("its configuration differs between rounds")
+    assert rows.loc["dequant_blas", [*GEOMETRY, "candidates", "tuning_s"]].isna().all()
+    assert rows.loc["dequant_blas", "tuning"] == "default"
+    assert set(map(str, rows[[*GEOMETRY]].dtypes)) == {"float64"}
 
 
 def test_a_cell_that_was_measured_again_with_other_source_counts_once(tmp_path):
@@ -199,91 +170,36 @@ def test_a_cell_that_was_measured_again_with_other_source_counts_once(tmp_path):
     assert "measured again" in row["note"]
 
 
-def every_fifth(cell: PlantedCell, round_: int, index: int) -> str:
-    return "thermal slowdown" if index % 5 == round_ else ""
+GRAPHED = {"timer": "graph", "copies": 8, "cold_by": "rotation", "launches_per_sample": 66}
+SAID = {"blocked": False, "reason": "the launch waits for the device; always"}
 
 
-def test_discarded_samples_enter_no_median_and_no_interval(tmp_path):
-    run = load(tmp_path, **ONE, rounds=2, samples=20, discards=every_fifth)  # the discarded ones are ten times too long
-    medians = round_medians(run)
-    assert medians["samples"].tolist() == [16] * 4
-    for row in summarize(run).to_dict("records"):
-        own = run.samples[(run.samples["cell_id"] == row["cell_id"]) & (run.samples["discarded"] == "")]
-        counting = [own.loc[own["round"] == number, "time_s"].to_numpy() for number in range(2)]
-        stored = medians.loc[medians["cell_id"] == row["cell_id"], "median_s"]
-        assert stored.tolist() == pytest.approx([np.median(times) for times in counting])
-        truth = stats.ttest_1samp(np.log(stored), 0).confidence_interval(0.95)
-        assert (row["time_low_s"], row["time_high_s"]) == pytest.approx((math.exp(truth.low), math.exp(truth.high)))
-        assert (row["samples"], row["discarded"]) == (32, 8)
-        assert row["note"].startswith("samples were discarded (thermal slowdown): let the device cool")
+@pytest.mark.parametrize(
+    ("usual", "second", "summarized", "note"),
+    [
+        (GRAPHED | {"launches_per_sample": 64}, GRAPHED, GRAPHED, "a sample is the mean over 66 launches"),
+        ({"blocked": True}, {"blocked": False}, {}, "host latency is in it, because the device waited for launches: "),
+        (SAID | {"blocked": True}, SAID, {}, "the launch waits for the device, always"),  # one round is enough
+        (
+            {"timer": "a"},
+            {"timer": "b"},
+            {"timer": "mixed"},
+            "its rounds differ in timer: measure it again with one --",
+        ),
+        ({"cold_by": "a"}, {"cold_by": "b"}, {"cold_by": "mixed"}, "its rounds differ in cold_by: "),
+        ({"tuning": "a"}, {"tuning": "b"}, {"tuning": "mixed"}, "its rounds differ in tuning: "),
+    ],
+)
+def test_how_a_time_was_taken_is_in_the_summary(tmp_path, usual, second, summarized, note):
+    def taken(cell: PlantedCell, round_: int) -> dict[str, object]:
+        return {} if cell.provider != "simt_4bit" else second if round_ == 1 else usual
 
-
-def test_discards_change_nothing_else(tmp_path):
-    def last_two(cell: PlantedCell, round_: int, index: int) -> str:
-        return "negative time" if index > 9 else ""
-
-    exact = {"latency": lambda cell: 1e-3, "sample_noise": 0, "round_noise": 0}
-    kept = summarize(load_run(write_run(tmp_path / "kept", **ONE, **exact)))
-    lost = summarize(load_run(write_run(tmp_path / "lost", **ONE, **exact, samples=12, discards=last_two)))
-    columns = ["cell_id", "time_s", "time_low_s", "time_high_s", "samples"]
-    assert lost[columns].equals(kept[columns])
-    assert (
-        lost["note"].tolist()
-        == ["samples were discarded (negative time): measure again with --timer graph or --timer profiler"] * 2
-    )
-
-
-def graphed(cell: PlantedCell, round_: int) -> dict[str, object]:
-    return {"timer": "graph", "launches_per_sample": 64 + round_, "copies": 8, "cold_by": "rotation", "blocked": None}
-
-
-def test_how_a_time_was_taken_is_in_the_summary(tmp_path):
-    rows = summarize(load(tmp_path, **ONE, columns=graphed)).to_dict("records")
-    for row in rows:
-        assert (row["timer"], row["cold_by"], row["tuning"]) == ("graph", "rotation", "default")
-        assert (row["copies"], row["launches_per_sample"]) == (8, 66)
-        assert row["note"].startswith("a sample is the mean over 66 launches")
-        assert row["remarks"] == (row["note"].replace("66", "many"),)
-
-
-def test_notes_of_timers_say_what_to_try(tmp_path):
-    def unblocked(cell: PlantedCell, round_: int) -> dict[str, object]:
-        return {"blocked": round_ != 1}  # one round is enough
-
-    host = summarize(load_run(write_run(tmp_path / "host", **ONE, machine=H200, columns=unblocked)))
-    assert host["note"].unique().tolist() == [
-        "host latency is in it, because the device waited for launches: --timer graph leaves it out"
-    ]
-
-    def remarked(cell: PlantedCell, round_: int) -> dict[str, object]:
-        return unblocked(cell, round_) | {"reason": "the launch waits for the device; always"}
-
-    said = summarize(load_run(write_run(tmp_path / "said", **ONE, machine=H200, columns=remarked)))
-    assert said["note"].unique().tolist() == ["the launch waits for the device, always"]
-
-
-@pytest.mark.parametrize(("column", "option"), [("timer", "--timer"), ("cold_by", "--cold-by"), ("tuning", "--tuning")])
-def test_rounds_that_were_measured_in_different_ways_are_mixed(tmp_path, column, option):
-    other = {"timer": "graph", "cold_by": "rotation", "tuning": "pinned"}[column]
-
-    def one_round(cell: PlantedCell, round_: int) -> dict[str, object]:
-        return {column: other} if round_ == 1 and cell.provider == "simt_4bit" else {}
-
-    summary = summarize(load(tmp_path, **ONE, columns=one_round)).set_index("provider")
-    assert summary.loc["simt_4bit", column] == "mixed"
-    assert summary.loc["simt_4bit", "note"] == f"its rounds differ in {column}: measure it again with one {option}"
-    assert summary.loc["dequant_blas", column] != "mixed"
+    summary = summarize(load(tmp_path, **ONE, machine=H200, columns=taken)).set_index("provider")
+    assert summary.loc["simt_4bit", [*summarized]].to_dict() == summarized
+    assert summary.loc["simt_4bit", "note"].startswith(note)
     assert summary.loc["dequant_blas", "note"] == ""
-
-
-def test_what_a_search_cost_is_in_the_summary(tmp_path):
-    def searched(cell: PlantedCell, round_: int) -> dict[str, object]:
-        return {"tuning": "cold", "candidates": 24, "tuning_s": 3.5} if cell.provider == "simt_4bit" else {}
-
-    summary = summarize(load(tmp_path, **ONE, columns=searched)).set_index("provider")
-    assert summary.loc["simt_4bit", ["tuning", "candidates", "tuning_s"]].tolist() == ["cold", 24, 3.5]
-    assert summary.loc["dequant_blas", "tuning"] == "default"
-    assert summary.loc["dequant_blas", ["candidates", "tuning_s"]].isna().all()
+    if second is GRAPHED:
+        assert summary.loc["simt_4bit", "remarks"] == (summary.loc["simt_4bit", "note"].replace("66", "many"),)
 
 
 @pytest.mark.parametrize("column", ["host_time_s", "event_time_s", "kernels_s"])
@@ -294,21 +210,3 @@ def test_what_stands_beside_the_time_is_the_geometric_mean_of_round_medians(tmp_
     row = summarize(run).iloc[0]
     own = run.samples[run.samples["cell_id"] == row["cell_id"]]
     assert row[column] == pytest.approx(stats.gmean(own.groupby("round")[column].median()))
-
-
-def test_nothing_is_mutated(tmp_path):
-    run = load(tmp_path, **ONE)
-    cells, samples = run.cells.copy(), run.samples.copy()
-    summarize(run)
-    assert run.cells.equals(cells)
-    assert run.samples.equals(samples)
-
-
-def test_the_planted_models_are_in_the_summary(tmp_path):
-    from ..synthetic import modelled_latency
-
-    truth = modelled_latency(CPU)
-    summary = summarize(load(tmp_path, round_noise=0, sample_noise=0))
-    for row in summary.to_dict("records"):
-        names = ("model", "layer", "N", "K", "M", "B", "dtype", "scheme", "provider", "cache")
-        assert row["time_s"] == pytest.approx(truth(PlantedCell(**{name: row[name] for name in names})))

@@ -11,20 +11,13 @@ from rooflens.analysis.run.summarize import summarize
 from rooflens.analysis.stability.canary import KINDS, changes, disturbances, drifts, slowdown, thresholds
 from scipy import stats
 
+from ..several_devices import reading, stamp
 from ..synthetic import H200, write_run
 
 ONE = {"shapes": (("m", "l", 64, 96),), "Ms": (4,), "providers": ("simt_4bit", "dequant_blas")}
 
 
 ON_GPU = dict.fromkeys(KINDS, slowdown(is_cpu=False))
-
-
-def stamp(minute: float) -> str:
-    return f"2026-01-02T03:{int(minute):02d}:{minute % 1 * 60:06.3f}+00:00"
-
-
-def reading(minute: float, gemm_s: float, copy_s: float = 2e-3, process: int = 0) -> dict[str, object]:
-    return {"at": stamp(minute), "process": process, "gemm_s": gemm_s, "copy_s": copy_s}
 
 
 def cell(name: str, minute: float, elapsed_s: float = 1.0, process: int = 0) -> dict[str, object]:
@@ -44,18 +37,14 @@ def test_drift_is_slowest_over_fastest_and_the_line_of_theil_and_sen():
     assert found.trend == pytest.approx(math.expm1(11 * slope))
     assert found.trend == pytest.approx(math.expm1(0.044), abs=0.005)  # the planted one, in spite of the outlier
     assert (copy.kind, copy.range, copy.trend) == ("copy", 0.0, 0.0)
+    assert [(drift.readings, drift.range, drift.trend) for drift in drifts(canary.head(1))] == [(1, None, None)] * 2
+    assert drifts(canary.head(0)) == ()
 
 
 def test_the_trend_of_a_long_run_spans_all_of_it():
     minutes = np.arange(1203) / 40
     canary = pd.DataFrame([reading(minute, 1e-3 * math.exp(0.002 * minute)) for minute in minutes])
     assert drifts(canary)[0].trend == pytest.approx(math.expm1(0.002 * minutes[-1]), rel=1e-6)
-
-
-def test_one_reading_shows_no_drift_and_none_nothing():
-    canary = pd.DataFrame([reading(0, 1e-3)])
-    assert [(drift.readings, drift.range, drift.trend) for drift in drifts(canary)] == [(1, None, None)] * 2
-    assert drifts(canary.head(0)) == ()
 
 
 def test_readings_of_several_devices_are_not_compared_with_each_other():
@@ -95,6 +84,10 @@ def test_only_a_slowdown_over_3_percent_disturbs_and_the_largest_of_a_cell_is_to
     back = pd.DataFrame([reading(0, 1e-3), reading(1, 0.961e-3), reading(2, 1e-3)])  # up and down: a slowdown too
     assert disturbances(cells.head(2), back, None, ON_GPU).to_dict() == {"b": "canary slowed down by 4.1 % (gemm)"}
     assert disturbances(cells, canary.head(0), None, ON_GPU).empty
+    for copy_s, expected in ((2.19e-3, {}), (2.21e-3, {10: "canary slowed down by 10.5 % (copy)"})):
+        canary = pd.DataFrame([reading(0, 1e-3, 2e-3), reading(1, 1e-3, copy_s)])
+        limits = thresholds(canary.head(1), is_cpu=True)  # a CPU shares its memory and may move by 10 %
+        assert disturbances(cells.head(1).assign(cell_id=10), canary, None, limits).to_dict() == expected
 
 
 def test_a_cell_is_held_against_its_own_device():
@@ -130,38 +123,14 @@ def test_the_summary_joins_what_rounds_and_canary_say(tmp_path):
     assert summary.loc["dequant_blas", "disturbed"] == "canary slowed down by 4.1 % (gemm)"
     assert summary.loc["simt_4bit", "disturbed"] == "clock from 1500 to 1980 MHz; canary slowed down by 4.1 % (gemm)"
     assert summary["note"].str.startswith("disturbed while it was measured").all()
+    failed = {"failures": lambda cell: ("oom", "no memory") if cell.provider == "simt_4bit" else None}
+    assert [*summarize(run_with_canary(tmp_path, **failed))["disturbed"]] == ["", "canary slowed down by 4.1 % (gemm)"]
+    said = ("other processes used 9% of the cores", "other processes used 51% of the cores; clock moved", "clock moved")
+    run = load_run(write_run(tmp_path / "cpu", **ONE, columns=lambda cell, round_: {"disturbed": said[round_]}))
+    assert set(summarize(run)["disturbed"]) == {"other processes used 51% of the cores; clock moved"}
     canary = "disturbed while it was measured (canary's gemm)"
     assert summary.loc["dequant_blas", "note"] == canary  # one footnote for all, whatever the numbers
     assert summary.loc["simt_4bit", "note"].split("; ") == [canary.replace("canary's gemm", "clock"), canary]
-
-
-def test_what_rounds_say_alike_is_told_once_with_the_largest_number(tmp_path):
-    said = ("other processes used 9% of the cores", "other processes used 51% of the cores; clock moved", "clock moved")
-    run = load_run(write_run(tmp_path, **ONE, columns=lambda cell, round_: {"disturbed": said[round_]}))
-    assert set(summarize(run)["disturbed"]) == {"other processes used 51% of the cores; clock moved"}
-
-
-def test_a_failed_cell_is_not_disturbed(tmp_path):
-    def fails(cell):
-        return ("oom", "out of memory") if cell.provider == "simt_4bit" else None
-
-    summary = summarize(run_with_canary(tmp_path, failures=fails)).set_index("provider")
-    assert summary["disturbed"].tolist() == ["", "canary slowed down by 4.1 % (gemm)"]
-
-
-def test_a_merged_run_of_several_devices_is_known_as_such(tmp_path):
-    devices = [{"uuid": "GPU-1"}, {"uuid": "GPU-2"}]
-    run = run_with_canary(tmp_path, manifest={"devices": devices})
-    assert run.several_devices
-    assert not run_with_canary(tmp_path, manifest={"devices": devices[:1]}).several_devices
-    assert not run_with_canary(tmp_path).several_devices
-
-
-def test_a_cpu_shares_its_memory_and_may_move_by_10_percent():
-    cells = pd.DataFrame([cell("a", 0.5)])
-    for copy_s, expected in ((2.19e-3, {}), (2.21e-3, {"a": "canary slowed down by 10.5 % (copy)"})):
-        canary = pd.DataFrame([reading(0, 1e-3, 2e-3), reading(1, 1e-3, copy_s)])
-        assert disturbances(cells, canary, None, thresholds(canary.head(1), is_cpu=True)).to_dict() == expected
 
 
 def starts(scatter: float, minute: float = 0.0, count: int = 6, process: int = 0) -> list[dict[str, object]]:
@@ -183,16 +152,6 @@ def test_the_scatter_of_readings_at_the_start_is_what_a_slowdown_has_to_exceed()
     assert 1e300 < wild < math.inf
 
 
-def test_two_readings_of_a_steady_machine_are_rarely_further_apart():
-    rng = np.random.default_rng(7)
-    logs = rng.normal(0, 0.04, (4000, 8))
-    alarms = 0
-    for row in logs:
-        frame = pd.DataFrame([reading(0.001 * n, math.exp(one)) for n, one in enumerate(row[:6])])
-        alarms += math.expm1(row[7] - row[6]) > thresholds(frame, is_cpu=False)["gemm"]
-    assert alarms / len(logs) == pytest.approx(0.005, abs=0.0035)  # three standard errors
-
-
 @pytest.mark.parametrize(
     ("scatter", "slower", "marked"),
     [(0.005, 1.16, True), (0.03, 1.16, False), (0.03, 1.32, True), (0.03, 2.0, True), (0.3, 2.0, False)],
@@ -202,12 +161,9 @@ def test_a_run_is_disturbed_by_what_its_start_does_not_explain(tmp_path, scatter
     later = [reading(1.5, 1e-3), reading(2.5, slower * 1e-3)]
     run = load_run(write_run(tmp_path / "run", **ONE, canary=[*starts(scatter), *later]))
     assert (len(run.starts), len(run.canary)) == (6, 3)
+    alone = load_run(write_run(tmp_path / "alone", **ONE, canary=[*starts(0.01, process=7), later[0]]))
+    assert (len(alone.starts), len(alone.canary)) == (0, 7), "of a process without a time"
     assert run.canary["gemm_s"].to_list() == pytest.approx([1e-3, 1e-3, slower * 1e-3], rel=0.05)
     assert (summarize(run)["disturbed"] != "").to_list() == [marked] * 2
     warned = [text for text in analyze(run).warnings if "absolute times drifted" in text]
     assert len(warned) == marked
-
-
-def test_readings_of_a_process_without_a_time_stand_for_themselves(tmp_path):
-    run = load_run(write_run(tmp_path / "run", **ONE, canary=[*starts(0.01, process=7), reading(2.5, 1e-3)]))
-    assert (len(run.starts), len(run.canary)) == (0, 7)

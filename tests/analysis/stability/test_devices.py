@@ -37,11 +37,18 @@ def test_every_device_with_its_cells_rounds_readings_and_restarts(tmp_path):
     assert (idle.canary_s, idle.drifts) == ({}, ())
 
 
-def test_a_shard_is_no_restart(tmp_path):
-    shards = [{"first_process": 0}, {"first_process": 1}, {"first_process": 3}]  # process 4 is of the last one
-    entries = [gpu(0, [0, 3, 4]), gpu(1, [1, 2])]
-    run = run_of(tmp_path, entries, [], manifest={"shards": shards})
-    assert [device.restarts for device in analyze(run).devices] == [1, 1]
+@pytest.mark.parametrize(
+    ("entries", "shards", "restarts"),
+    [
+        ([gpu(0, [0, 3, 4]), gpu(1, [1, 2])], [0, 1, 3], [1, 1]),  # process 4 is of the last shard
+        # A sweep that went on twice has three stations on a device, each with a first worker of its own.
+        ([gpu(0, [0, 2, 3], stations=3), gpu(1, [1, 4], stations=1)], [], [0, 1]),
+    ],
+)
+def test_shards_and_stations_are_no_restarts(tmp_path, entries, shards, restarts):
+    manifest = {"shards": [{"first_process": first} for first in shards]}
+    run = run_of(tmp_path, entries, [], manifest=manifest if shards else {})
+    assert [device.restarts for device in analyze(run).devices] == restarts
 
 
 def test_the_fleet_is_the_median_of_its_devices(tmp_path):
@@ -101,6 +108,8 @@ def test_a_run_of_one_device_lists_none(tmp_path):
 )
 def test_labels_by_hand(entries, expected):
     assert labels([Device(**entry) for entry in entries]) == expected
+    known = [Device(uuid=uuid) for uuid in ("aaaaaaaa-1111-2", "aaaaaaaa-1112-2", "", "bbbbbbbb-1111-2")]
+    assert short_uuids(known) == ["GPU-aaaaaaaa-1111", "GPU-aaaaaaaa-1112", "", "GPU-bbbbbbbb-1111"]
 
 
 ENTRIES = st.lists(
@@ -123,14 +132,3 @@ def test_no_two_devices_have_one_label(entries):
     found = labels([Device(**entry) for entry in entries])
     assert len(set(found)) == len(entries)
     assert all(found)
-
-
-def test_short_uuids_are_beginnings_that_differ():
-    known = [Device(uuid=uuid) for uuid in ("aaaaaaaa-1111-2", "aaaaaaaa-1112-2", "", "bbbbbbbb-1111-2")]
-    assert short_uuids(known) == ["GPU-aaaaaaaa-1111", "GPU-aaaaaaaa-1112", "", "GPU-bbbbbbbb-1111"]
-
-
-def test_another_station_on_a_device_is_no_restart(tmp_path):
-    """A sweep that went on twice has three stations on a device, each with a first worker of its own."""
-    entries = [gpu(0, [0, 2, 3], stations=3), gpu(1, [1, 4], stations=1)]
-    assert [device.restarts for device in analyze(run_of(tmp_path, entries, [])).devices] == [0, 1]
