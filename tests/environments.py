@@ -1,6 +1,8 @@
 """Environments and source trees for tests that install the project, without the network."""
 
+import os
 import shutil
+import subprocess
 import sysconfig
 import zipfile
 from collections.abc import Collection
@@ -14,6 +16,21 @@ LEFT_OUT = {"__pycache__", "tests", "README.md"}
 ROOT_FILES = ("__init__.py", "__main__.py", "py.typed")
 """What the package holds outside of its folders."""
 BUILD_FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")
+
+
+def call(*arguments: object, cwd: Path, code: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a program without the network and the machine's settings; fail if it exits with another code."""
+    command = [str(argument) for argument in arguments]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP", "PYTHON", "UV_"))}
+    offline = {
+        "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "UV_OFFLINE": "1",
+        "UV_NO_INDEX": "1", "NO_COLOR": "1",
+    }  # fmt: skip
+    done = subprocess.run(
+        command, cwd=cwd, env=kept | offline | variables, capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == code, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
+    return done
 
 
 def package_files() -> list[Path]:

@@ -105,23 +105,19 @@ def test_what_is_missing_expired_disturbed_or_cut_short_is_measured_again_and_no
     assert states(look(tmp_path / "results")) == dict.fromkeys((1, 2, 4, 8, 16), (CURRENT, CURRENT))
 
 
-def test_all_providers_of_a_problem_come_from_one_run(plant, tmp_path):
-    plant("first", (1, 2, 4, 8, 16), {1: DISTURBED})
-    plant(
-        "second",
-        (1,),
-        {},
-        failures=lambda cell: ("crashed", "out of luck") if cell.provider == "dequant_blas" else None,
-    )
+def failing(provider, verdict):
+    return {"failures": lambda cell: (verdict, "out of luck") if cell.provider == provider else None}
+
+
+@pytest.mark.parametrize("final", ["unsupported", "oom"])
+def test_failures(final, plant, tmp_path):
+    plant("run", (1, 2, 4, 8, 16), {1: DISTURBED}, **failing("dequant_blas", final))
+    cells = look(tmp_path)
+    assert set(cells[cells["left_s"] > 0]["M"]) == {1}, "a failure that would come again is current"
+    plant("second", (1,), **failing("dequant_blas", "crashed"))
     cells = look(tmp_path)
     assert states(cells)[1] == (CURRENT, CURRENT), "each in one of the runs"
-    assert set(cells[cells["left_s"] > 0]["M"]) == {1}
-
-
-@pytest.mark.parametrize(("verdict", "comes_again"), [("unsupported", True), ("oom", True), ("timeout", False)])
-def test_a_failure_that_would_come_again_is_current(verdict, comes_again, plant, tmp_path):
-    plant("run", (1, 2, 4, 8, 16), failures=lambda cell: (verdict, "no") if cell.provider == "simt_4bit" else None)
-    assert bool(left_s(look(tmp_path))) is not comes_again
+    assert set(cells[cells["left_s"] > 0]["M"]) == {1}, "all providers of a problem come from one run"
 
 
 def test_parts_are_whole_problems_of_a_few_minutes(tmp_path, monkeypatch):

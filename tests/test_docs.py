@@ -70,32 +70,6 @@ def documented(page: Path) -> list[Command]:
     return [command for command in commands_of(page.read_text("utf-8")) if command.text.startswith("rooflens")]
 
 
-def test_parser_finds_commands_continuations_and_reasons():
-    page = """
-text with $ rooflens nowhere
-```console
-$ rooflens list suites   # a remark
-llm4bit
-$ rooflens run a \\
-    --dtype bf16
-```
-<!-- no-test: needs a GPU -->
-```sh
-$ make demo
-$ rooflens run b
-```
-```python
-$ rooflens not a shell block
-```
-"""
-    assert commands_of(page) == [
-        Command(4, "rooflens list suites   # a remark"),
-        Command(7, "rooflens run a --dtype bf16"),
-        Command(11, "make demo", "needs a GPU"),
-        Command(12, "rooflens run b", "needs a GPU"),
-    ]
-
-
 def test_readme_shows_commands_that_run():
     assert README.exists(), "a project without a README"
     assert [command for command in documented(README) if not command.skipped_because]

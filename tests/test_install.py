@@ -1,6 +1,5 @@
 """`.ci/install`, which makes the environment of every `make` target: where torch is there already, or pip is not."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -8,24 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from .environments import ROOT, link_packages, package_source, wheel_of
+from .environments import ROOT, call, link_packages, package_source, wheel_of
 
 TORCH = "2.99.0+cu999"
 """A version that no index has, so that an attempt to replace it fails."""
 
 
-def install(source: Path, *extra: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run the script without the network and the machine's settings of pip, on a copy of the project."""
-    command = [source / ".ci" / "install", *extra]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
-    return subprocess.run(
-        command,
-        env=environment | {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull} | variables,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+def install(source: Path, *extra: str, code: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the script on a copy of the project."""
+    return call(source / ".ci" / "install", *extra, cwd=source, code=code, **variables)
 
 
 @pytest.fixture
@@ -64,14 +54,8 @@ def content(folder: Path) -> dict[Path, float]:
 def test_torch_of_the_environment_whose_python_is_named_is_kept(source, parent, tmp_path):
     before = content(parent)
     wheel_of("setuptools", tmp_path / "wheels")  # for pip's isolated build
-    done = install(
-        source,
-        "test,docs",
-        PYTHON=str(parent / "bin" / "python3"),
-        VENV_FLAGS="--system-site-packages",
-        PIP_FIND_LINKS=str(tmp_path / "wheels"),
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    python = {"PYTHON": str(parent / "bin" / "python3"), "VENV_FLAGS": "--system-site-packages"}
+    done = install(source, "test,docs", **python, PIP_FIND_LINKS=str(tmp_path / "wheels"))
     assert f"it sees the packages of {parent}/" in done.stdout
     assert "keeping the cuda build of torch that is installed" in done.stdout
     code = "import torch, rooflens; print(torch.__file__, torch.version.__version__, rooflens.__file__)"
@@ -90,8 +74,7 @@ def test_an_environment_whose_path_begins_another_one_is_refused(source, parent)
     """Pip would take the packages of .venv-image for those of .venv."""
     renamed = source / ".venv-image"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", renamed], check=True)
-    done = install(source, PYTHON=str(renamed / "bin" / "python3"), VENV_FLAGS="--system-site-packages")
-    assert done.returncode == 1
+    done = install(source, code=1, PYTHON=str(renamed / "bin" / "python3"), VENV_FLAGS="--system-site-packages")
     assert done.stderr == (
         f"{source}/.venv is the beginning of {renamed}, whose packages it is to see: name another one with VENV=\n"
     )
@@ -100,16 +83,14 @@ def test_an_environment_whose_path_begins_another_one_is_refused(source, parent)
 
 def test_a_python_without_ensurepip_is_one_line(tmp_path, source):
     (tmp_path / "ensurepip.py").write_text("raise ImportError('as on Debian without python3-venv')\n")
-    done = install(source, PYTHON=sys.executable, PYTHONPATH=str(tmp_path))
-    assert done.returncode == 1
+    done = install(source, code=1, PYTHON=sys.executable, PYTHONPATH=str(tmp_path))
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"no usable Python 3.11 or newer among: {sys.executable}. Install one with its venv module")
     assert not (source / ".venv").exists()
 
 
 def test_an_environment_without_pip_is_one_line(source):
-    done = install(source, PYTHON=sys.executable, VENV_FLAGS="--without-pip")
-    assert done.returncode == 1
+    done = install(source, code=1, PYTHON=sys.executable, VENV_FLAGS="--without-pip")
     assert done.stderr == (
         f".venv has no pip: leave --without-pip out of VENV_FLAGS, or install pip where {sys.executable} sees it\n"
     )

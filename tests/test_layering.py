@@ -86,17 +86,6 @@ def test_checker_sees_a_wrong_import(folder, source, words):
     assert words in message
 
 
-def test_checker_accepts_what_the_arrows_allow():
-    source = (
-        "import torch\nfrom .. import __version__\nfrom ..shapes.errors import UsageError\nfrom . import registry\n"
-    )
-    assert violations(source, "kernels", ("rooflens", "kernels")) == []
-    assert violations("from ...shapes import device\nfrom ..provider import Launch", "kernels", FOURBIT) == []
-
-
-FOURBIT = ("rooflens", "kernels", "fourbit")
-
-
 def circle(graph: dict[str, set[str]]) -> list[str]:
     """Return one circle of a graph; [] when it has none."""
     try:

@@ -1,14 +1,12 @@
 """Without plugins everything else is imported, listed and measured; other packages can add some."""
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from .environments import FOLDERS, ROOT
+from .environments import FOLDERS, ROOT, call
 
 PLUGINS = sorted(path.parent.name for path in (ROOT / "plugins").glob("*/plugin.py"))
 EVERYTHING = """
@@ -39,15 +37,7 @@ def without(folder: Path, *names: str) -> Path:
 
 
 def called(site: Path, *arguments: object, code: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        cwd=site,
-        env=os.environ | {"PYTHONPATH": str(site)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == code, done.stderr
+    done = call(sys.executable, *arguments, cwd=site, code=code, PYTHONPATH=str(site))
     return done.stdout + done.stderr
 
 

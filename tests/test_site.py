@@ -1,7 +1,6 @@
 """The documentation site, built as `make site` does and read from the disk by a browser that has no network."""
 
 import re
-import subprocess
 import sys
 from html.parser import HTMLParser
 from importlib.util import find_spec
@@ -11,8 +10,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from .conftest import browser_path
+from .environments import ROOT, call
 
-ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.slow
 if find_spec("sphinx") is None:
     pytest.skip("sphinx is not installed: pip install 'rooflens[docs]'", allow_module_level=True)
@@ -22,9 +21,7 @@ if find_spec("sphinx") is None:
 def site(tmp_path_factory):
     """Build the site; a warning, as of a link that leads nowhere, fails."""
     out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-q", "--fail-on-warning", "--keep-going", ROOT / "docs", out]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    call(sys.executable, "-m", "sphinx", "-q", "--fail-on-warning", "--keep-going", ROOT / "docs", out, cwd=ROOT)
     return out
 
 

@@ -1,14 +1,11 @@
 """A warning in a test fails it; one of a plugin that the user's machine happens to have does not end the session."""
 
-import os
 import shutil
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from .environments import ROOT, call
 
 PLUGIN = """
 import warnings
@@ -32,33 +29,18 @@ def test_loud():
 """
 
 
-@pytest.fixture
-def session(tmp_path):
-    """Run pytest with this project's settings and a plugin that warns; return what it printed."""
+@pytest.mark.parametrize("workers", [[], ["-n", "1"]])
+def test_only_warnings_of_tests_are_errors(tmp_path, workers):
+    """With this project's settings, and a plugin that warns."""
     (tmp_path / "tests").mkdir()
     (tmp_path / "warning_plugin.py").write_text(PLUGIN)
     (tmp_path / "tests" / "test_both.py").write_text(TESTS)
     shutil.copyfile(ROOT / "tests" / "conftest.py", tmp_path / "tests" / "conftest.py")
 
-    def run(*options: str) -> str:
-        command = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "--rootdir", tmp_path]
-        done = subprocess.run(
-            [*command, "-p", "warning_plugin", "-p", "no:cacheprovider", *options, "tests"],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        return done.stdout + done.stderr
-
-    return run
-
-
-@pytest.mark.parametrize("workers", [[], ["-n", "1"]])
-def test_only_warnings_of_tests_are_errors(session, workers):
-    printed = session(*workers)
+    options = ("-c", ROOT / "pyproject.toml", "--rootdir", tmp_path, "-p", "warning_plugin", "-p", "no:cacheprovider")
+    command = (sys.executable, "-m", "pytest", *options, *workers, "tests")
+    done = call(*command, cwd=tmp_path, code=1, PYTHONPATH=str(tmp_path))
+    printed = done.stdout + done.stderr
     assert "1 failed, 1 passed" in printed, printed
     assert "test_loud - DeprecationWarning: ours" in printed
     assert "as pytest-benchmark beside xdist does" in printed

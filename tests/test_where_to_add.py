@@ -46,89 +46,25 @@ PROVIDERS = [ADDED]
 """
 
 PLUGIN = """
+import click
 from ...shapes.plugins import Command, Plugin
 
-PLUGIN = Plugin({"added": Command("rooflens.plugins.added.command:added", "Say what was added here.")})
-"""
-
-COMMAND = """
-import click
-
-@click.command()
-def added():
-    click.echo("an added command")
+PLUGIN = Plugin({"added": Command("rooflens.plugins.added.plugin:added", "Say what was added here.")})
+added = click.Command("added", callback=lambda: click.echo("an added command"))
 """
 
 SCHEME = """
-from dataclasses import dataclass
-from ..scheme import DType, Scheme
+from .fourbit import FourBit
 
-@dataclass(frozen=True, slots=True)
-class Plain(Scheme):
-    dtype: DType
-    family = "added"
-    grammar = "plain"
-    name = "plain"
+class Plain(FourBit):
+    family, grammar, name = "added", "plain", "plain"
 
     @classmethod
     def read(cls, name, dtype):
-        return cls(dtype) if name == "plain" else None
-
-    def weight_bytes(self, problem):
-        return problem.N * problem.K * self.dtype.bytes
-
-    def scale_bytes(self, problem):
-        return 0
+        return cls("nf4", 64, dtype) if name == "plain" else None
 """
 
-INPUTS = """
-from dataclasses import dataclass, replace
-from typing import Any
-import torch
-from ..inputs import TORCH_DTYPES, Inputs, empty_output, normal
-
-@dataclass(frozen=True, slots=True)
-class PlainInputs(Inputs):
-    problem: Any
-    scheme: Any
-    device: Any
-    seed: int
-    x: torch.Tensor
-    weight: torch.Tensor
-
-    activations = property(lambda self: (self.x,))
-    weights = property(lambda self: (self.weight,))
-
-    def dequantized(self):
-        return self.weight
-
-    def empty_outputs(self):
-        return (empty_output((self.problem.M, self.problem.N), self.x.dtype, self.x.device),)
-
-    def copy(self):
-        return replace(self, x=self.x.clone(), weight=self.weight.clone())
-
-    def refresh_activations(self, seed):
-        self.x.copy_(normal(self.x.shape, torch.Generator().manual_seed(seed), "cpu"))
-
-    def negate(self):
-        self.x.neg_()
-
-    def reference(self):
-        return (self.x.double() @ self.weight.double().t(),)
-
-    def negate_reference(self, truth):
-        truth[0].neg_()
-
-def make_weight(problem, scheme, device, seed):
-    generator = torch.Generator().manual_seed(seed)
-    return normal((problem.N, problem.K), generator, "cpu").to(TORCH_DTYPES[scheme.dtype])
-
-def make_inputs(problem, scheme, device, seed, weight=None):
-    weight = make_weight(problem, scheme, device, seed) if weight is None else weight
-    x = normal((problem.M, problem.K), torch.Generator().manual_seed(seed + 1), "cpu").to(weight.dtype)
-    return PlainInputs(problem, scheme, device, seed, x, weight)
-"""
+INPUTS = "from ..fourbit.inputs import make_inputs, make_weight, placeholders\n"
 
 SUITE = """
 name = "added"
@@ -147,39 +83,25 @@ SHAPES = """suite,model,layer,op,N,K,B,E,top_k,tp,M_list,seqlen,notes
 added,added-model,q,gemm,64,64,,,,,,,
 """
 
-TIMER = """
-from .host_timer import HostTimer
+NAMED = """
+from .{module} import {base}
 
-class AddedTimer(HostTimer):
-    name = "added"
-"""
-
-TELEMETRY = """
-from .host import HostTelemetry
-
-class AddedTelemetry(HostTelemetry):
+class Added{base}({base}):
     name = "added"
 """
 
 IMPORTER = """
-from .entries import ImportedCase, imported
-
-SOURCE = "added"
+from dataclasses import replace
+from . import tidy
 
 def matches(table):
     return table.header[0] == "added_ms"
 
 def read(table, columns):
-    reading = table.reader("added_ms", "0.001")
-    def case(row):
-        yield ImportedCase(place="", reading=reading(row), provider="mine", problem=table.problem(row, "n", row + 1))
-    return imported(SOURCE, table, case, ["added_ms"])
+    return replace(tidy.read(table, {"time_ms": "added_ms"}), source="added")
 """
 
-EMITTER = """
-def emit_added(policy, provenance):
-    return f"a policy: {policy.name}"
-"""
+EMITTER = "def emit_added(policy, provenance):\n    return f'a policy: {policy.name}'\n"
 
 RULE = """
 from ..evidence.finding import Severity
@@ -198,10 +120,7 @@ def added(subject):
     return Section("added", "An added chapter", (Text("added text"),))
 """
 
-RENDERER = """
-def files(report, path, ascii_only):
-    return {path: f"added: {report.title}".encode()}
-"""
+RENDERER = "def files(report, path, ascii_only):\n    return {path: f'added: {report.title}'.encode()}\n"
 
 DEVICES = (ROOT / "shapes" / "devices.csv").read_text("utf-8").splitlines(keepends=True)
 RADEON = next(line for line in DEVICES if line.startswith("AMD Radeon RX 7900 XTX,RX 7900 XTX,"))
@@ -218,7 +137,7 @@ ADDITIONS = {
             "kernels/registry.py": (
                 "BUILTIN = {\n",
                 "",
-                '"added_4bit": Shipped("fourbit", "candidate", "fourbit.added:ADDED"),\n',
+                '"added_4bit": Shipped("fourbit", "candidate", "fourbit.added:ADDED"),',
             )
         },
     ),
@@ -228,9 +147,8 @@ ADDITIONS = {
         from rooflens.kernels.inputs import make_inputs
         from rooflens.harness.machine.device import find_device
         from rooflens.shapes.problem import Problem
-        from rooflens.shapes.scheme import DType
         from rooflens.shapes.schemes import parse_scheme
-        inputs = make_inputs(Problem(2, 8, 16), parse_scheme("plain", DType.FP32), find_device("cpu"), seed=1)
+        inputs = make_inputs(Problem(2, 64, 64), parse_scheme("plain", "fp32"), find_device("cpu"), seed=1)
         launch = registry.load(["plain_mm"])["plain_mm"].prepare(inputs)
         launch()
         assert (launch.output - inputs.reference()[0]).abs().max() < 1e-5
@@ -314,12 +232,12 @@ ADDITIONS = {
         assert timing.TIMERS["added"] == "an added timer"
         printed("run", "llm4bit-quick", "--device", "cpu", "--timer", "added", "--dry-run")
         """,
-        {"harness/timing/added_timer.py": TIMER},
+        {"harness/timing/added_timer.py": NAMED.format(module="host_timer", base="HostTimer")},
         {
             "harness/timing/timers.py": (
                 "TIMERS: dict[str, Callable[..., Timer]] = {\n",
-                "from .added_timer import AddedTimer\n",
-                '"added": AddedTimer,\n',
+                "from .added_timer import AddedHostTimer\n",
+                '"added": AddedHostTimer,\n',
             ),
             "shapes/protocol.py": ('TIMERS = ("auto", ', "", '"added", '),
             "harness/worker/bench.py": ("WATCHED = (", "", '"added", '),
@@ -332,11 +250,11 @@ ADDITIONS = {
         from rooflens.harness.telemetry.source import telemetry
         assert telemetry(find_device("cpu")).name == "added"
         """,
-        {"harness/telemetry/added.py": TELEMETRY},
+        {"harness/telemetry/added.py": NAMED.format(module="host", base="HostTelemetry")},
         {
             "harness/telemetry/source.py": (
                 "            return HostTelemetry()\n",
-                "            from .added import AddedTelemetry\n            return AddedTelemetry()\n",
+                "            from .added import AddedHostTelemetry\n            return AddedHostTelemetry()\n",
                 "",
             )
         },
@@ -344,7 +262,7 @@ ADDITIONS = {
     "an importer of another tool's table": Addition(
         """
         from rooflens.analysis.imports.read import read
-        (work / "times.csv").write_text("added_ms,other\\n1.5,1\\n2.5,2\\n")
+        (work / "times.csv").write_text("added_ms,M,N,K\\n1.5,1,2,3\\n2.5,2,2,3\\n")
         found = read(work / "times.csv")
         assert (found.source, len(found.frame)) == ("added", 2)
         """,
@@ -353,7 +271,7 @@ ADDITIONS = {
             "analysis/imports/read.py": (
                 "FORMATS = (\n",
                 "from . import added\n",
-                "ImportFormat(added.SOURCE, added.matches, added.read),\n",
+                'ImportFormat("added", added.matches, added.read),\n',
             )
         },
     ),
@@ -380,7 +298,7 @@ ADDITIONS = {
         assert "Say what was added here." in printed("--help")
         assert printed("added") == "an added command\\n"
         """,
-        {"plugins/added/__init__.py": "", "plugins/added/plugin.py": PLUGIN, "plugins/added/command.py": COMMAND},
+        {"plugins/added/__init__.py": "", "plugins/added/plugin.py": PLUGIN},
     ),
     "a rule of the audit": Addition(
         """
@@ -397,9 +315,7 @@ ADDITIONS = {
         },
     ),
     "advice of the doctor": Addition(
-        """
-        assert "added advice" in printed("doctor")
-        """,
+        'assert "added advice" in printed("doctor")',
         lines={
             "harness/machine/advice_host.py": (
                 "def host_load(",
@@ -459,9 +375,7 @@ ADDITIONS = {
         },
     ),
     "a preset": Addition(
-        """
-        assert "added text" in printed("report", STORED, "--preset", "added-preset", "--text", "-")
-        """,
+        'assert "added text" in printed("report", STORED, "--preset", "added-preset", "--text", "-")',
         lines={
             "reports/presets.py": (
                 "OF_A_RUN: dict[str, Preset[View]] = {\n    preset.name: preset\n    for preset in (\n",
