@@ -5,7 +5,6 @@ where there is one, and those of the Triton kernels in Triton's interpreter else
 """
 
 import json
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -18,7 +17,7 @@ from rooflens.kernels.reference import measure_all
 from rooflens.kernels.source_hash import source_hash
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Problem
-from rooflens.shapes.scheme import DType
+from rooflens.shapes.scheme import DType, Scheme
 
 from .checks import check_candidates
 from .contract_cases import CASES, CONFIGURED, LARGER, LARGER_DEFAULTS, Cases, schemes
@@ -46,11 +45,23 @@ def provider(request: pytest.FixtureRequest) -> AnyProvider:
     return registry.load([name])[name]
 
 
-def supported(provider: AnyProvider, dtype: DType, device: Device, cases: Cases = CASES) -> Iterator[Inputs]:
-    for scheme, problems in schemes(provider.family, dtype, cases):
-        for problem in problems:
-            if support(provider, problem, scheme, device).ok:
-                yield make_inputs(problem, scheme, device, seed=11)
+Asked = list[tuple[Problem, Scheme]]
+
+
+def supported(provider: AnyProvider, dtype: DType, device: Device, cases: Cases = CASES) -> Asked:
+    return [
+        (problem, scheme)
+        for scheme, problems in schemes(provider.family, dtype, cases)
+        for problem in problems
+        if support(provider, problem, scheme, device).ok
+    ]
+
+
+def sample(provider: AnyProvider, dtype: DType, device: Device) -> Asked:
+    """Each scheme and pass once, with its largest weight: of CASES, or of LARGER where none of those is supported."""
+    asked = supported(provider, dtype, device) or supported(provider, dtype, device, LARGER)
+    asked.sort(key=lambda one: one[0].N * one[0].K)
+    return list({(scheme.name, problem.pass_): (problem, scheme) for problem, scheme in asked}.values())
 
 
 def failure(launch: Launch, inputs: Inputs) -> str:
@@ -131,10 +142,10 @@ def test_source_hash(provider: AnyProvider) -> None:
     assert source_hash(provider) == source_hash(provider)
 
 
-def check_outputs(provider: AnyProvider, dtype: DType, device: Device, cases: Cases = CASES) -> int:
-    """Right, complete, from the activations of now, with operands left alone; returns how many problems it could."""
-    number = 0
-    for number, inputs in enumerate(supported(provider, dtype, device, cases), start=1):
+def check_outputs(provider: AnyProvider, asked: Asked, device: Device) -> None:
+    """Right, complete, from the activations of now, with operands left alone."""
+    for number, (problem, scheme) in enumerate(asked, start=1):
+        inputs = make_inputs(problem, scheme, device, seed=11)
         where = f"{provider.name} {inputs.scheme.name} {inputs.problem}"
         before = [tensor.clone() for tensor in (*inputs.activations, *inputs.weights)]
         launch = provider.prepare(inputs)
@@ -165,7 +176,6 @@ def check_outputs(provider: AnyProvider, dtype: DType, device: Device, cases: Ca
         moved = provider.moved_bytes(inputs.problem, inputs.scheme, config)
         operands = inputs.scheme.compulsory_bytes(inputs.problem) - inputs.scheme.scale_bytes(inputs.problem)
         assert moved is None or moved >= operands, where  # scales are not read where W is dense already
-    return number
 
 
 def run_poisoned(launch: Launch, times: int = 1) -> None:
@@ -186,12 +196,13 @@ def skip_unsupported(provider: AnyProvider, device: Device, dtype: DType) -> Non
 
 @pytest.mark.parametrize("dtype", list(DType))
 def test_outputs_on_the_cpu(provider: AnyProvider, dtype: DType) -> None:
-    checked = check_outputs(provider, dtype, CPU)
+    asked = supported(provider, dtype, CPU)
+    check_outputs(provider, asked, CPU)
     if provider.name in ("blas", "dequant_blas"):
-        assert checked == sum(len(problems) for _, problems in schemes("fourbit", dtype))
+        assert len(asked) == sum(len(problems) for _, problems in schemes("fourbit", dtype))
     elif provider.name in ON_EVERY_MACHINE[provider.family] and dtype is DType.BF16:
-        assert checked
-    elif not checked:
+        assert asked
+    elif not asked:
         skip_unsupported(provider, CPU, dtype)
 
 
@@ -206,40 +217,49 @@ def test_every_problem_of_a_family_can_be_computed_on_a_cpu(family: str) -> None
             assert roles >= wanted, f"{scheme.name} {problem}"
 
 
-def launches_of_every_candidate(
-    provider: AnyProvider, device: Device, dtype: DType = DType.BF16, cases: Cases = CASES
-) -> Iterator[Launch]:
-    """Check every candidate; its launch may be looked at before the next one is made."""
-    for scheme, problems in schemes(provider.family, dtype, cases):
-        for problem in problems:
-            yield from check_candidates(provider, problem, scheme, device, seed=11)
+def check_every_candidate(provider: AnyProvider, asked: Asked, device: Device) -> None:
+    """A Triton kernel of the 4-bit family allocates nothing when it is launched."""
+    for problem, scheme in asked:
+        for launch in check_candidates(provider, problem, scheme, device, seed=11):
+            assert launch.artifact or not launch.config.get("K_MAJOR")
+            if provider.family == "fourbit" and isinstance(provider, TritonProvider):
+                torch.cuda.synchronize()
+                before = torch.cuda.memory_stats()["allocation.all.allocated"]
+                launch()
+                assert torch.cuda.memory_stats()["allocation.all.allocated"] == before, "a launch must not allocate"
+                assert launch.artifact
+                assert len(launch.kernels) == 1
 
 
 def test_every_candidate_is_right_on_the_cpu(provider: AnyProvider) -> None:
-    for _ in launches_of_every_candidate(provider, CPU):
-        pass
+    check_every_candidate(provider, supported(provider, DType.BF16, CPU), CPU)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", list(DType))
 def test_outputs_on_the_gpu(provider: AnyProvider, dtype: DType) -> None:
     device = find_device("cuda")
-    if not check_outputs(provider, dtype, device):
+    asked = sample(provider, dtype, device)
+    check_outputs(provider, asked, device)
+    if not asked:
         skip_unsupported(provider, device, dtype)
-    check_outputs(provider, dtype, device, LARGER_DEFAULTS)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("cases", [CASES, LARGER], ids=["small", "larger"])
+def test_every_candidate_is_right_on_the_gpu(provider: AnyProvider) -> None:
+    """Of the problem and scheme that have the most."""
+    device = find_device("cuda")
+    asked = sample(provider, DType.BF16, device)
+    asked.sort(key=lambda one: len(provider.candidates(*one, device)))
+    check_every_candidate(provider, asked[-1:], device)
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", list(DType))
-def test_every_candidate_is_right_on_the_gpu(provider: AnyProvider, dtype: DType, cases: Cases) -> None:
-    """A Triton kernel of the 4-bit family allocates nothing when it is launched."""
-    for launch in launches_of_every_candidate(provider, find_device("cuda"), dtype, cases):
-        assert launch.artifact or not launch.config.get("K_MAJOR")
-        if provider.family == "fourbit" and isinstance(provider, TritonProvider):
-            torch.cuda.synchronize()
-            before = torch.cuda.memory_stats()["allocation.all.allocated"]
-            launch()
-            assert torch.cuda.memory_stats()["allocation.all.allocated"] == before, "a launch must not allocate"
-            assert launch.artifact
-            assert len(launch.kernels) == 1
+def test_all_problems_on_the_gpu(provider: AnyProvider, dtype: DType) -> None:
+    device = find_device("cuda")
+    for cases in (CASES, LARGER_DEFAULTS):
+        check_outputs(provider, supported(provider, dtype, device, cases), device)
+    for cases in (CASES, LARGER):
+        check_every_candidate(provider, supported(provider, dtype, device, cases), device)
