@@ -1,7 +1,5 @@
 """Every Triton kernel of the family against an fp64 product, in Triton's interpreter."""
 
-import random
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +12,6 @@ from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
-from rooflens.shapes.schemes.fourbit import BLOCK_SIZES_4BIT
 
 from . import emulate_isa, triton_probes
 from .checks import check_launch
@@ -64,20 +61,6 @@ LINES = (
 def test_kernel_computes_the_product_of_the_same_bits(kernel):
     for number, (sizes, scheme, dtype, split) in enumerate(LINES):
         check_fused(kernel, sizes, scheme, dtype, ISAS[number % 2], split, again=number == 1)
-
-
-@pytest.mark.slow
-@interpreted
-def test_random_shapes_and_schemes():
-    draw = random.Random(20)
-    for _ in range(10):
-        scheme = f"{draw.choice(('nf4', 'fp4'))}-g{draw.choice(BLOCK_SIZES_4BIT)}"
-        scheme += draw.choice(("", "-nested")) + draw.choice(("", "-bias"))
-        unit = draw.choice((1, 2, 8, 32))
-        sizes = (draw.randint(1, 3), draw.randint(1, 9), draw.randint(1, 256 // unit) * unit)
-        kernel, dtype = draw.choice(("simt_4bit", "gemv_4bit_opt", "mma_4bit")), draw.choice(("bf16", "fp16", "fp32"))
-        split, seed = draw.choice((1, 2, 4)), draw.randint(0, 1000)
-        check_fused(kernel, sizes, scheme, dtype, draw.choice(ISAS), split, seed)
 
 
 @interpreted

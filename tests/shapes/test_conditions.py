@@ -219,12 +219,3 @@ def test_the_table_stays_as_it_was():
     frame = table()
     rows_where(frame, "ratio > 1", "--filter", ["ratio"], "ratio > 1")
     pd.testing.assert_frame_equal(frame, table())
-
-
-@given(st.lists(st.one_of(st.none(), st.floats(-8, 8)), min_size=1), st.floats(-8, 8))
-def test_of_a_condition_and_its_opposite_exactly_one_holds_where_the_number_is_known(values, bound):
-    frame = pd.DataFrame({"x": pd.Series(values, dtype="float64")})
-    above = rows_where(frame, f"x > {bound!r}", "--filter", ["x"], "x > 1")
-    not_above = rows_where(frame, f"not x > {bound!r}", "--filter", ["x"], "x > 1")
-    assert list(above) == [value is not None and value > bound for value in values]
-    assert list(not_above) == [value is not None and not value > bound for value in values]

@@ -1,6 +1,5 @@
 """The family's Triton kernels in Triton's interpreter, against the fp64 products and the plain quantizer."""
 
-import random
 from dataclasses import replace
 
 import pytest
@@ -76,18 +75,6 @@ def test_chiplets_get_chunks_of_tiles():
     """All tiles are computed once, whether or not they are whole rounds of 8 chiplets."""
     for sizes in ((128, 160, 128), (300, 160, 128)):  # 8 x 5 and 19 x 5 tiles in rounds of 16
         check_gemm(SHARED, sizes, "fwd", SCHEMES[0], tile=(16, 32), arch="gfx942", more={"CHUNK": 2})
-
-
-@pytest.mark.slow
-@interpreted
-def test_random_shapes_and_passes():
-    draw = random.Random(12)
-    for _ in range(10):
-        sizes = tuple(draw.randint(1, 150) for _ in range(3))
-        provider, pass_ = draw.choice((SHARED, SPECIALISED)), draw.choice(("fwd", "dgrad", "wgrad", "bwd", "step"))
-        tile, k_major = (draw.choice((32, 64)), draw.choice((32, 64, 128))), draw.choice((True, False))
-        scheme, seed = draw.choice(SCHEMES), draw.randint(0, 1000)
-        check_gemm(provider, sizes, pass_, scheme, tile=tile, k_major=k_major, seed=seed)
 
 
 @interpreted

@@ -101,22 +101,6 @@ def test_stock():
             check(stock_moe_kernel, sizes, (16, 32, 128), "scaled", **more)
 
 
-@pytest.mark.slow
-@interpreted
-def test_random_problems():
-    draw = random.Random(11)
-    for _ in range(6):
-        experts = draw.randint(1, 6)
-        top_k = draw.randint(1, min(experts, 3))
-        sizes = (draw.randint(1, 7), draw.randint(1, 40), 32 * draw.randint(1, 7), experts, top_k)
-        kernel = draw.choice((grouped_moe_kernel, grouped_moe_kernel, gemv_moe_kernel))
-        vector = kernel is gemv_moe_kernel
-        tile = (4 if vector else draw.choice((4, 8, 16)), draw.choice((8, 16, 32)), draw.choice((32, 64, 128)))
-        parts = 1 if vector else draw.choice((1, 2, 4))
-        given = {"wide": draw.random() < 0.5, "weighted": draw.random() < 0.5, "seed": draw.randint(0, 1000)}
-        check(kernel, sizes, (*tile, parts), draw.choice(("cuda", "amd")), **given)
-
-
 def check_align(topk_ids, block, experts, expert_map=None):
     """The layout is that of torch, launch after launch; the slots of an expert are in any order."""
     aligned = empty_aligned(topk_ids.numel(), block, experts, topk_ids.device)

@@ -1,7 +1,5 @@
 """Every Triton kernel of the family against the torch specification, in Triton's interpreter."""
 
-import random
-
 import pytest
 import torch
 from rooflens.kernels.inputs import make_inputs
@@ -83,21 +81,6 @@ def test_quantizers_of_zeros_of_tiny_values_and_of_other_types():
     check_quantizer("weight-transposed-rhs", (128, 128), dtype="fp16")
 
 
-@pytest.mark.slow
-@interpreted
-def test_random_quantizers():
-    draw = random.Random(11)
-    for _ in range(8):
-        kind = draw.choice(list(SIZES))
-        m, k = draw.randint(1, 300), draw.randint(1, 300)
-        if kind in ("act-lhs", "act-rhs") or kind.startswith("weight"):
-            k = -(-k // 128) * 128
-        if kind == "act-transposed-lhs" or kind.startswith("weight"):
-            m = -(-m // 128) * 128
-        block, arch = draw.choice((16, 32, 64)), draw.choice(("x86-64", "gfx942"))
-        check_quantizer(kind, (m, k), block, arch=arch, seed=draw.randint(0, 99))
-
-
 @interpreted
 def test_gemms():
     """Whole tiles; one row; tails in every direction; a last group of K that is partial; M, N of one tile and more."""
@@ -128,22 +111,6 @@ def test_grouped_products(name):
     check(provider, "grouped-balanced", (192, 64, 200, 3), dtype="fp32")
     check(provider, "grouped-linear", (384, 100, 130, 5), TILE, "step")
     check(provider, "grouped-linear", (256, 130, 70, 1), WIDE, "step", arch="gfx942")
-
-
-@pytest.mark.slow
-@interpreted
-def test_random_products():
-    draw = random.Random(13)
-    for _ in range(8):
-        n, k = draw.randint(1, 200), draw.randint(1, 400)
-        blocks = {"BLOCK_M": draw.choice((16, 64)), "BLOCK_N": draw.choice((16, 128)), "GROUP_M": draw.randint(1, 4)}
-        more = {"seed": draw.randint(0, 99), "dtype": draw.choice(("bf16", "fp16", "fp32"))}
-        if draw.random() < 0.5:
-            scheme, sizes = f"1x128-{draw.choice(('128x128', '128x1'))}", (draw.randint(1, 150), n, k)
-            check(GEMM, scheme, sizes, TILE | blocks, **more)
-        else:
-            sizes = (16 * draw.randint(1, 12), n, k, draw.randint(1, 9))
-            check(draw.choice((GROUPED, LOOP)), "grouped", sizes, TILE | blocks, **more)
 
 
 @interpreted
