@@ -10,24 +10,18 @@ import pytest
 import torch
 from rooflens.kernels import registry
 from rooflens.kernels.fourbit import blas
-from rooflens.kernels.fourbit.inputs import FourBitInputs
-from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.libraries import blas_forms, library_names
 from rooflens.kernels.provider import Role
 from rooflens.kernels.reference import measure
 from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import FourBit
 
 from .devices import CPU, H200, MI300X
+from .synthetic import operands
 
 ONEDNN = torch.backends.mkldnn
-
-
-def inputs_of(problem: Problem, scheme: str = "nf4-g64", dtype: DType = DType.BF16) -> FourBitInputs:
-    return make_inputs(problem, parse_scheme(scheme, dtype), CPU, seed=1)
 
 
 @pytest.mark.parametrize("form", blas_forms.FORMS)
@@ -35,7 +29,7 @@ def inputs_of(problem: Problem, scheme: str = "nf4-g64", dtype: DType = DType.BF
 @pytest.mark.parametrize("bias", ("", "-bias"))
 def test_every_form_is_right(form: str, dtype: DType, bias: str) -> None:
     for rows in (1, 3, 20):
-        inputs = inputs_of(Problem(rows, 40, 96), "nf4-g64" + bias, dtype)
+        inputs = operands(Problem(rows, 40, 96), "nf4-g64" + bias, dtype)
         for provider in (blas.BLAS, blas.DEQUANT_BLAS):
             launch = provider.prepare(inputs, {"gemm": form})
             launch()
@@ -47,7 +41,7 @@ def test_every_form_is_right(form: str, dtype: DType, bias: str) -> None:
 @pytest.mark.parametrize("dequantizer", ("cpp", "torch"))
 @pytest.mark.parametrize("scheme", ("fp4-g32", "nf4-g64-nested"))
 def test_both_dequantizers_give_the_same_bits(dequantizer: str, scheme: str) -> None:
-    inputs = inputs_of(Problem(2, 24, 200), scheme)  # blocks straddle rows
+    inputs = operands(Problem(2, 24, 200), scheme)  # blocks straddle rows
     launch = blas.DEQUANT_BLAS.prepare(inputs, {"dequantize": dequantizer, "gemm": "mm"})
     expected = blas.BLAS.prepare(inputs, {"gemm": "mm"})
     launch()
@@ -61,7 +55,7 @@ def test_without_a_compiler_torch_dequantizes_and_the_config_says_so(monkeypatch
         raise RooflensError("no C++ compiler")
 
     monkeypatch.setattr("rooflens.kernels.fourbit.cpu.prepare_dequantize", no_compiler)
-    inputs = inputs_of(Problem(1, 16, 64))
+    inputs = operands(Problem(1, 16, 64))
     launch = blas.DEQUANT_BLAS.prepare(inputs)
     launch()
     assert launch.config["dequantize"] == "torch"
@@ -91,7 +85,7 @@ def test_the_library_of_a_form(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library_names, "onednn_has", lambda dtype: dtype is DType.BF16)
 
     def library(form: str, dtype: DType) -> str:
-        inputs = inputs_of(Problem(2, 16, 64), dtype=dtype)
+        inputs = operands(Problem(2, 16, 64), dtype=dtype)
         return str(blas.BLAS.prepare(inputs, {"gemm": form}).config["library"]).split(" ")[0]
 
     blas_of_torch = "MKL" if torch.backends.mkl.is_available() else "BLAS"
@@ -102,7 +96,7 @@ def test_the_library_of_a_form(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_native_form_switches_onednn_off_during_the_call_only_also_when_it_fails(monkeypatch):
     seen = []
-    launch = blas.BLAS.prepare(inputs_of(Problem(1, 16, 64)), {"gemm": "native"})
+    launch = blas.BLAS.prepare(operands(Problem(1, 16, 64)), {"gemm": "native"})
 
     def fail(*_, **__):
         seen.append(ONEDNN.enabled)
@@ -126,7 +120,7 @@ def lower_precision() -> Iterator[None]:
 
 @pytest.mark.usefixtures("lower_precision")
 def test_fp32_means_fp32_whatever_the_process_had_set() -> None:
-    inputs = inputs_of(Problem(4, 64, 512), dtype=DType.FP32)
+    inputs = operands(Problem(4, 64, 512), dtype=DType.FP32)
     launch = blas.BLAS.prepare(inputs)
     launch()
     assert torch.get_float32_matmul_precision() == "highest"
@@ -173,7 +167,7 @@ class FakeTorchBlas:
 def test_rocm_libraries_are_chosen_for_the_call_only(monkeypatch, provider, expected):
     prefer = FakeTorchBlas()
     monkeypatch.setattr(torch.backends.cuda, "preferred_blas_library", prefer)
-    launch = provider.prepare(inputs_of(Problem(1, 16, 64)), {"gemm": "mm"})
+    launch = provider.prepare(operands(Problem(1, 16, 64)), {"gemm": "mm"})
     assert prefer.current == "default"
     seen = []
     mm = torch.mm
@@ -188,7 +182,7 @@ def test_a_refused_rocm_library_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
     prefer = FakeTorchBlas(offers_lt=False)
     monkeypatch.setattr(torch.backends.cuda, "preferred_blas_library", prefer)
     with pytest.raises(RooflensError, match="does not use hipBLASLt on cpu, but rocBLAS for M=1 N=16 K=64"):
-        blas.BLAS_HIPBLASLT.prepare(inputs_of(Problem(1, 16, 64)))
+        blas.BLAS_HIPBLASLT.prepare(operands(Problem(1, 16, 64)))
     assert prefer.current == "default"
 
 
@@ -208,8 +202,8 @@ def test_the_library_that_ran_is_not_the_preferred_one_where_torch_falls_back(mo
 
     monkeypatch.setattr(torch, "mm", declining)
     with pytest.raises(RooflensError, match="does not use hipBLASLt"):
-        blas.BLAS_HIPBLASLT.prepare(inputs_of(Problem(1, 16, 64)), {"gemm": "mm"})
-    on_amd = replace(inputs_of(Problem(1, 16, 64)), device=MI300X)
+        blas.BLAS_HIPBLASLT.prepare(operands(Problem(1, 16, 64)), {"gemm": "mm"})
+    on_amd = replace(operands(Problem(1, 16, 64)), device=MI300X)
     for preferred, library in (("cublas", "rocBLAS"), ("cublaslt", "rocBLAS"), ("ck", "Composable Kernel")):
         prefer(preferred)
         assert blas.BLAS.prepare(on_amd, {"gemm": "mm"}).config["library"] == library

@@ -16,10 +16,9 @@ from rooflens.kernels.libraries import blas_lt, lt_library
 from rooflens.kernels.libraries.blas_lt import Chosen, LtGemm, chosen_gemm, fastest
 from rooflens.kernels.provider import DeclinedError
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from .devices import H200
+from .synthetic import scheme_of
 
 TYPES = {2: torch.float16, 14: torch.bfloat16}
 
@@ -339,14 +338,14 @@ def test_a_missing_library_is_declined(monkeypatch, hip, name):
     ("name", "scheme"), [("blas_best", "nf4-g64"), ("blas_best_mx", "mxfp8-rceil"), ("bmm_best_a16w8", "a16w8-128x128")]
 )
 def test_what_is_searched(name, scheme):
-    offered = registry.load([name])[name].candidates(Problem(16, 256, 512), parse_scheme(scheme, DType.BF16), H200)
+    offered = registry.load([name])[name].candidates(Problem(16, 256, 512), scheme_of(scheme), H200)
     assert [one["gemm"] for one in offered][:3] == ["lt", "mm", "lt0"]
 
 
 def test_a_numbered_algorithm_holds_for_one_version(library):
     """A tuned table of another version names no candidate, so that its numbers choose nothing here."""
     (provider,) = registry.load(["blas_best"]).values()
-    sizes = Problem(1, 8, 16), parse_scheme("nf4-g64", DType.BF16)
+    sizes = Problem(1, 8, 16), scheme_of("nf4-g64")
     before = provider.candidates(*sizes, H200)
     lt_library.lt_version.cache_clear()
     library.version = 3

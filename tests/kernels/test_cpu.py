@@ -17,8 +17,9 @@ from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import BLOCK_SIZES_4BIT, FourBit
+
+from .synthetic import operands, scheme_of
 
 if cpu_library.compiler_command() is None:
     pytest.skip(cpu_library.NO_COMPILER, allow_module_level=True)
@@ -45,7 +46,7 @@ def compiled_for(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def inputs_of(problem: Problem, scheme: str, dtype: DType = DType.FP32) -> FourBitInputs:
-    return make_inputs(problem, parse_scheme(scheme, dtype), CPU, seed=3)
+    return operands(problem, scheme, dtype, seed=3)
 
 
 def check(inputs: FourBitInputs, out: torch.Tensor) -> None:
@@ -150,7 +151,7 @@ def test_infinities_and_nans_stay_in_their_row_and_column() -> None:
 def test_moved_bytes() -> None:
     """Four bits per weight, one more pass over W for rows beyond 240, and a copy of X in fp32 written and read."""
     assert f"BLOCK_M = {BLOCK_M};" in cpu_library.SOURCE.read_text(encoding="utf-8")
-    scheme = parse_scheme("nf4-g64", DType.BF16)
+    scheme = scheme_of("nf4-g64")
     for M, again in ((1, 0), (BLOCK_M, 0), (BLOCK_M + 1, 1)):
         problem = Problem(M, 4096, 4096)
         once = scheme.weight_bytes(problem) + scheme.scale_bytes(problem)

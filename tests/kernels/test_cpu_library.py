@@ -14,12 +14,11 @@ from rooflens.kernels.cache_folder import cache_folder
 from rooflens.kernels.fourbit import cpu_library
 from rooflens.kernels.fourbit.cpu import SIMD_CPU
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from .devices import CPU
+from .synthetic import scheme_of
 
-SCHEME = parse_scheme("nf4-g64", DType.BF16)
+SCHEME = scheme_of("nf4-g64")
 
 # Stands for g++: prints its macros for -dM, takes a moment, and writes the file named after -o.
 FAKE = """#!/bin/sh

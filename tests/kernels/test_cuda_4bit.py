@@ -20,10 +20,10 @@ from rooflens.kernels.libraries import nvrtc
 from rooflens.kernels.provider import DeclinedError
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from .cuda_emulation import check_stream_k, emulate, machine_code, needs_compiler, needs_nvrtc
 from .devices import CPU, H200
+from .synthetic import operands, scheme_of
 
 CASES = (  # rows, rows of a warp, stages, M, N, K, blocks of threads
     ("nf4-g64", DType.BF16, (32, 16, 3), (1, 75, 832), 5),  # N and K end within a tile and a stage, tiles are shared
@@ -68,7 +68,7 @@ MORE = (
     [*CASES, *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE)],
 )
 def test_emulated(scheme, dtype, tile, sizes, blocks, tmp_path):
-    inputs = make_inputs(Problem(*sizes), parse_scheme(scheme, dtype), CPU, seed=5)
+    inputs = operands(Problem(*sizes), scheme, dtype, seed=5)
     config = dict(zip(("ROWS", "WARP_ROWS", "STAGES", "BLOCKS"), (*tile, blocks), strict=True))
 
     def least_db(plan):
@@ -110,7 +110,7 @@ EITHER_SIDE = pytest.mark.parametrize("m", [5, 40])
 
 
 def extreme_inputs(scheme: str, dtype: DType, m: int) -> FourBitInputs:
-    kind = parse_scheme(scheme, dtype)
+    kind = scheme_of(scheme, dtype)
     drawn = make_inputs(Problem(m, 8, 256), kind, CPU, seed=5)
     assert drawn.groups
     groups = extreme(drawn.groups)
@@ -176,7 +176,7 @@ def vars_of(record: object) -> dict[str, Any]:
 )
 def test_machine_code(scheme, dtype, sizes):
     """Every tile compiles and none spills registers, but a few outside the products where fp16 scales 64 sums."""
-    kind = parse_scheme(scheme, dtype)
+    kind = scheme_of(scheme, dtype)
     for config in CUDA_4BIT.candidates(Problem(*sizes), kind, H200):
         constants = constants_of(sizes[0], kind, config)
         cubin, registers, spilled = machine_code(CUDA_4BIT, constants)
@@ -215,7 +215,7 @@ def test_operands():
     ],
 )
 def test_bytes_of_shared_tiles(sizes, rows, blocks, parts):
-    problem, scheme = Problem(*sizes), parse_scheme("nf4-g64", DType.BF16)
+    problem, scheme = Problem(*sizes), scheme_of("nf4-g64")
     config = {"ROWS": rows, "WARP_ROWS": 32, "STAGES": 4, "BLOCKS": blocks}
     compulsory, stored = scheme.compulsory_bytes(problem), 4 * 4 * parts  # 3 columns in a four
     assert CUDA_4BIT.moved_bytes(problem, scheme, config) == compulsory + 2 * stored
@@ -236,7 +236,7 @@ def test_bytes_of_shared_tiles(sizes, rows, blocks, parts):
 )
 def test_bytes_of_scales(scheme, per_row):
     """As they are stored, but for zero points of 8 bits, and second-level scales once for each row and 256 columns."""
-    kind, problem = parse_scheme(scheme, DType.BF16), Problem(1, 256, 1024)
+    kind, problem = scheme_of(scheme), Problem(1, 256, 1024)
     config = {"ROWS": 64, "WARP_ROWS": 32, "STAGES": 4, "BLOCKS": 4}
     common = {"nf4-g64-nested": 4 * 256 + 4, "nvfp4": 4}.get(scheme, 0)
     expected = 256 * 1024 // 2 + 256 * per_row + common + 2 * (1024 + 256)
@@ -258,7 +258,7 @@ def test_bytes_of_scales(scheme, per_row):
     ],
 )
 def test_what_is_scaled(scheme, dtype, scaled):
-    kind, config = parse_scheme(scheme, dtype), {"ROWS": 64, "WARP_ROWS": 32, "STAGES": 3, "BLOCKS": 4}
+    kind, config = scheme_of(scheme, dtype), {"ROWS": 64, "WARP_ROWS": 32, "STAGES": 3, "BLOCKS": 4}
     assert tuple(constants_of(m, kind, config)["SCALED_PAIRS"] for m in (32, 33)) == scaled
 
 

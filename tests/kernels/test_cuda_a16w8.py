@@ -15,10 +15,10 @@ from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from .cuda_emulation import emulate, machine_code, needs_compiler, needs_nvrtc
 from .devices import CPU, H200
+from .synthetic import operands, scheme_of
 
 PLAIN, BIAS = "a16w8-128x128", "a16w8-128x128-bias"
 
@@ -37,7 +37,7 @@ CASES = (
 @needs_compiler
 @pytest.mark.parametrize(("scheme", "dtype", "sizes", "launch", "exponents"), CASES)
 def test_emulated(scheme, dtype, sizes, launch, exponents, tmp_path):
-    kind, (b, m, n, k) = parse_scheme(scheme, dtype), sizes
+    kind, (b, m, n, k) = scheme_of(scheme, dtype), sizes
     drawn = make_inputs(Problem(m, n, k, B=b), kind, CPU, seed=5)
     inputs = replace(drawn, scale=drawn.scale * 2.0 ** torch.tensor(exponents)[:, None, None])
     for own, exact in zip(emulated(inputs, launch, tmp_path), inputs.reference()[0], strict=True):
@@ -50,7 +50,7 @@ def test_emulated(scheme, dtype, sizes, launch, exponents, tmp_path):
 @pytest.mark.parametrize("dtype", [DType.BF16, DType.FP16])
 def test_every_payload(dtype, tmp_path):
     """All bytes but NaN, at both places of a pair, against 1: exact, where scales of a tile are far apart, too."""
-    drawn = make_inputs(Problem(65, 256, 256), parse_scheme(PLAIN, dtype), CPU, seed=5)
+    drawn = operands(Problem(65, 256, 256), PLAIN, dtype, seed=5)
     payloads = torch.tensor([byte if byte & 0x7F != 0x7F else 0 for byte in range(256)], dtype=torch.uint8)
     q, x = torch.zeros(256, 256, dtype=torch.uint8), torch.zeros_like(drawn.x)
     q[:, 136], q[:, 137], x[0, 0, 136], x[0, 1, 137] = payloads, payloads.flip(0), 1, 1
@@ -75,7 +75,7 @@ def emulated(inputs: A16W8Inputs, launch: tuple[int, int, int], folder: Path) ->
 @pytest.mark.parametrize("columns", [128, 256])
 def test_machine_code(columns, fp16):
     """Products run one after another without waits between, and no registers are spilled."""
-    offered = CUDA_A16W8.candidates(Problem(8192, 8192, 8192), parse_scheme("a16w8-128x128", DType.BF16), H200)
+    offered = CUDA_A16W8.candidates(Problem(8192, 8192, 8192), scheme_of("a16w8-128x128"), H200)
     (config,) = (one for one in offered if one["COLUMNS"] == columns)
     constants = {"COLUMNS": columns, "STAGES": config["STAGES"], "FP16": fp16}
     assert machine_code(CUDA_A16W8, constants)[1:] == (168, 0)
@@ -85,7 +85,7 @@ def test_the_default_tile_is_the_faster_in_a_sweep():
     """Times of cold launches on an H200, of both sizes of tiles."""
     sweep = Path(__file__).parents[2] / "docs/results/h200-a16w8-large/tiles.csv"
     timed = pd.read_csv(sweep).pivot_table(index=["B", "M", "N", "K"], columns="COLUMNS", values="us")
-    scheme = parse_scheme("a16w8-128x128", DType.BF16)
+    scheme = scheme_of("a16w8-128x128")
     for (b, m, n, k), us in timed.iterrows():
         default, *_ = CUDA_A16W8.candidates(Problem(m, n, k, B=b), scheme, H200)
         assert us[default["COLUMNS"]] == us.min(), (b, m, n, k)

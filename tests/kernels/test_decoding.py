@@ -21,10 +21,10 @@ from rooflens.kernels.reference import measure_all
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from .contract_cases import moe, schemes
 from .devices import H200
+from .synthetic import operands, scheme_of
 
 ENCODED = {
     "fourbit": ("nf4-g64", Problem(1, 4096, 4096)),
@@ -153,7 +153,7 @@ def test_a_reference_decodes_changed_activations_once_and_nothing_in_the_call(
         return lambda: (decoded.append(tuple(operands[-1].shape)), run())
 
     monkeypatch.setattr(where, function, counting)
-    inputs = make_inputs(problem, parse_scheme(scheme, DType.BF16), find_device("cpu"), seed=3)
+    inputs = operands(problem, scheme, device=find_device("cpu"), seed=3)
     launch = registry.load([reference])[reference].prepare(inputs)
     launch()
     launch()
@@ -182,7 +182,7 @@ def test_a_reference_and_nothing_else_reads_decoded_operands_on_a_gpu(provider: 
 def test_the_memory_that_a_launch_touches_is_that_of_its_role_on_a_gpu(provider: AnyProvider) -> None:
     """W takes 2 N K bytes decoded and N K / 2 or more as it is stored: a reference reads the first alone."""
     name, problem = ENCODED[provider.family]
-    scheme = parse_scheme(name, DType.BF16)
+    scheme = scheme_of(name)
     if not support(provider, problem, scheme, H200).ok:
         pytest.skip("does not take this problem")
     if isinstance(provider, Dispatcher):

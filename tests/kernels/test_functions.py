@@ -16,14 +16,13 @@ from rooflens.kernels.reference import measure_all
 from rooflens.kernels.source_hash import source_hash
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Op, Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.probes import PROBES
 
 from ..environments import ROOT
 from .devices import CPU
+from .synthetic import scheme_of
 
-FOURBIT = (Problem(5, 96, 512), parse_scheme("nf4-g64", DType.FP32))
+FOURBIT = (Problem(5, 96, 512), scheme_of("nf4-g64", "fp32"))
 
 
 def decoded(packed, absmax, code):
@@ -105,7 +104,7 @@ def test_a_function_is_called_in_its_launch_only(inputs):
 
 @pytest.mark.parametrize(("scheme", "problem"), PROBES, ids=lambda value: value if isinstance(value, str) else "")
 def test_operands_of_every_family_are_attributes_of_its_inputs(scheme, problem):
-    parsed = parse_scheme(scheme, DType.BF16)
+    parsed = scheme_of(scheme)
     problem = Problem(128, 128, 256, op=problem.op, E=problem.E, top_k=problem.top_k, B=problem.B)
     made = make_inputs(problem, parsed, CPU, 0)
     names = operand_names(parsed.family)
@@ -116,8 +115,8 @@ def test_operands_of_every_family_are_attributes_of_its_inputs(scheme, problem):
 
 def test_a_problem_without_an_operand_is_declined():
     provider = rooflens.function(lambda a, a_scale, b, b_scale: a, family="torchao", name="gemm")
-    product = (Problem(256, 128, 256), parse_scheme("ao-1x128-128x128", DType.BF16))
-    quantize = (Problem(256, 1, 384, op=Op.QUANTIZE), parse_scheme("ao-act-lhs", DType.BF16))
+    product = (Problem(256, 128, 256), scheme_of("ao-1x128-128x128"))
+    quantize = (Problem(256, 1, 384, op=Op.QUANTIZE), scheme_of("ao-act-lhs"))
     assert support(provider, *product, CPU).ok
     answer = support(provider, *quantize, CPU)
     assert not answer.ok

@@ -11,12 +11,11 @@ import pytest
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.geometry import Geometry, Tiling, combined, geometry_of
-from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.jit.launch import CompiledLaunch
 from rooflens.plugins.isa.compiled.scan import described_device
 from rooflens.shapes.problem import Op, Pass, Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
+
+from .synthetic import operands
 
 CPU = find_device("cpu")
 
@@ -40,7 +39,7 @@ def prepared(monkeypatch):
             if hasattr(module, "compile_launch"):
                 monkeypatch.setattr(module, "compile_launch", record)
         provider, device = registry.load([name])[name], replace(described_device(arch), kind="cpu")
-        inputs = make_inputs(problem, parse_scheme(scheme, DType.BF16), CPU, seed=1)
+        inputs = operands(problem, scheme)
         launch = provider.prepare(replace(inputs, device=device), config)
         return launch, grids
 
@@ -66,61 +65,60 @@ def test_parts_of_k_are_workgroups_and_neither_flops_nor_weights(prepared):
         )
 
 
-ROW_TILES = {"simt_4bit": 16, "gemv_4bit": 1, "gemv_4bit_opt": 1}
-
-
-def test_vector_kernels_issue_nothing_to_matrix_units_and_dense_tiles_decode_nothing(prepared):
-    for name, rows in ROW_TILES.items():
-        tiles = -(-33 // rows)
-        expected = Geometry(rows, 64, 4 * tiles, decoded_weights=tiles * 256 * 384, iterations=3)
-        assert prepared(name, "nf4-g64", ODD, tile(rows, 64, 128, SPLIT_K=1))[0].geometry == expected
-    dense = Geometry(16, 64, 12, issued_flops=FLOPS, iterations=3)
-    assert prepared("stock_triton", "nf4-g64", ODD, tile(16, 64, 128))[0].geometry == dense
-
-
-def test_batches_are_tiles(prepared):
-    config = tile(16, 64, 128, GROUP_M=1, swap=False, scaling="parts", batch_inner=False)
-    for provider in ("tuned_a16w8", "kernel_a16w8", "wrapper_a16w8"):
-        launch, _ = prepared(provider, "a16w8-128x128", replace(ODD, B=5), config)
-        # a line for each byte of W; two for all scales, whose rows of three take 12 of 128 bytes
-        copies = (Geometry(clocks=5 * 200 * 300), Geometry(clocks=2)) if provider == "wrapper_a16w8" else ()
-        assert launch.geometry == Geometry(
-            16, 64, 60, issued_flops=5 * FLOPS, decoded_weights=5 * WEIGHTS, iterations=3, others=copies
-        )
-    launch, _ = prepared("tuned_a16w8", "a16w8-128x128-prequant", replace(ODD, B=5), config)
-    assert launch.geometry.decoded_weights is None
+MX = Problem(20, 200, 320)
+SPLIT, NT = {"SPLIT_K": 2}, {"GROUP_M": 1, "swap": False, "scaling": "parts", "batch_inner": False}
+LINES = Geometry(clocks=5 * 200 * 300), Geometry(clocks=2)
+"""A copy of W: a line for each byte of W; two for all scales, whose rows of three take 12 of 128 bytes."""
 
 
 @pytest.mark.parametrize(
-    ("kernel", "flops", "weights"),
+    ("provider", "scheme", "problem", "config", "expected"),
     [
-        ("bf16", 2 * 32 * 256 * 384, 2 * 256 * 384),
-        ("scaled", 2 * 32 * 256 * 384, None),
-        ("diagonal", 4 * 2 * 32 * 256 * 384, None),  # a column per row and block of 32
-        ("vector", None, 2 * 256 * 384),
+        # vector kernels issue nothing to matrix units, dense tiles decode nothing
+        *(
+            (name, "nf4-g64", ODD, tile(rows, 64, 128, SPLIT_K=1),
+             Geometry(rows, 64, 4 * tiles, decoded_weights=tiles * 256 * 384, iterations=3))
+            for name, rows, tiles in (("simt_4bit", 16, 3), ("gemv_4bit", 1, 33), ("gemv_4bit_opt", 1, 33))
+        ),
+        ("stock_triton", "nf4-g64", ODD, tile(16, 64, 128), Geometry(16, 64, 12, issued_flops=FLOPS, iterations=3)),
+        # batches are tiles
+        *(
+            (name, f"a16w8-128x128{more}", replace(ODD, B=5), tile(16, 64, 128, **NT),
+             Geometry(16, 64, 60, issued_flops=5 * FLOPS, decoded_weights=weights, iterations=3, others=copies))
+            for name, more, weights, copies in (
+                ("tuned_a16w8", "", 5 * WEIGHTS, ()), ("kernel_a16w8", "", 5 * WEIGHTS, ()),
+                ("wrapper_a16w8", "", 5 * WEIGHTS, LINES), ("tuned_a16w8", "-prequant", None, ()),
+            )
+        ),
+        *(
+            (name, "mxfp8-rceil", MX, tile(16, 64, 128, kernel=kernel, **SPLIT),
+             Geometry(16, 64, 2 * 4 * 2, issued_flops=flops, decoded_weights=weights, iterations=1.5))
+            for name, kernel, flops, weights in (
+                ("mma_mx", "bf16", 2 * 32 * 256 * 384, 2 * 256 * 384),
+                ("mma_mx", "scaled", 2 * 32 * 256 * 384, None),
+                ("gemv_mx", "diagonal", 4 * 2 * 32 * 256 * 384, None),  # a column per row and block of 32
+                ("gemv_mx", "vector", None, 2 * 256 * 384),
+            )
+        ),
+        # it decodes where dot_scaled is emulated
+        *(
+            ("stock_triton_mx", "mxfp8-rceil", Problem(20, 200, 384), tile(16, 64, 128, emulated=emulated),
+             Geometry(16, 64, 8, issued_flops=2 * 32 * 256 * 384, decoded_weights=weights, iterations=3))
+            for emulated, weights in ((True, 2 * 256 * 384), (False, None))
+        ),
+        ("gemm_ao", "ao-1x128-128x128", Problem(100, 256, 300), tile(64, 128, 128, GROUP_M=8),
+         Geometry(64, 128, 4, issued_flops=2 * 128 * 256 * 384, iterations=3)),
     ],
-)
-def test_mx_kernels(prepared, kernel, flops, weights):
-    config = tile(16, 64, 128, SPLIT_K=2, kernel=kernel)
-    provider = "mma_mx" if kernel in ("bf16", "scaled") else "gemv_mx"
-    launch, _ = prepared(provider, "mxfp8-rceil", Problem(20, 200, 320), config)
-    assert launch.geometry == Geometry(16, 64, 2 * 4 * 2, issued_flops=flops, decoded_weights=weights, iterations=1.5)
-
-
-def test_stock_mx_decodes_where_dot_scaled_is_emulated(prepared):
-    problem, config = Problem(20, 200, 384), tile(16, 64, 128)
-    for emulated, weights in ((True, 2 * 256 * 384), (False, None)):
-        launch, _ = prepared("stock_triton_mx", "mxfp8-rceil", problem, {**config, "emulated": emulated})
-        assert launch.geometry == Geometry(
-            16, 64, 8, issued_flops=2 * 32 * 256 * 384, decoded_weights=weights, iterations=3
-        )
+)  # fmt: skip
+def test_products(prepared, provider, scheme, problem, config, expected):
+    assert prepared(provider, scheme, problem, config)[0].geometry == expected
 
 
 def test_moe_counts_blocks_that_are_in_use(prepared):
     # 2 tokens of 2 experts each, of 4: every slot is a block of its own unless two tokens share an expert
     problem = Problem(2, 200, 256, op=Op.MOE_GEMM, E=4, top_k=2)
     launch, grids = prepared("grouped_moe", "mxfp8-moe-rceil", problem, tile(8, 64, 128, SPLIT_K=2))
-    inputs = make_inputs(problem, parse_scheme("mxfp8-moe-rceil", DType.BF16), CPU, seed=1)
+    inputs = operands(problem, "mxfp8-moe-rceil")
     blocks = int(inputs.topk_ids.unique().numel())
     tiles = blocks * 4
     assert grids[-1][0] >= tiles
@@ -172,17 +170,11 @@ def test_a_step_adds_up_its_products(prepared):
     assert main(launch) == Geometry(issued_flops=3 * 2 * 256 * 128 * 512)  # tiles of wgrad lie the other way round
 
 
-def test_torchao_products(prepared):
-    config = tile(64, 128, 128, GROUP_M=8)
-    launch, _ = prepared("gemm_ao", "ao-1x128-128x128", Problem(100, 256, 300), config)
-    assert launch.geometry == Geometry(64, 128, 4, issued_flops=2 * 128 * 256 * 384, iterations=3)
-
-
 def test_groups_are_padded_to_tiles_each(prepared):
     problem = Problem(512, 128, 256, op=Op.GROUPED_GEMM, E=4)
     config = tile(64, 128, 128, GROUP_M=8)
     launch, grids = prepared("grouped_ao", "ao-grouped", problem, config)
-    inputs = make_inputs(problem, parse_scheme("ao-grouped", DType.BF16), CPU, seed=1)
+    inputs = operands(problem, "ao-grouped")
     starts = [0, *inputs.ends[:-1]]
     tiles = sum(-(-(end - start) // 64) for start, end in zip(starts, inputs.ends, strict=True))
     assert tiles < grids[-1][0]  # the grid has room for one more per group
@@ -201,7 +193,7 @@ def test_a_quantizer_has_workgroups_only(prepared):
 
 
 def test_vendor_products_say_nothing():
-    inputs = make_inputs(Problem(4, 64, 64), parse_scheme("nf4-g64", DType.BF16), CPU, seed=1)
+    inputs = operands(Problem(4, 64, 64), "nf4-g64")
     for name in ("blas", "dequant_blas"):
         assert registry.load([name])[name].prepare(inputs).geometry is None
 

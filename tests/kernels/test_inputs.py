@@ -6,15 +6,15 @@ from itertools import pairwise
 import pytest
 import torch
 from rooflens.kernels.draw import LINES, rms
-from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.inputs import Inputs, Tensors, make_inputs, make_weight
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import EXACT_SNR_DB, DType
-from rooflens.shapes.schemes import FAMILIES, parse_scheme
+from rooflens.shapes.schemes import FAMILIES
 
 from .checks import octets
 from .contract_cases import CASES, schemes
 from .devices import CPU, cpu
+from .synthetic import operands
 
 EXACT = ("fp8train", "mxfp8", "mxfp8_moe")
 """Families whose results are sums of products alone, so that negated operands give their negatives to the bit."""
@@ -139,12 +139,8 @@ def test_columns_are_those_of_the_whole_product(family: str) -> None:
     assert cut
 
 
-def inputs_of(M: int = 3, N: int = 8, K: int = 64, scheme: str = "nf4-g64", dtype: str = "bf16") -> FourBitInputs:
-    return make_inputs(Problem(M, N, K), parse_scheme(scheme, DType(dtype)), CPU, seed=7)
-
-
 def test_data_look_like_the_distribution_that_is_documented() -> None:
-    inputs = inputs_of(M=64, N=256, K=1024, dtype="fp32")
+    inputs = operands(Problem(64, 256, 1024), dtype="fp32")
     assert inputs.x.mean().abs() < 0.02
     assert inputs.x.std() == pytest.approx(1.0, abs=0.02)
     weight = inputs.dequantized()

@@ -5,22 +5,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.mxfp8.providers import LARGEST_SCALE
 from rooflens.kernels.reference import measure_all
 from rooflens.shapes.problem import Op, Pass, Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from .devices import CPU
+from .synthetic import operands
 
 MI300X = replace(CPU, arch="gfx942")
 LONG = 16384
 """A row so long that one of its blocks hardly counts, as in the largest layers."""
-
-
-def inputs_of(scheme, problem, device=CPU, dtype=DType.BF16, seed=4):
-    return make_inputs(problem, parse_scheme(scheme, dtype), device, seed)
 
 
 def failures(outputs, truth, scheme):
@@ -71,7 +65,7 @@ def octets(data):
     "name", [*FP8_QUANTIZERS, "fp8-quant-rowcol", "ao-act-transposed-lhs", "ao-weight-transposed-rhs"]
 )
 def test_a_right_quantizer_passes_also_when_negated(name, device):
-    inputs = inputs_of(name, QUANTIZED, device)
+    inputs = operands(QUANTIZED, name, device=device)
     truth = inputs.reference()
     assert not any(failures(right_outputs(inputs), truth, inputs.scheme))
     inputs.negate()
@@ -99,7 +93,7 @@ def wrong_data(data):
 
 
 def test_data_of_nearly_right_quantizers_fail(quantizer):
-    inputs = inputs_of(quantizer, QUANTIZED)
+    inputs = operands(QUANTIZED, quantizer)
     data, scale = right_outputs(inputs)
     wrong = wrong_data(data)
     found = {name: failures([one, scale], inputs.reference(), inputs.scheme)[0] for name, one in wrong.items()}
@@ -111,7 +105,7 @@ def test_data_of_nearly_right_quantizers_fail(quantizer):
 def test_scales_of_nearly_right_quantizers_fail(quantizer):
     """Off by one ulp; by another formula; without the clamp, for groups of zeros and groups below the least amax."""
     rows, columns, least = FP8_QUANTIZERS[quantizer]
-    inputs = inputs_of(quantizer, QUANTIZED)
+    inputs = operands(QUANTIZED, quantizer)
     data, scale = right_outputs(inputs)
     amax, up, one = largest_of_groups(inputs, rows, columns), scale.nextafter(torch.tensor(math.inf)), scale.clone()
     one[-1, -1] = up[-1, -1]
@@ -129,7 +123,7 @@ def test_scales_of_nearly_right_quantizers_fail(quantizer):
 
 @pytest.mark.parametrize("rule", ["floor", "ceil", "even", "rceil"])
 def test_nearly_right_mx_quantizers_fail(rule):
-    inputs = inputs_of(f"mxfp8-quant-{rule}", Problem(64, 1, 1024, op=Op.QUANTIZE))
+    inputs = operands(Problem(64, 1, 1024, op=Op.QUANTIZE), f"mxfp8-quant-{rule}")
     payload, scales = right_outputs(inputs)
     truth = inputs.reference()
     assert not any(failures([payload, scales], truth, inputs.scheme))
@@ -162,7 +156,7 @@ def with_wrong_byte_0(byte):
 @pytest.mark.parametrize("wrong", [signed, with_wrong_byte_0], ids=lambda function: function.__name__)
 @pytest.mark.parametrize("rule", ["floor", "rceil"])
 def test_misread_scales_of_mx_products_fail(rule, wrong):
-    inputs = inputs_of(f"mxfp8-{rule}", Problem(16, 256, 2048))
+    inputs = operands(Problem(16, 256, 2048), f"mxfp8-{rule}")
     truth = inputs.reference()
     x, w = mx_values(inputs.x, inputs.x_scale), mx_values(inputs.w, inputs.w_scale)
     assert not any(failures([product(inputs, x, w)], truth, inputs.scheme))
@@ -171,7 +165,7 @@ def test_misread_scales_of_mx_products_fail(rule, wrong):
 
 
 def test_misread_scales_of_experts_fail():
-    inputs = inputs_of("mxfp8-moe-rceil", Problem(16, 64, 1024, op=Op.MOE_GEMM, E=4, top_k=2))
+    inputs = operands(Problem(16, 64, 1024, op=Op.MOE_GEMM, E=4, top_k=2), "mxfp8-moe-rceil")
     truth = inputs.reference()
 
     def output(x_exponent, w_exponent):
@@ -191,7 +185,7 @@ def test_misread_scales_of_experts_fail():
 @pytest.mark.parametrize("moe", [False, True], ids=["dense", "moe"])
 def test_scales_of_all_draws_are_within_reach_of_every_kernel(rule, moe):
     problem = Problem(64, 256, 1024, op=Op.MOE_GEMM, E=4, top_k=2) if moe else Problem(64, 256, 1024)
-    inputs = inputs_of(f"mxfp8-{'moe-' * moe}{rule}", problem)
+    inputs = operands(problem, f"mxfp8-{'moe-' * moe}{rule}")
     for seed in range(5):
         inputs.refresh_activations(seed)
         for payload, scales in ((inputs.x, inputs.x_scale), (inputs.w, inputs.w_scale)):
@@ -209,7 +203,7 @@ def test_scales_of_all_draws_are_within_reach_of_every_kernel(rule, moe):
 @pytest.mark.parametrize("pass_", [Pass.FWD, Pass.DGRAD, Pass.WGRAD])
 def test_a_wrong_scale_at_the_end_of_a_training_product_fails(pass_):
     sizes = {Pass.FWD: (16, 1024, LONG), Pass.DGRAD: (16, LONG, 1024), Pass.WGRAD: (LONG, 64, 256)}[pass_]
-    inputs = inputs_of("fp8-blockwise-prequantized", Problem(*sizes, pass_=pass_))
+    inputs = operands(Problem(*sizes, pass_=pass_), "fp8-blockwise-prequantized")
     truth = inputs.reference()
     assert not any(failures([truth[0].bfloat16()], truth, inputs.scheme))
     for name, operand in inputs.given.items():
@@ -223,7 +217,7 @@ def test_a_wrong_scale_at_the_end_of_a_training_product_fails(pass_):
 @pytest.mark.parametrize("scheme", ["ao-1x128-128x128", "ao-1x128-128x1", "ao-grouped"])
 def test_a_wrong_scale_at_the_end_of_a_torchao_product_fails(scheme):
     grouped = {"op": Op.GROUPED_GEMM, "E": 2} if scheme == "ao-grouped" else {}
-    inputs = inputs_of(scheme, Problem(32, 1024, LONG, **grouped))
+    inputs = operands(Problem(32, 1024, LONG, **grouped), scheme)
     truth = inputs.reference()
     for name in ("a_scale", "b_scale"):
         depth = 1 if name == "b_scale" and inputs.by_column else {"a_scale": 0, "b_scale": 2}[name]
@@ -236,7 +230,7 @@ def test_a_wrong_scale_at_the_end_of_a_torchao_product_fails(scheme):
 
 @pytest.mark.parametrize("scheme", ["a16w8-128x128", "a16w8-128x128-prequant"])
 def test_a_wrong_weight_scale_at_the_end_of_k_fails(scheme):
-    inputs = inputs_of(scheme, Problem(2, 1024, 7168))
+    inputs = operands(Problem(2, 1024, 7168), scheme)
     truth = inputs.reference()
     assert not any(failures([truth[0].bfloat16()], truth, inputs.scheme))
     inputs.scale[..., -1] = inputs.scale[..., -2].clone()
@@ -245,7 +239,7 @@ def test_a_wrong_weight_scale_at_the_end_of_k_fails(scheme):
 
 @pytest.mark.parametrize("group", [64, 4096])
 def test_a_wrong_absmax_at_the_end_of_k_fails(group):
-    inputs = inputs_of(f"nf4-g{group}", Problem(4, 64, LONG))
+    inputs = operands(Problem(4, 64, LONG), f"nf4-g{group}")
     truth = inputs.reference()
     assert not any(failures([truth[0].bfloat16()], truth, inputs.scheme))
     absmax = inputs.absmax.view(64, -1)
@@ -258,7 +252,7 @@ def test_a_wrong_absmax_at_the_end_of_k_fails(group):
 
 @pytest.mark.parametrize("scheme", ["nf4-g64-bias", "a16w8-128x128-bias", "a16w8-128x128-prequant-bias"])
 def test_a_lost_or_permuted_bias_fails(scheme):
-    inputs = inputs_of(scheme, Problem(8, 256, 8192))
+    inputs = operands(Problem(8, 256, 8192), scheme)
     (truth,) = inputs.reference()
     (without,) = replace(inputs, bias=None).reference()
     assert inputs.bias.float().std() / without.std() == pytest.approx(1.0, abs=0.25)

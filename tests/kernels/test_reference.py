@@ -7,20 +7,14 @@ import numpy as np
 import pytest
 import torch
 from rooflens.kernels.fourbit.inputs import FourBitInputs
-from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import EXACT_SNR_DB, DType, Scheme
-from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import FourBit
 
-from .devices import CPU
+from .synthetic import operands, scheme_of
 
 SCHEMES = ("nf4-g64", "fp4-g32-nested", "nf4-g4096-bias", "fp4-g128-nested-bias")
-
-
-def inputs_of(problem: Problem, scheme: str, dtype: DType = DType.FP32) -> FourBitInputs:
-    return make_inputs(problem, parse_scheme(scheme, dtype), CPU, seed=1)
 
 
 def by_hand(inputs: FourBitInputs) -> np.ndarray:
@@ -43,14 +37,14 @@ def by_hand(inputs: FourBitInputs) -> np.ndarray:
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("sizes", [(1, 5, 64), (3, 7, 33), (2, 4, 200)])
 def test_reference_equals_a_literal_product(sizes: tuple[int, int, int], scheme: str, dtype: DType) -> None:
-    inputs = inputs_of(Problem(*sizes), scheme, dtype)
+    inputs = operands(Problem(*sizes), scheme, dtype)
     result = inputs.reference()[0]
     assert result.dtype == torch.float64
     np.testing.assert_allclose(result.numpy(), by_hand(inputs), rtol=1e-12, atol=1e-12)
 
 
 def test_chunks_over_n_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs = inputs_of(Problem(2, 50, 48), "nf4-g64-bias")
+    inputs = operands(Problem(2, 50, 48), "nf4-g64-bias")
     whole = inputs.reference()[0]
     monkeypatch.setattr("rooflens.kernels.fourbit.inputs._CHUNK_ELEMENTS", 7 * 48)
     assert torch.allclose(inputs.reference()[0], whole, rtol=1e-13, atol=1e-13)
@@ -108,7 +102,7 @@ def test_different_elements_are_counted_and_the_first_is_found(monkeypatch: pyte
 
 @pytest.mark.parametrize("name", ["fp8-quant-row", "mxfp8-quant-rceil", "ao-act-lhs"])
 def test_quantizers_are_exact_and_products_are_not(name: str) -> None:
-    quantizer = parse_scheme(name, DType.BF16)
+    quantizer = scheme_of(name)
     assert quantizer.snr_floor_db == EXACT_SNR_DB
     assert scheme().snr_floor_db < EXACT_SNR_DB
     truth = signal()

@@ -4,11 +4,10 @@ import pytest
 from rooflens.kernels import registry
 from rooflens.kernels.provider import support
 from rooflens.shapes.problem import Op, Pass, Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from .contract_cases import moe
 from .devices import CPU, H200, MI300X, cpu, gpu
+from .synthetic import scheme_of
 
 MX, MOE, FP8, DENSE, LARGEST = "mxfp8-rceil", "mxfp8-moe-rceil", "fp8-blockwise", "ao-1x128-128x128", 1 << 31
 SMALL, QKV, GEMM1 = Problem(32, 512, 128, B=16), Problem(4, 2304, 6144), moe(4, 1536, 6144, 128, 4)
@@ -35,7 +34,7 @@ def answers(providers, scheme, problem, devices):
     name, _, dtype = scheme.partition(":")
     for provider in registry.load(providers.split()).values():
         for device in devices.split():
-            yield support(provider, problem, parse_scheme(name, DType(dtype or "bf16")), device_of(device))
+            yield support(provider, problem, scheme_of(name, dtype or "bf16"), device_of(device))
 
 
 REFUSED = [

@@ -11,10 +11,9 @@ from rooflens.kernels.fourbit import cpu_library
 from rooflens.kernels.fourbit.cuda_provider import CUDA_4BIT
 from rooflens.kernels.mxfp8.cuda_provider import CUDA_MX
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from .devices import H200
+from .synthetic import scheme_of
 
 PROGRAM = """
 #include "cuda_emulator.hpp"
@@ -80,7 +79,7 @@ def test_defaults_are_near_the_fastest_of_a_sweep(provider, scheme, most):
     timed = pd.read_csv(sweep).set_index(["M", "N", "K", "ROWS", "BLOCKS"])["us"]
     taken = []
     for sizes, best in timed.groupby(["M", "N", "K"]).min().items():
-        config = provider.candidates(Problem(*sizes), parse_scheme(scheme, DType.BF16), H200)[0]
+        config = provider.candidates(Problem(*sizes), scheme_of(scheme), H200)[0]
         taken.append(timed[(*sizes, config["ROWS"], config["BLOCKS"])] / best)
     assert len(taken) > 50
     assert max(taken) < most

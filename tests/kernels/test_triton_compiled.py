@@ -17,7 +17,6 @@ from rooflens.kernels.fourbit.triton_providers import target_isa
 from rooflens.kernels.inputs import placeholders
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import FourBit
 
 from . import emulate_isa
@@ -32,6 +31,7 @@ from .ahead_of_time import (
     text,
 )
 from .devices import gpu
+from .synthetic import scheme_of
 
 WAVE = {arch: 64 if arch in ("gfx90a", "gfx942", "gfx950") else 32 for arch in aot.ARCHES}
 
@@ -76,7 +76,7 @@ def fused_cases(arch):
 
 
 def configured(case, arch):
-    problem, scheme = Problem(case.M, case.N, case.K), parse_scheme(case.scheme, DType(case.dtype))
+    problem, scheme = Problem(case.M, case.N, case.K), scheme_of(case.scheme, case.dtype)
     return problem, scheme, tile_configs(case.kernel, problem, scheme, gpu(arch))[0].as_json()
 
 
@@ -99,7 +99,7 @@ def planes_only(planes):
 
 
 def dequantize_request(arch):
-    inputs = placeholders(Problem(1, 4096, 4096), parse_scheme("nf4-g64-nested", DType.BF16), gpu(arch))
+    inputs = placeholders(Problem(1, 4096, 4096), scheme_of("nf4-g64-nested"), gpu(arch))
     return dequantize_call(inputs, torch.empty(4096, 4096, dtype=torch.bfloat16, device="meta")).request()
 
 

@@ -5,18 +5,15 @@ import pytest
 import torch
 from rooflens.kernels.fourbit import triton_providers
 from rooflens.kernels.fourbit.triton.dequantize import dequantize_call
-from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.jit.call import compile_calls
 from rooflens.kernels.jit.tiles import Tile
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from . import emulate_isa, triton_probes
 from .checks import check_launch
-from .devices import CPU
 from .interpreter import interpreted
+from .synthetic import operands
 
 ISAS = ("ptx_emulated", "gcn_emulated")
 FUSED = ("simt_4bit", "gemv_4bit", "gemv_4bit_opt", "mma_4bit")
@@ -28,16 +25,12 @@ PROVIDERS = {
 }
 
 
-def operands(sizes, scheme, dtype, seed=1):
-    return make_inputs(Problem(*sizes), parse_scheme(scheme, DType(dtype)), CPU, seed)
-
-
-def check_fused(kernel, sizes, scheme, dtype, isa, split=1, seed=1, again=False):
+def check_fused(kernel, sizes, scheme, dtype, isa, split=1, again=False):
     rows = 1 if "gemv" in kernel else 16 if kernel == "mma_4bit" else 2
     config = Tile(rows, 4, 128, 4, 2, 1 if kernel == "gemv_4bit" else split).as_json()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(triton_providers, "target_isa", lambda device: isa)
-        launch = check_launch(PROVIDERS[kernel], operands(sizes, scheme, dtype, seed), config, times=1, again=again)
+        launch = check_launch(PROVIDERS[kernel], operands(Problem(*sizes), scheme, dtype), config, times=1, again=again)
     assert launch.kernels == (f"{kernel}_kernel",)
 
 
@@ -72,14 +65,14 @@ def test_stock_kernel_on_dense_weights():
     ):
         config = Tile(16, 16, 32, 4, 2).as_json()
         launch = check_launch(
-            triton_providers.STOCK_TRITON, operands(sizes, scheme, dtype), config, times=1, again=False
+            triton_providers.STOCK_TRITON, operands(Problem(*sizes), scheme, dtype), config, times=1, again=False
         )
         assert launch.kernels == ("tiled_gemm_kernel",)
 
 
 def dequantize(sizes, scheme, dtype, isa):
     """W by the kernel and by torch."""
-    inputs = operands((1, *sizes), scheme, dtype)
+    inputs = operands(Problem(1, *sizes), scheme, dtype)
     out = torch.full(sizes, torch.nan, dtype=inputs.dtype)
     compile_calls([dequantize_call(inputs, out, isa)]).run()
     return out, inputs.dequantized()

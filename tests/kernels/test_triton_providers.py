@@ -5,14 +5,13 @@ import torch
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.fourbit.triton_configs import FILL, tile_configs
-from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.jit.tiles import MAX_SPLIT
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import FourBit
 
 from .devices import gpu
+from .synthetic import operands
 
 NAMES = ("simt_4bit", "gemv_4bit", "gemv_4bit_opt", "mma_4bit", "stock_triton")
 
@@ -73,7 +72,7 @@ def test_dequantize_on_the_gpu(dtype):
     from rooflens.kernels.jit.call import compile_calls
 
     for n, k, name in ((512, 1024, "nf4-g64"), (7, 333, "fp4-g32"), (64, 4096, "nf4-g4096")):
-        inputs = make_inputs(Problem(1, n, k), parse_scheme(name, dtype), find_device("cuda"), seed=5)
+        inputs = operands(Problem(1, n, k), name, dtype, device=find_device("cuda"), seed=5)
         out = torch.full((n, k), torch.nan, dtype=inputs.dtype, device=inputs.x.device)
         compile_calls([dequantize_call(inputs, out)]).run()
         assert torch.equal(out, inputs.dequantized()), "code * absmax in fp32, rounded once: to the bit"

@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 import torch
 from rooflens.kernels.fourbit import groups
-from rooflens.kernels.inputs import make_inputs
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
-from .devices import CPU
 from .interpreter import interpreted
+from .synthetic import operands, scheme_of
 from .test_triton_interpreted import ISAS, check_fused
 
 E2M1 = (0, 0.5, 1, 1.5, 2, 3, 4, 6)
@@ -20,10 +17,6 @@ NAMES = ("int4-g32", "int4-g64-zp", "int4-g128-zp", "mxfp4", "nvfp4")
 
 
 SMALL = Problem(2, 24, 256)
-
-
-def made(name, problem=SMALL):
-    return make_inputs(problem, parse_scheme(name, DType.BF16), CPU, seed=5)
 
 
 def codes_of(inputs):
@@ -58,12 +51,12 @@ def weight_of(inputs):
     [("int4-g128", 4 + 16 / 128, 0), ("int4-g32-zp", 4 + 20 / 32, 0), ("mxfp4", 4.25, 0), ("nvfp4", 4.5, 4)],
 )
 def test_bytes_are_those_of_weights_scales_and_zero_points(name, bits_per_weight, more):
-    scheme, problem = parse_scheme(name, DType.BF16), Problem(3, 512, 1024)
+    scheme, problem = scheme_of(name), Problem(3, 512, 1024)
     assert scheme.name == name
     stored = scheme.weight_bytes(problem) + scheme.scale_bytes(problem)
     assert stored == 512 * 1024 * bits_per_weight / 8 + more
     assert scheme.compulsory_bytes(problem) == stored + 2 * 3 * (512 + 1024)
-    inputs = made(name, problem)
+    inputs = operands(problem, name, seed=5)
     tensors = (inputs.packed, inputs.groups.scale, inputs.groups.zero, inputs.groups.total)
     assert sum(one.nbytes for one in tensors if one is not None) == stored
 
@@ -73,9 +66,9 @@ def test_bytes_are_those_of_weights_scales_and_zero_points(name, bits_per_weight
 
 @pytest.mark.parametrize("name", NAMES)
 def test_parts_do_not_show(monkeypatch, name):
-    whole = made(name)
+    whole = operands(SMALL, name, seed=5)
     monkeypatch.setattr(groups, "_CHUNK", 384)
-    for one, other in zip(whole.weights, made(name).weights, strict=True):
+    for one, other in zip(whole.weights, operands(SMALL, name, seed=5).weights, strict=True):
         assert torch.equal(one.view(torch.uint8), other.view(torch.uint8))
 
 
@@ -131,7 +124,7 @@ def test_int4_errs_by_half_a_step(zero_point):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_weights_are_decoded_by_definition(name):
-    inputs = made(name)
+    inputs = operands(SMALL, name, seed=5)
     expected = weight_of(inputs)
     # the product of both scales of NVFP4 is rounded to fp32, all else is exact
     assert np.allclose(inputs.dequantized(torch.float32).numpy(), expected, rtol=2e-7 * (name == "nvfp4"), atol=0)
@@ -149,7 +142,7 @@ def nibbles(words):
 @pytest.mark.parametrize("name", ["int4-g64-zp", "int4-g64"])
 def test_gptq_checkpoints_read_as_autogptq_reads_them(name):
     """AutoGPTQ, QuantLinear of qlinear_cuda_old.py: words along K (qweight) and N (qzeros); zero + 1 in format v1."""
-    inputs = made(name)
+    inputs = operands(SMALL, name, seed=5)
     n, k = inputs.problem.N, inputs.problem.K
     qweight, qzeros, scales = groups.to_gptq(inputs.packed, inputs.groups, (n, k))
     assert (qweight.shape, qzeros.shape, scales.shape) == ((k // 8, n), (k // 64, n // 8), (k // 64, n))
@@ -161,7 +154,7 @@ def test_gptq_checkpoints_read_as_autogptq_reads_them(name):
 
 def test_awq_checkpoints_read_as_autoawq_reads_them():
     """AutoAWQ, awq/utils/packing_utils.py: words along N, whose nibbles are columns 0 4 1 5 2 6 3 7 when reordered."""
-    inputs = made("int4-g128-zp")
+    inputs = operands(SMALL, "int4-g128-zp", seed=5)
     n, k = inputs.problem.N, inputs.problem.K
     qweight, qzeros, scales = groups.to_awq(inputs.packed, inputs.groups, (n, k))
     assert (qweight.shape, qzeros.shape, scales.shape) == ((k, n // 8), (k // 128, n // 8), (k // 128, n))

@@ -7,10 +7,10 @@ from rooflens.kernels.a16w8 import blas, triton_providers
 from rooflens.kernels.provider import support
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from ..ahead_of_time import MATRIX_16, WIDE, check_build, sampled, text
 from ..devices import gpu
+from ..synthetic import scheme_of
 
 ONE, ROWS, LARGE = Problem(1, 512, 128, B=16), Problem(128, 128, 512, B=16), Problem(8192, 8192, 8192, B=16)
 PLAIN, PREQUANT = "a16w8-128x128", "a16w8-128x128-prequant"
@@ -41,7 +41,7 @@ def requests(arch):
     """{(provider, M, scheme, dtype): Request} of what is supported and compiles anything."""
     chosen = {}
     for provider, problem, name, dtype in CASES:
-        scheme = parse_scheme(name, dtype)
+        scheme = scheme_of(name, dtype)
         if support(provider, problem, scheme, gpu(arch)).ok:
             config = provider.candidates(problem, scheme, gpu(arch))[0]
             if built := provider.builds(problem, scheme, gpu(arch), config):
@@ -64,7 +64,7 @@ def test_kernels_compile(builds, arch, name):
 
 def test_large_operands_are_named():
     """Y of the large case has 2^31 bytes: AMD's buffer offsets do not reach its end."""
-    scheme = parse_scheme(PLAIN, DType.BF16)
+    scheme = scheme_of(PLAIN)
     config = TUNED.candidates(LARGE, scheme, gpu("gfx942"))[0]
     (request,) = TUNED.builds(LARGE, scheme, gpu("gfx942"), config)
     assert set(request.large) == {"x", "y"}

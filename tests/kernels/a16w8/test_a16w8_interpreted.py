@@ -7,22 +7,20 @@ from rooflens.kernels.a16w8.quantize import LEAST_AMAX, dequantize
 from rooflens.kernels.a16w8.triton.dequantize import dequantize_call
 from rooflens.kernels.a16w8.triton_configs import TileConfig
 from rooflens.kernels.a16w8.triton_providers import KERNEL, STOCK_TRITON, TUNED, WRAPPER
-from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.jit.call import compile_calls
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from ..checks import check_launch
 from ..devices import cpu
 from ..interpreter import interpreted
+from ..synthetic import operands
 
 PARTS, WEIGHTS = "parts", "weights"
 
 
-def operands(sizes, scheme, arch="sm90", dtype="bf16", seed=1):
-    return make_inputs(Problem(*sizes), parse_scheme(f"a16w8-128x128{scheme}", DType(dtype)), cpu(arch), seed)
+def inputs_of(sizes, scheme, arch="sm90", dtype="bf16", seed=1):
+    return operands(Problem(*sizes), f"a16w8-128x128{scheme}", dtype, device=cpu(arch), seed=seed)
 
 
 def prequantized_product(inputs):
@@ -40,7 +38,7 @@ def prequantized_product(inputs):
 
 def check(provider, sizes, scheme, tile, batch_inner=True, **given):
     """`sizes`: M, N, K, B; `tile`: BLOCK_M, BLOCK_N, BLOCK_K, swap, scaling."""
-    inputs = operands(sizes, scheme, **given)
+    inputs = inputs_of(sizes, scheme, **given)
     config = replace(TileConfig(*tile[:3], 4, 1, *tile[3:]), batch_inner=batch_inner).as_json()
     launch = check_launch(provider, inputs, config, times=1, again=False)
     assert launch.kernels[-1] == "a16w8_kernel"
@@ -90,7 +88,7 @@ def test_dequantize_is_exact():
         ((1, 150, 300, 2), "gfx942", "fp16"),
         ((1, 33, 7, 3), "sm90", "fp16"),
     ):
-        inputs = operands(sizes, "", arch, dtype, seed=3)
+        inputs = inputs_of(sizes, "", arch, dtype, seed=3)
         out = torch.full(inputs.q.shape, torch.nan, dtype=inputs.dtype)
         compile_calls([dequantize_call(inputs, out)]).run()
         assert torch.equal(out, inputs.dequantized()), sizes

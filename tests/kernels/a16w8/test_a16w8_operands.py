@@ -6,14 +6,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from rooflens.kernels.a16w8.quantize import dequantize, quantize
-from rooflens.kernels.inputs import make_inputs
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from ..checks import e4m3, nearest_e4m3
 from ..devices import CPU
+from ..synthetic import operands
 
 FN, FNUZ = torch.float8_e4m3fn, torch.float8_e4m3fnuz
 MI300X = Device("cpu", 0, "the CPU, as an MI300X", "AMD", "gfx942", 304, 1 << 28, 1 << 22, 1 << 37)
@@ -39,7 +38,7 @@ def test_quantized_bits(dtype, batch, rows, columns, seed, size):
 
 
 def inputs_of(scheme="a16w8-128x128-bias", device=CPU, dtype=DType.BF16, sizes=(3, 140, 200, 2)):
-    return make_inputs(Problem(*sizes), parse_scheme(scheme, dtype), device, seed=4)
+    return operands(Problem(*sizes), scheme, dtype, device=device, seed=4)
 
 
 @pytest.mark.parametrize("device", (CPU, MI300X), ids=("e4m3fn", "e4m3fnuz"))

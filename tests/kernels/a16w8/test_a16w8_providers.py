@@ -10,20 +10,17 @@ from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from ..devices import gpu
+from ..synthetic import scheme_of
 
 TRITON = (TUNED, KERNEL, WRAPPER, STOCK_TRITON)
 LIBRARY = (blas.BMM, blas.DEQUANT_BMM)
 SCHEMES = tuple(f"a16w8-128x128{more}" for more in ("", "-bias", "-prequant", "-prequant-bias"))
 CPU = find_device("cpu")
 SMALL = Problem(32, 512, 128, B=16)
+PLAIN = scheme_of("a16w8-128x128")
 GPUS = ("sm89", "sm90", "sm100", "sm120", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201")
-
-
-def scheme(name="a16w8-128x128", dtype=DType.BF16):
-    return parse_scheme(name, dtype)
 
 
 @pytest.mark.parametrize("arch", GPUS)
@@ -32,7 +29,7 @@ def test_configurations(arch, name):
     for m in (1, 2, 15, 16, 17, 32, 33, 64, 65, 128, 129, 8192):
         problem = Problem(m, 512, 128, B=16)
         for configs in (native_configs, transposed_configs):
-            tiles = configs(problem, scheme(name), gpu(arch))
+            tiles = configs(problem, scheme_of(name), gpu(arch))
             assert tiles
             assert tiles[0].block_m == 16 or m > 16, "the default of a few rows is the smallest tile"
             assert tiles[0].block_m < 2 * max(m, 16), "the default tile is mostly full"
@@ -46,8 +43,8 @@ def test_the_stock_configuration_is_the_upstream_one():
         "BLOCK_M": 64, "BLOCK_N": 256, "BLOCK_K": 128, "GROUP_M": 8, "num_warps": 8, "num_stages": 2,
     }  # fmt: skip
     for m in (1, 8192):
-        (nvidia,) = STOCK_TRITON.candidates(Problem(m, 512, 128), scheme(), gpu())
-        (amd,) = STOCK_TRITON.candidates(Problem(m, 512, 128), scheme(), gpu("gfx950"))
+        (nvidia,) = STOCK_TRITON.candidates(Problem(m, 512, 128), PLAIN, gpu())
+        (amd,) = STOCK_TRITON.candidates(Problem(m, 512, 128), PLAIN, gpu("gfx950"))
         assert published.items() <= nvidia.items()
         assert (published | {"waves_per_eu": 2, "matrix_instr_nonkdim": 16}).items() <= amd.items()
         assert "waves_per_eu" not in nvidia, "the NVIDIA backend knows no such option"
@@ -59,43 +56,41 @@ DENSE = 2 * W
 
 def test_bytes_of_the_kernels_by_hand():
     for provider in (TUNED, KERNEL, STOCK_TRITON):
-        assert provider.moved_bytes(SMALL, scheme(), {}) == X + W + S + Y
-        assert provider.working_set_bytes(SMALL, scheme(), {}) == X + W + S + Y
-    assert WRAPPER.moved_bytes(SMALL, scheme(), {}) == X + W + S + Y + 2 * (W + S)
-    assert WRAPPER.working_set_bytes(SMALL, scheme(), {}) == X + Y + 2 * (W + S)
+        assert provider.moved_bytes(SMALL, PLAIN, {}) == X + W + S + Y
+        assert provider.working_set_bytes(SMALL, PLAIN, {}) == X + W + S + Y
+    assert WRAPPER.moved_bytes(SMALL, PLAIN, {}) == X + W + S + Y + 2 * (W + S)
+    assert WRAPPER.working_set_bytes(SMALL, PLAIN, {}) == X + Y + 2 * (W + S)
 
 
 def test_bytes_of_the_libraries_by_hand():
     bmm, fp32 = {"gemm": "bmm"}, {"gemm": "fp32_bmm"}
-    assert blas.BMM.moved_bytes(SMALL, scheme(), bmm) == X + DENSE + Y
-    assert blas.BMM.moved_bytes(SMALL, scheme("a16w8-128x128-bias"), bmm) == X + DENSE + 3 * Y + 16 * 512 * 2
-    assert blas.BMM.moved_bytes(SMALL, scheme(), fp32) == X + Y + 2 * DENSE + 2 * 2 * (X + Y)
-    assert blas.BMM.working_set_bytes(SMALL, scheme(), bmm) == X + DENSE + Y
+    assert blas.BMM.moved_bytes(SMALL, PLAIN, bmm) == X + DENSE + Y
+    assert blas.BMM.moved_bytes(SMALL, scheme_of("a16w8-128x128-bias"), bmm) == X + DENSE + 3 * Y + 16 * 512 * 2
+    assert blas.BMM.moved_bytes(SMALL, PLAIN, fp32) == X + Y + 2 * DENSE + 2 * 2 * (X + Y)
+    assert blas.BMM.working_set_bytes(SMALL, PLAIN, bmm) == X + DENSE + Y
     triton, eager = {"dequantize": "triton", **bmm}, {"dequantize": "torch", **bmm}
-    assert blas.DEQUANT_BMM.moved_bytes(SMALL, scheme(), triton) == W + S + DENSE + X + DENSE + Y
-    assert blas.DEQUANT_BMM.moved_bytes(SMALL, scheme(), eager) == W + S + 3 * DENSE + X + DENSE + Y
-    assert blas.DEQUANT_BMM.working_set_bytes(SMALL, scheme(), triton) == W + S + DENSE + X + Y
+    assert blas.DEQUANT_BMM.moved_bytes(SMALL, PLAIN, triton) == W + S + DENSE + X + DENSE + Y
+    assert blas.DEQUANT_BMM.moved_bytes(SMALL, PLAIN, eager) == W + S + 3 * DENSE + X + DENSE + Y
+    assert blas.DEQUANT_BMM.working_set_bytes(SMALL, PLAIN, triton) == W + S + DENSE + X + Y
 
 
 def test_libraries_multiply_in_16_bits_whatever_the_kernels_may_do():
-    prequant = scheme("a16w8-128x128-prequant", DType.FP16)
+    prequant = scheme_of("a16w8-128x128-prequant", DType.FP16)
     assert TUNED.math_dtype(SMALL, prequant, gpu()) == "fp8"
     assert blas.BMM.math_dtype(SMALL, prequant, gpu()) == "fp16"
     assert blas.DEQUANT_BMM.math_dtype(SMALL, prequant, gpu()) == "fp16"
 
 
 def test_where_triton_has_no_fp8_torch_dequantizes():
-    names = {
-        arch: blas.DEQUANT_BMM.candidates(SMALL, scheme(), gpu(arch))[0]["dequantize"] for arch in ("sm80", "sm90")
-    }
+    names = {arch: blas.DEQUANT_BMM.candidates(SMALL, PLAIN, gpu(arch))[0]["dequantize"] for arch in ("sm80", "sm90")}
     assert names == {"sm80": "torch", "sm90": "triton"}
-    assert blas.DEQUANT_BMM.builds(SMALL, scheme(), gpu("sm80"), {"dequantize": "torch"}) == ()
+    assert blas.DEQUANT_BMM.builds(SMALL, PLAIN, gpu("sm80"), {"dequantize": "torch"}) == ()
 
 
 @pytest.mark.gpu
 def test_dequantization_is_exact_on_the_gpu():
     device = find_device("cuda")
-    inputs = make_inputs(Problem(1, 150, 300, B=2), scheme(), device, seed=1)
+    inputs = make_inputs(Problem(1, 150, 300, B=2), PLAIN, device, seed=1)
     if blas.DEQUANT_BMM.candidates(inputs.problem, inputs.scheme, device)[0]["dequantize"] != "triton":
         pytest.skip(f"Triton has no FP8 on {device.arch}")
     from rooflens.kernels.a16w8.triton.dequantize import dequantize_call
@@ -113,7 +108,7 @@ def test_offsets_beyond_32_bits_on_the_gpu():
     problem = Problem(8192, 8192, 128, B=33)
     if device.memory_bytes < 64 << 30:
         pytest.skip("needs 64 GiB of device memory")
-    inputs = make_inputs(problem, scheme(), device, seed=1)
+    inputs = make_inputs(problem, PLAIN, device, seed=1)
     launch = TUNED.prepare(inputs)
     launch()
     weight = inputs.q[-1].double() * inputs.scale[-1].double().repeat_interleave(128, 0).repeat_interleave(128, 1)
@@ -124,7 +119,7 @@ def test_offsets_beyond_32_bits_on_the_gpu():
 @pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16, torch.float32))
 def test_every_dequantizer_is_exact(form, dtype):
     """All 254 finite values, both zeros included, under scales that differ from block to block; padded blocks too."""
-    inputs = make_inputs(Problem(1, 150, 300, B=5), scheme(), CPU, seed=1)
+    inputs = make_inputs(Problem(1, 150, 300, B=5), PLAIN, CPU, seed=1)
     octets = torch.arange(256, dtype=torch.uint8)
     octets = octets[(octets & 0x7F) != 0x7F]
     inputs.q.view(torch.uint8).copy_(octets.repeat(5 * 150 * 300 // 254 + 1)[: 5 * 150 * 300].view(5, 150, 300))

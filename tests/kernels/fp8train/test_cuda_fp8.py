@@ -12,13 +12,12 @@ from rooflens.kernels.fp8train.providers import SPECIALISED
 from rooflens.kernels.inputs import make_inputs
 from rooflens.plugins.isa.compiled.binary import disassembly
 from rooflens.shapes.problem import Pass, Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from ..checks import check_launch
 from ..cuda_emulation import machine_code, moved_by, needs_compiler, needs_nvrtc, on_this_cpu, recorded
 from ..devices import cpu, gpu
 from ..interpreter import interpreted
+from ..synthetic import operands, scheme_of
 
 FP8, GIVEN = "fp8-blockwise", "fp8-blockwise-prequantized"
 HYBRID, GIVEN_HYBRID = f"{FP8}-hybrid", f"{GIVEN}-hybrid"
@@ -48,7 +47,7 @@ CASES = (
 @needs_compiler
 @pytest.mark.parametrize(("sizes", "launch"), CASES)
 def test_products(sizes, launch, plans):
-    problem, scheme = Problem(*sizes, pass_=Pass.FWD), parse_scheme(GIVEN, DType.BF16)
+    problem, scheme = Problem(*sizes, pass_=Pass.FWD), scheme_of(GIVEN)
     config = dict(zip(("STAGES", "BLOCKS"), launch, strict=True))
     inputs = make_inputs(problem, scheme, cpu("sm90"), 5)
     check_launch(CUDA_FP8, inputs, config, times=1, least_db=FLOOR_DB, again=False)
@@ -61,7 +60,7 @@ def test_products(sizes, launch, plans):
 def test_tiles_are_apart():
     """What is not finite in a row of X is not in another tile of the same block."""
     problem = Problem(200, 256, 256, pass_=Pass.FWD)
-    inputs = make_inputs(problem, parse_scheme(GIVEN, DType.BF16), cpu("sm90"), 5)
+    inputs = operands(problem, GIVEN, device=cpu("sm90"), seed=5)
     inputs.given["x_row"].data.view(torch.uint8)[:128] = 0x7F
     launch = CUDA_FP8.prepare(inputs, {"STAGES": 2, "BLOCKS": 1})
     (output,) = launch.outputs
@@ -88,7 +87,7 @@ def test_tiles_are_apart():
 def test_passes(pass_, scheme, kernels):
     """Operands of the quantizers, in the order in which these write scales, and of the forward pass."""
     CudaFp8.compiled = on_this_cpu
-    inputs = make_inputs(Problem(144, 272, 400, pass_=Pass(pass_)), parse_scheme(scheme, DType.BF16), cpu("sm90"), 5)
+    inputs = operands(Problem(144, 272, 400, pass_=Pass(pass_)), scheme, device=cpu("sm90"), seed=5)
     launch = check_launch(CUDA_FP8, inputs, None, times=1, least_db=FLOOR_DB, again=False)
     assert list(launch.kernels) == kernels
 
@@ -110,7 +109,7 @@ def test_machine_code_of_gradients_in_e5m2(constants, types):
 @pytest.mark.parametrize("scheme", [FP8, GIVEN])
 @pytest.mark.parametrize("pass_", Pass)
 def test_traffic_is_that_of_the_same_operands_in_triton(pass_, scheme):
-    problem, parsed, sm90 = Problem(144, 272, 400, pass_=pass_), parse_scheme(scheme, DType.BF16), gpu("sm90")
+    problem, parsed, sm90 = Problem(144, 272, 400, pass_=pass_), scheme_of(scheme), gpu("sm90")
     (config, *_), own = SPECIALISED.candidates(problem, parsed, sm90), {}
     assert CUDA_FP8.moved_bytes(problem, parsed, own) == SPECIALISED.moved_bytes(problem, parsed, config)
     assert CUDA_FP8.working_set_bytes(problem, parsed, own) == SPECIALISED.working_set_bytes(problem, parsed, config)

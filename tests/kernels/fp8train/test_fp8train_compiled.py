@@ -7,11 +7,10 @@ from rooflens.kernels.fp8train.providers import SHARED, SPECIALISED
 from rooflens.kernels.fp8train.quantizers import TRITON_QUANT
 from rooflens.kernels.fp8train.stock import STOCK_TRITON
 from rooflens.shapes.problem import Op, Pass, Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from ..ahead_of_time import check_build, main_loop, mostly_slow, sampled, text
 from ..devices import gpu
+from ..synthetic import scheme_of
 
 STEP = Problem(4096, 6144, 2048, pass_=Pass.STEP)
 WGRAD = Problem(4096, 6144, 2048, pass_=Pass.WGRAD)
@@ -21,10 +20,6 @@ FP8 = ("sm90", "sm100", "gfx942", "gfx950", "gfx1201")
 EVIDENCE = ("gfx942", "gfx950")
 WHOLE = "gfx950"
 """The one that every change compiles for; of the others, a sample."""
-
-
-def scheme_of(name):
-    return parse_scheme(name, DType.BF16)
 
 
 def requests(arch):

@@ -8,18 +8,13 @@ from rooflens.kernels.fp8train.quantize import quantize
 from rooflens.kernels.inputs import make_inputs, poison
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Pass, Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
+from ..synthetic import scheme_of
 from .test_fp8train_interpreted import check_transposed_forms
 
 pytestmark = pytest.mark.gpu
 
 ENOUGH_BYTES = 100 << 30
-
-
-def scheme_of(name):
-    return parse_scheme(name, DType.BF16)
 
 
 def test_the_plain_quantizer_is_the_same_on_cpu_and_gpu():

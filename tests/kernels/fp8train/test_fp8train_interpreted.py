@@ -17,12 +17,11 @@ from rooflens.kernels.jit.call import compile_calls
 from rooflens.kernels.quantized import Quantized
 from rooflens.kernels.reference import measure_all
 from rooflens.shapes.problem import Op, Pass, Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from ..checks import check_launch
 from ..devices import cpu
 from ..interpreter import interpreted
+from ..synthetic import operands, scheme_of
 
 SCHEMES = ("fp8-blockwise", "fp8-blockwise-hybrid", "fp8-blockwise-prequantized", "fp8-blockwise-prequantized-hybrid")
 FLOOR_DB = 48
@@ -34,7 +33,7 @@ def check(provider, config, sizes, pass_, scheme, *, arch="x86-64", seed=1):
     m, n, k = sizes
     chiplets = 8 if arch.startswith("gfx9") else 0
     problem, device = Problem(m, n, k, pass_=Pass(pass_)), replace(cpu(arch), reported_chiplets=chiplets)
-    inputs = make_inputs(problem, parse_scheme(scheme, DType.BF16), device, seed)
+    inputs = operands(problem, scheme, device=device, seed=seed)
     launch = check_launch(provider, inputs, config, times=1, least_db=FLOOR_DB, again=False)
     return [name.removesuffix("_kernel") for name in launch.kernels]
 
@@ -83,7 +82,7 @@ def test_quantizers_are_exact():
     lines = ((256, 256, "x86-64"), (150, 300, "gfx942"), (1, 130, "x86-64"), (130, 77, "gfx942"))
     for kind in ("row", "col", "rowcol", "weight"):
         for number, (m, k, arch) in enumerate(lines):
-            problem, scheme = Problem(m, 1, k, op=Op.QUANTIZE), parse_scheme(f"fp8-quant-{kind}", DType.BF16)
+            problem, scheme = Problem(m, 1, k, op=Op.QUANTIZE), scheme_of(f"fp8-quant-{kind}")
             inputs = make_inputs(problem, scheme, cpu(arch), 5)
             inputs.x[0, : min(200, k)] = 0.0  # a group of zeros, amax below its floor
             inputs.x[-1, -1] = 3.0e38

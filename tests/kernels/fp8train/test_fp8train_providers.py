@@ -8,22 +8,16 @@ from rooflens.kernels.fp8train.providers import SHARED, SPECIALISED
 from rooflens.kernels.fp8train.quantizers import TORCH_QUANT, TRITON_QUANT
 from rooflens.kernels.fp8train.scaled_mm import TORCH_SCALED_MM
 from rooflens.kernels.fp8train.stock import STOCK_TRITON
-from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Pass, Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from ..devices import gpu
+from ..synthetic import operands, scheme_of
 
 CPU = find_device("cpu")
 GEMMS = (SHARED, SPECIALISED, STOCK_TRITON, DEQUANT_BLAS, BLAS_BF16, TORCH_SCALED_MM)
 QUANTIZERS = (TRITON_QUANT, TORCH_QUANT)
 SCHEMES = ("fp8-blockwise", "fp8-blockwise-hybrid", "fp8-blockwise-prequantized", "fp8-blockwise-prequantized-hybrid")
-
-
-def scheme_of(name):
-    return parse_scheme(name, DType.BF16)
 
 
 def by_name(provider):
@@ -32,7 +26,7 @@ def by_name(provider):
 
 def test_a_product_that_was_not_quantized_is_not_right():
     """The floor tells FP8 operands from the bf16 ones they came from."""
-    inputs = make_inputs(Problem(256, 256, 512), scheme_of("fp8-blockwise"), CPU, 3)
+    inputs = operands(Problem(256, 256, 512), "fp8-blockwise", seed=3)
     product = inputs.dense["x"] @ inputs.dense["w"].t()
     accuracy = measure(product, inputs.reference()[0])
     assert 26 < accuracy.snr_db < 31
@@ -56,7 +50,7 @@ def test_scaled_mm_is_asked_for(monkeypatch):
 
 
 def test_a_tile_that_scales_do_not_fit_is_refused():
-    inputs = make_inputs(Problem(64, 128, 256), scheme_of("fp8-blockwise-prequantized"), CPU, 3)
+    inputs = operands(Problem(64, 128, 256), "fp8-blockwise-prequantized", seed=3)
     for wrong in ({"BLOCK_K": 64}, {"BLOCK_N": 256}):
         for provider in (SHARED, SPECIALISED):
             config = dict(provider.candidates(inputs.problem, inputs.scheme, gpu("sm90"))[0])

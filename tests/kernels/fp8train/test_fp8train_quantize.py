@@ -9,12 +9,11 @@ from rooflens.kernels import quantized
 from rooflens.kernels.fp8train import inputs as inputs_module
 from rooflens.kernels.fp8train import quantize
 from rooflens.kernels.fp8train.quantize import fp8_dtype
-from rooflens.kernels.inputs import make_inputs, placeholders
+from rooflens.kernels.inputs import placeholders
 from rooflens.shapes.problem import Pass, Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from ..devices import cpu, gpu
+from ..synthetic import operands, scheme_of
 
 TYPES = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2)
 GROUPS = {"row": (1, 128), "col": (128, 1), "weight": (128, 128)}
@@ -70,7 +69,7 @@ def test_largest_values_are_those_of_the_device():
 
 
 def inputs_of(scheme, pass_, arch="x86-64", sizes=(70, 150, 200)):
-    return make_inputs(Problem(*sizes, pass_=pass_), parse_scheme(scheme, DType.BF16), cpu(arch), seed=3)
+    return operands(Problem(*sizes, pass_=pass_), scheme, device=cpu(arch), seed=3)
 
 
 def plain(q):
@@ -102,7 +101,7 @@ def test_a_reference_that_would_fill_the_gpu_is_kept_on_the_host(monkeypatch, m,
     problem = Problem(m, 106496, 16384, pass_=Pass.STEP)
     places = []
     monkeypatch.setattr(inputs_module, "products", lambda problem, operand, place: places.append(place) or ())
-    inputs = placeholders(problem, parse_scheme("fp8-blockwise", DType.BF16), gpu("sm90"))
+    inputs = placeholders(problem, scheme_of("fp8-blockwise"), gpu("sm90"))
     replace(inputs, device=replace(inputs.device, memory_bytes=150 << 30)).reference()
     assert places == [place]
 

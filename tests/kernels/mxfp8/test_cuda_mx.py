@@ -11,13 +11,12 @@ from rooflens.kernels.inputs import make_inputs, placeholders
 from rooflens.kernels.mxfp8 import cuda_provider
 from rooflens.kernels.mxfp8.cuda_provider import CUDA_MX
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from ..cuda_emulation import check_stream_k, emulate, machine_code, needs_compiler, needs_nvrtc
 from ..devices import CPU, H200
+from ..synthetic import scheme_of
 
-SCHEME = parse_scheme("mxfp8-rceil", DType.BF16)
+SCHEME = scheme_of("mxfp8-rceil")
 
 CASES = (  # rows of W, parts of columns and stages, M, N, K, blocks of threads
     ((64, 1, 3), (1, 75, 640), 5),  # N ends within a tile, tiles are shared

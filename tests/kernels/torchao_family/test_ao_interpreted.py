@@ -10,31 +10,30 @@ from rooflens.kernels.torchao.quantize import quantized_layout
 from rooflens.kernels.torchao.triton_dequantize import dequantize_calls
 from rooflens.kernels.torchao.triton_providers import GEMM, GROUPED, LOOP, QUANTIZE, STOCK_TRITON
 from rooflens.shapes.problem import Op, Pass, Problem
-from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from ..checks import check_launch, octets, results
 from ..devices import cpu
 from ..interpreter import interpreted
+from ..synthetic import scheme_of
 
 TILE = {"BLOCK_M": 64, "BLOCK_N": 64, "GROUP_M": 2, "num_warps": 4, "num_stages": 2}
 WIDE = TILE | {"BLOCK_M": 128, "BLOCK_N": 128}
 STOCK = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32, "num_warps": 4, "num_stages": 2}
 
 
-def operands(scheme, sizes, pass_="fwd", *, dtype="bf16", arch="x86-64", seed=1):
+def inputs_of(scheme, sizes, pass_="fwd", *, dtype="bf16", arch="x86-64", seed=1):
     """`sizes`: M, K of a quantizer; M, N, K of a product; M, N, K, E of a grouped one. FP8 is that of the `arch`."""
     m, n, k, experts = (*sizes, 1)[:4] if len(sizes) > 2 else (sizes[0], 1, sizes[1], 1)
     op = (Op.QUANTIZE, Op.GEMM, Op.GROUPED_GEMM)[len(sizes) - 2]
     problem = Problem(m, n, k, op=op, pass_=Pass(pass_), E=experts)
-    scheme = parse_scheme(f"ao-{scheme}", DType(dtype))
+    scheme = scheme_of(f"ao-{scheme}", dtype)
     scheme.check(problem)
     return make_inputs(problem, scheme, cpu(arch), seed)
 
 
 def check_quantizer(kind, sizes, block=32, scale=None, **given):
     """Every bit, of fresh activations too; `scale` makes groups of zeros or of tiny values."""
-    inputs = operands(kind, sizes, **given)
+    inputs = inputs_of(kind, sizes, **given)
     launch = QUANTIZE.prepare(inputs, {"BLOCK": block, "num_warps": 4})
     for seed in (1, 2):
         inputs.refresh_activations(seed)
@@ -49,7 +48,7 @@ def check_quantizer(kind, sizes, block=32, scale=None, **given):
 
 def check(provider, scheme, sizes, config=TILE, pass_="fwd", **given):
     """Return the names of the kernels."""
-    launch = check_launch(provider, operands(scheme, sizes, pass_, **given), config, again=False)
+    launch = check_launch(provider, inputs_of(scheme, sizes, pass_, **given), config, again=False)
     return list(launch.kernels)
 
 
@@ -127,7 +126,7 @@ def test_dequantized_operands_to_the_bit():
         ("grouped", (48, 200, 130, 2), {"arch": "gfx942"}),
         ("grouped-linear", (256, 100, 130, 2), {"pass_": "step"}),
     ):
-        inputs = operands(scheme, sizes, **given)
+        inputs = inputs_of(scheme, sizes, **given)
         calls, activations, weight = dequantize_calls(inputs)
         compile_calls(calls).run()
         expected = inputs.dense if hasattr(inputs, "dense") else (inputs.a_dense,)

@@ -10,18 +10,17 @@ import pytest
 import torch
 from rooflens.kernels.cuda import matmul_fp8
 from rooflens.kernels.cuda.provider import SHARED_BYTES
-from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.torchao.cuda_provider import CUDA, CUDA_GROUPED, CudaAo, product_part
 from rooflens.kernels.torchao.groups import offsets
 from rooflens.kernels.torchao.product_inputs import ProductInputs
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from ..checks import check_launch
 from ..cuda_emulation import machine_code, moved_by, needs_compiler, needs_nvrtc, on_this_cpu, recorded
 from ..devices import H200, cpu
 from ..interpreter import interpreted
+from ..synthetic import operands, scheme_of
 
 DENSE, BY_COLUMN, GROUPED = "ao-1x128-128x128", "ao-1x128-128x1", "ao-grouped"
 FLOOR_DB = {DType.BF16: 54, DType.FP16: 72}
@@ -33,76 +32,67 @@ def plans(monkeypatch):
     return recorded(monkeypatch, CudaAo)
 
 
-def operands(
+def inputs_of(
     sizes: tuple[int, int, int], dtype: DType, ends: tuple[int, ...] = (), dense: str = DENSE
 ) -> ProductInputs:
     """Of a product of the scheme `dense`, or of groups that end at `ends`."""
     if not ends:
-        return make_inputs(Problem(*sizes), parse_scheme(dense, dtype), cpu("sm90"), 5)
+        return operands(Problem(*sizes), dense, dtype, device=cpu("sm90"), seed=5)
     problem = Problem(*sizes, E=len(ends), op=Op.GROUPED_GEMM)
-    inputs = make_inputs(problem, parse_scheme(GROUPED, dtype), cpu("sm90"), 5)
+    inputs = operands(problem, GROUPED, dtype, device=cpu("sm90"), seed=5)
     return replace(inputs, ends=ends, offs=offsets(ends, inputs.offs.device))
 
 
+ROWS = (
+    ((200, 264, 400), (), (2, 3), 4),
+    ((1, 8, 16), (), (2, 1), 1),
+    ((130, 264, 1040), (), (3, 2), 4),  # scales four steps at a time, and one more
+    ((256, 264, 144), (128, 256), (2, 1), 4),  # whole tiles: all of Y by TMA
+    ((144, 264, 2048), (72, 144), (2, 1), 4),
+    ((400, 72, 272), (0, 100, 100, 356, 357, 400, 400), (2, 2), 5),  # groups without rows, and of one
+    ((1504, 512, 144), (1296, 1408, 1504), (2, 3), 26),  # more rows of tiles than are taken together
+    ((192, 264, 128), (64, 192), (3, 2), 4),  # half a tile has no rows
+    ((300, 72, 144), (191, 300), (2, 2), 3),  # the row after a box is stored before the box
+    ((32, 16, 16), (16, 16, 32), (2, 132), 2),  # most blocks have no tile
+    ((200, 8, 144), (0, 0, 200, 200), (2, 1), 2),
+    ((200, 264, 144), (200,), (3, 3), 4),
+    (
+        (70, 264, 144),
+        (*[0] * 40, 20, *[20] * 60, 50, *[50] * 30, 70),
+        (2, 2),
+        6,
+    ),  # more groups than a warp has lanes
+)
+COLUMNS = (
+    ((256, 256, 128), (2, 132), 2),
+    ((200, 272, 400), (3, 1), 3),  # the last tile has 16 scales of b
+    ((4, 40, 16), (3, 132), 1),
+    ((132, 520, 1040), (2, 2), 5),
+    ((516, 264, 256), (2, 2), 9),  # Y has rows in one part of the last tile only
+)
+
+
 @needs_compiler
 @pytest.mark.parametrize(
-    ("sizes", "ends", "launch", "tiles"),
+    ("sizes", "ends", "launch", "tiles", "dense"),
     [
-        ((200, 264, 400), (), (2, 3), 4),
-        ((1, 8, 16), (), (2, 1), 1),
-        ((130, 264, 1040), (), (3, 2), 4),  # scales four steps at a time, and one more
-        ((256, 264, 144), (128, 256), (2, 1), 4),  # whole tiles: all of Y by TMA
-        ((144, 264, 2048), (72, 144), (2, 1), 4),
-        ((400, 72, 272), (0, 100, 100, 356, 357, 400, 400), (2, 2), 5),  # groups without rows, and of one
-        ((1504, 512, 144), (1296, 1408, 1504), (2, 3), 26),  # more rows of tiles than are taken together
-        ((192, 264, 128), (64, 192), (3, 2), 4),  # half a tile has no rows
-        ((300, 72, 144), (191, 300), (2, 2), 3),  # the row after a box is stored before the box
-        ((32, 16, 16), (16, 16, 32), (2, 132), 2),  # most blocks have no tile
-        ((200, 8, 144), (0, 0, 200, 200), (2, 1), 2),
-        ((200, 264, 144), (200,), (3, 3), 4),
-        (
-            (70, 264, 144),
-            (*[0] * 40, 20, *[20] * 60, 50, *[50] * 30, 70),
-            (2, 2),
-            6,
-        ),  # more groups than a warp has lanes
+        *((sizes, (), launch, tiles, BY_COLUMN) for sizes, launch, tiles in COLUMNS),
+        *((*one, DENSE) for one in ROWS),
     ],
 )
 @pytest.mark.parametrize("dtype", [DType.BF16, pytest.param(DType.FP16, marks=pytest.mark.slow)])
-def test_products(sizes, ends, launch, tiles, dtype, plans):
-    provider, inputs = CUDA_GROUPED if ends else CUDA, operands(sizes, dtype, ends)
+def test_products(sizes, ends, launch, tiles, dense, dtype, plans):
+    provider, inputs = CUDA_GROUPED if ends else CUDA, inputs_of(sizes, dtype, ends, dense)
     config = dict(zip(("STAGES", "BLOCKS"), launch, strict=True))
     geometry = check_launch(provider, inputs, config, times=1, least_db=FLOOR_DB[dtype], again=False).geometry
-    k = sizes[2]
     assert geometry
-    assert geometry.issued_flops == tiles * 2 * 128 * 256 * math.ceil(k / 128) * 128
+    assert (geometry.tile_M, geometry.tile_N) == ((256, 128) if dense == BY_COLUMN else (128, 256))
+    assert geometry.issued_flops == tiles * 2 * 128 * 256 * math.ceil(sizes[2] / 128) * 128
     assert geometry.workgroups == min(tiles, config["BLOCKS"])
     if not ends:
-        assert plans[0].grid == geometry.workgroups
-        assert moved_by(plans[0]) == provider.moved_bytes(inputs.problem, inputs.scheme, config)
-
-
-@needs_compiler
-@pytest.mark.parametrize(
-    ("sizes", "launch", "tiles"),
-    [
-        ((256, 256, 128), (2, 132), 2),
-        ((200, 272, 400), (3, 1), 3),  # the last tile has 16 scales of b
-        ((4, 40, 16), (3, 132), 1),
-        ((132, 520, 1040), (2, 2), 5),
-        ((516, 264, 256), (2, 2), 9),  # Y has rows in one part of the last tile only
-    ],
-)
-@pytest.mark.parametrize("dtype", [DType.BF16, pytest.param(DType.FP16, marks=pytest.mark.slow)])
-def test_scales_of_columns(sizes, launch, tiles, dtype, plans):
-    inputs, config = operands(sizes, dtype, (), BY_COLUMN), dict(zip(("STAGES", "BLOCKS"), launch, strict=True))
-    geometry = check_launch(CUDA, inputs, config, times=1, least_db=FLOOR_DB[dtype], again=False).geometry
-    assert geometry
-    assert (geometry.tile_M, geometry.tile_N) == (256, 128)
-    assert geometry.issued_flops == tiles * 2 * 256 * 128 * math.ceil(sizes[2] / 128) * 128
-    (plan,) = plans
-    assert plan.grid == geometry.workgroups == min(tiles, config["BLOCKS"])
-    assert moved_by(plan) == CUDA.moved_bytes(inputs.problem, inputs.scheme, config)
+        (plan,) = plans
+        assert plan.grid == geometry.workgroups
+        assert moved_by(plan) == provider.moved_bytes(inputs.problem, inputs.scheme, config)
 
 
 @needs_compiler
@@ -121,7 +111,7 @@ def test_linears(scheme, sizes, experts, pass_):
     grouped = scheme == "ao-grouped-linear"
     op, provider = (Op.GROUPED_GEMM, CUDA_GROUPED) if grouped else (Op.GEMM, CUDA)
     problem = Problem(*sizes, E=experts, op=op, pass_=Pass(pass_))
-    inputs = make_inputs(problem, parse_scheme(scheme, DType.BF16), cpu("sm90"), 5)
+    inputs = operands(problem, scheme, device=cpu("sm90"), seed=5)
     launch = check_launch(provider, inputs, None, times=1, least_db=FLOOR_DB[DType.BF16], again=False)
     rows, columns, blocks = (f"quantize_{what}_kernel" for what in ("rows", "columns", "blocks"))
     by_rows, wgrad = [rows, blocks, "matmul_fp8"], "grouped_wgrad_kernel" if grouped else "matmul_fp8"
@@ -139,7 +129,7 @@ def test_linears(scheme, sizes, experts, pass_):
 
 def test_all_experts_together_fill_the_device_with_tiles_of_wgrad():
     problem = Problem(2048, 1024, 1024, E=8, op=Op.GROUPED_GEMM, pass_=Pass.STEP)
-    scheme = parse_scheme("ao-grouped-linear", DType.BF16)
+    scheme = scheme_of("ao-grouped-linear")
     builds = CUDA_GROUPED.builds(problem, scheme, H200, CUDA_GROUPED.candidates(problem, scheme, H200)[0])
     (wgrad,) = (one.constants for one in builds if one.kernel.endswith(":grouped_wgrad_kernel"))
     assert (wgrad["BM"], wgrad["BN"]) == (128, 128)
@@ -148,7 +138,7 @@ def test_all_experts_together_fill_the_device_with_tiles_of_wgrad():
 @needs_compiler
 def test_columns_are_apart():
     """What is not finite in one of the tiles of a block, or in its scales, is in no other."""
-    inputs = operands((512, 256, 128), DType.BF16, (), BY_COLUMN)
+    inputs = inputs_of((512, 256, 128), DType.BF16, (), BY_COLUMN)
     for spoiled, values, rows in (
         (inputs.a.view(torch.uint8)[:256], 0x7F, True),
         (inputs.b.view(torch.uint8)[:, :128], 0x7F, False),
@@ -166,7 +156,7 @@ def test_columns_are_apart():
 
 def test_traffic():
     """Operands and results once; weights and their scales of experts with rows, which are three of five."""
-    problem, scheme = Problem(48, 264, 272, E=5, op=Op.GROUPED_GEMM), parse_scheme(GROUPED, DType.BF16)
+    problem, scheme = Problem(48, 264, 272, E=5, op=Op.GROUPED_GEMM), scheme_of(GROUPED)
     (config,) = CUDA_GROUPED.candidates(problem, scheme, H200)
     moved = 48 * 272 + 3 * 264 * 272 + 2 * 48 * 264 + 4 * 3 * (48 + 3 * 3) + 4 * 5
     assert CUDA_GROUPED.moved_bytes(problem, scheme, config) == moved
@@ -175,7 +165,7 @@ def test_traffic():
 
 @needs_compiler
 def test_scales_need_no_alignment():
-    inputs = operands((130, 264, 512), DType.BF16)
+    inputs = inputs_of((130, 264, 512), DType.BF16)
     scale = torch.empty(inputs.b_scale.numel() + 1)[1:].view(inputs.b_scale.shape).copy_(inputs.b_scale)
     config = {"STAGES": 2, "BLOCKS": 1}
     check_launch(CUDA, replace(inputs, b_scale=scale), config, times=1, least_db=FLOOR_DB[DType.BF16], again=False)
@@ -184,7 +174,7 @@ def test_scales_need_no_alignment():
 @needs_compiler
 def test_groups_are_apart():
     """What is not finite in the rows or the weights of one group is in no row of another."""
-    inputs = operands((200, 264, 256), DType.BF16, (72, 200))
+    inputs = inputs_of((200, 264, 256), DType.BF16, (72, 200))
     inputs.b.view(torch.uint8)[1, :128] = 0x7F
     inputs.a.view(torch.uint8)[199] = 0x7F
     (output,) = CUDA_GROUPED.prepare(inputs, {"STAGES": 2, "BLOCKS": 1}).outputs
@@ -201,7 +191,7 @@ def test_machine_code(scheme, dtype):
     """The assembler adds no waits between products, and spills no register, or one outside of the loops over steps."""
     grouped = scheme == GROUPED
     provider = CUDA_GROUPED if grouped else CUDA
-    inputs = operands((128, 256, 128), dtype, (128,) if grouped else (), scheme)
+    inputs = inputs_of((128, 256, 128), dtype, (128,) if grouped else (), scheme)
     (config,) = provider.candidates(inputs.problem, inputs.scheme, H200)
     plan, _ = product_part(inputs, inputs.empty_outputs()[0], config)
     _, registers, spilled = machine_code(provider, plan.constants)
@@ -210,7 +200,7 @@ def test_machine_code(scheme, dtype):
 
 
 def test_most_groups_have_room():
-    (config,) = CUDA_GROUPED.candidates(Problem(4096, 4096, 4096), parse_scheme(DENSE, DType.BF16), H200)
+    (config,) = CUDA_GROUPED.candidates(Problem(4096, 4096, 4096), scheme_of(DENSE), H200)
     ends = tuple(range(1, matmul_fp8.MOST_GROUPS + 1))
-    inputs = operands((len(ends), 8, 16), DType.BF16, ends)
+    inputs = inputs_of((len(ends), 8, 16), DType.BF16, ends)
     assert product_part(inputs, inputs.empty_outputs()[0], config)[0].shared_bytes <= SHARED_BYTES

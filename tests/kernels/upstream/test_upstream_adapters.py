@@ -24,9 +24,9 @@ from rooflens.kernels.upstream.aiter_mx import AITER_MOE, AITER_MX
 from rooflens.kernels.upstream.primus_turbo import PRIMUS_TURBO_FP8
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes import parse_scheme
 
 from ..devices import CPU, gpu
+from ..synthetic import operands, scheme_of
 
 STUB = Path(__file__).parent / "stub"
 PACKAGES = ("aiter", "primus_turbo")
@@ -109,7 +109,7 @@ def not_installed(monkeypatch):
 
 def case(provider):
     name, problem = ADAPTERS[provider]
-    return problem, parse_scheme(name, DType.BF16)
+    return problem, scheme_of(name)
 
 
 @pytest.mark.parametrize("provider", ADAPTERS, ids=lambda provider: provider.name)
@@ -159,7 +159,7 @@ def run_checked(provider, inputs):
 @pytest.mark.parametrize("name", ("a16w8-128x128", "a16w8-128x128-bias", "a16w8-128x128-prequant-bias"))
 @pytest.mark.usefixtures("installed")
 def test_aiter_a16w8(name, dtype):
-    problem, scheme = Problem(3, 130, 140, B=2), parse_scheme(name, dtype)
+    problem, scheme = Problem(3, 130, 140, B=2), scheme_of(name, dtype)
     inputs = make_inputs(problem, scheme, CPU, seed=2)
     launch = run_checked(AITER_A16W8, inputs)
     module = importlib.import_module("aiter.ops.triton.gemm.batched.batched_gemm_a16w8")
@@ -189,7 +189,7 @@ GEMV, MFMA = "smallm_mxfp8_gemv block_n=8", "smallm_mxfp8_mfma n_sub=1 k_splits=
 )
 @pytest.mark.usefixtures("installed")
 def test_aiter_mx_says_which_kernel_ran(m, n, dispatched):
-    inputs = make_inputs(Problem(m, n, 128), parse_scheme("mxfp8-rceil", DType.BF16), CPU, seed=2)
+    inputs = operands(Problem(m, n, 128), "mxfp8-rceil", seed=2)
     launch = run_checked(AITER_MX, inputs)
     assert launch.dispatched == dispatched
     assert launch.kernels == (dispatched.split()[0],)
@@ -207,7 +207,7 @@ def test_aiter_mx_says_which_kernel_ran(m, n, dispatched):
 )
 @pytest.mark.usefixtures("installed")
 def test_aiter_moe_multiplies_routed_rows(name, problem):
-    scheme = parse_scheme(name, DType.BF16)
+    scheme = scheme_of(name)
     launch = run_checked(AITER_MOE, make_inputs(problem, scheme, CPU, seed=2))
     assert launch.kernels == ("smallm_mxfp8_moe_grouped_gemm",)
     assert launch.config == {"aiter": "0.0+stub", "kernel": "smallm_mxfp8_moe_grouped_gemm"}
@@ -233,7 +233,7 @@ MOE = {"op": Op.MOE_GEMM, "E": 4, "top_k": 2}
 @pytest.mark.usefixtures("installed")
 def test_none_is_told_apart_from_a_hidden_error(m, n, message, more):
     provider, name = (AITER_MOE, "mxfp8-moe-rceil") if more else (AITER_MX, "mxfp8-rceil")
-    inputs = make_inputs(Problem(m, n, 128, **more), parse_scheme(name, DType.BF16), CPU, seed=2)
+    inputs = operands(Problem(m, n, 128, **more), name, seed=2)
     with pytest.raises(DeclinedError) as caught:
         provider.prepare(inputs)
     assert message in str(caught.value)
@@ -242,7 +242,7 @@ def test_none_is_told_apart_from_a_hidden_error(m, n, message, more):
 
 @pytest.mark.usefixtures("installed")
 def test_a_launch_that_turns_none_later_does_not_pass_an_old_output(monkeypatch):
-    inputs = make_inputs(Problem(1, 64, 128), parse_scheme("mxfp8-rceil", DType.BF16), CPU, seed=2)
+    inputs = operands(Problem(1, 64, 128), "mxfp8-rceil", seed=2)
     launch = AITER_MX.prepare(inputs)
 
     def broken(*arguments):
@@ -254,7 +254,7 @@ def test_a_launch_that_turns_none_later_does_not_pass_an_old_output(monkeypatch)
 
 
 def test_bytes_of_aiter_mx_by_hand():
-    problem, scheme = Problem(3, 64, 128), parse_scheme("mxfp8-rceil", DType.BF16)
+    problem, scheme = Problem(3, 64, 128), scheme_of("mxfp8-rceil")
     once = (3 + 64) * (128 + 4) + 2 * 3 * 64
     mfma = {"kernel": "smallm_mxfp8_mfma", "n_sub": 1}
     assert AITER_MX.moved_bytes(problem, scheme, mfma | {"k_splits": 1}) == once
@@ -280,7 +280,7 @@ def modules():
 
 
 def train_inputs(pass_, name="fp8-blockwise"):
-    return make_inputs(Problem(130, 140, 150, pass_=pass_), parse_scheme(name, DType.BF16), CPU, seed=2)
+    return operands(Problem(130, 140, 150, pass_=pass_), name, seed=2)
 
 
 @pytest.mark.parametrize("pass_", list(Pass))
@@ -326,7 +326,7 @@ def test_primus_turbo_quantizes_what_its_autograd_function_does(pass_, fused, mo
 
 
 def test_bytes_of_primus_turbo_by_hand():
-    scheme = parse_scheme("fp8-blockwise-prequantized", DType.BF16)
+    scheme = scheme_of("fp8-blockwise-prequantized")
     m, n, k = 256, 384, 512
     moved = PRIMUS_TURBO_FP8.moved_bytes(Problem(m, n, k), scheme, {})
     assert moved == m * k + n * k + 2 * m * n + 4 * (m * 4 + 3 * 4) + 2 * 4 * m * 4
@@ -334,7 +334,7 @@ def test_bytes_of_primus_turbo_by_hand():
     assert dgrad == m * n + n * k + 2 * m * k + 4 * (m * 3 + 3 * 4) + 2 * 4 * (m * 3 + 3 * 4)
     wgrad = PRIMUS_TURBO_FP8.moved_bytes(Problem(m, n, k, pass_=Pass.WGRAD), scheme, {})
     assert wgrad == m * n + m * k + 2 * n * k + 4 * (2 * k + 2 * n)
-    assert PRIMUS_TURBO_FP8.moved_bytes(Problem(m, n, k), parse_scheme("fp8-blockwise", DType.BF16), {}) is None
+    assert PRIMUS_TURBO_FP8.moved_bytes(Problem(m, n, k), scheme_of("fp8-blockwise"), {}) is None
 
 
 @pytest.mark.usefixtures("installed")
@@ -352,7 +352,7 @@ def test_launched_triton_kernels_are_seen():
     from rooflens.kernels.a16w8.triton_providers import TUNED
 
     device = find_device("cuda")
-    scheme = parse_scheme("a16w8-128x128", DType.BF16)
+    scheme = scheme_of("a16w8-128x128")
     if not TUNED.supports(Problem(1, 64, 128), scheme, device).ok:
         pytest.skip(TUNED.supports(Problem(1, 64, 128), scheme, device).reason)
     inputs = make_inputs(Problem(1, 64, 128), scheme, device, seed=2)
