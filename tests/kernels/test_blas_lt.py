@@ -234,12 +234,6 @@ def test_the_fastest_of_the_list_runs(library):
     assert torchs == {"gemm": "lt", "found": "mm", "algorithms": 3}
 
 
-@pytest.mark.parametrize(("least", "found"), [(98, "mm"), (96, "lt1")])
-def test_an_algorithm_that_gains_as_little_as_times_scatter_does_not_replace_torchs(library, least, found):
-    library.durations = (150, least, 120)
-    assert product(library, "lt", default=100).config["found"] == found
-
-
 @pytest.mark.parametrize(
     ("torchs", "again", "found"),
     [

@@ -1,4 +1,4 @@
-"""What providers refuse, and with which reason; what is next to it they take. Nothing is allocated or compiled."""
+"""What providers refuse, and why; what is next to it they take; the type they multiply in. Nothing is compiled."""
 
 import pytest
 from rooflens.kernels import registry
@@ -182,3 +182,27 @@ TAKEN = [
 def test_taken(providers, scheme, problem, devices):
     for answer in answers(providers, scheme, problem, devices):
         assert answer.ok, answer.reason
+
+
+PREQUANT = "a16w8-128x128-prequant:fp16"
+
+
+@pytest.mark.parametrize(
+    ("providers", "scheme", "problem", "arch", "math_dtype"),
+    [
+        *((name, MX, QKV, "gfx950", "mxfp8") for name in ("stock_triton_mx", "small_tile_mx")),
+        ("stock_triton_mx", MX, QKV, "sm90", "bf16"),  # emulated
+        ("stock_triton_moe grouped_moe", MOE, GEMM1, "gfx950", "mxfp8"),
+        ("stock_triton_moe", MOE, GEMM1, "sm90", "bf16"),
+        ("grouped_moe", MOE, GEMM1, "sm90", "fp16"),
+        ("gemv_moe", MOE, GEMM1, "gfx950", "fp32"),
+        ("tuned_a16w8", PREQUANT, SMALL, "sm90", "fp8"),
+        ("bmm_bf16_a16w8 dequant_bmm_a16w8", PREQUANT, SMALL, "sm90", "fp16"),
+        ("blas_bf16_ao dequant_blas_ao grouped_mm_bf16_ao stock_triton_ao", DENSE, WHOLE, "H200", "bf16"),
+        ("gemm_ao", DENSE, WHOLE, "H200", "fp8"),
+    ],
+)
+def test_the_type_of_products(providers, scheme, problem, arch, math_dtype):
+    name, _, dtype = scheme.partition(":")
+    for provider in registry.load(providers.split()).values():
+        assert provider.math_dtype(problem, scheme_of(name, dtype or "bf16"), device_of(arch)) == math_dtype

@@ -20,6 +20,7 @@ NAMES = {
         *(f"fp8-blockwise{more}" for more in ("", "-hybrid", "-prequantized", "-prequantized-hybrid")),
         *(f"fp8-quant-{kind}" for kind in ("row", "col", "rowcol", "weight")),
     ],
+    "fourbit": ["nf4-g64", "fp4-g4096", "nf4-g32-nested", "fp4-g128-nested-bias", "nf4-g64-bias"],
     "mxfp8": [f"mxfp8{quantizer}-{rule}" for quantizer in ("", "-quant") for rule in RULES],
     "mxfp8_moe": [f"mxfp8-moe-{rule}{more}" for rule in RULES for more in ("", "-weighted")],
     "torchao": [
@@ -32,6 +33,7 @@ NAMES = {
 DTYPES = dict.fromkeys(("fp8train", "mxfp8", "mxfp8_moe"), (BF16,)) | {
     "a16w8": (BF16, DType.FP16),
     "torchao": tuple(DType),
+    "fourbit": tuple(DType),
 }
 
 
@@ -72,6 +74,8 @@ def test_what_is_nearly_a_name_is_none(name):
         ("int4-g128-desc_act", "act-order"),
         ("int4-g128-actorder", "act-order"),
         ("mxfp4-g16", "write int4-g128 or"),
+        ("nf4-g48", "block size 48"),
+        *((name, "unknown scheme") for name in ("nf4", "nf5-g64", "nf4-g64-bias-nested")),
     ],
 )
 def test_near_misses_are_refused_with_the_reason(name, words):
@@ -82,6 +86,9 @@ def test_near_misses_are_refused_with_the_reason(name, words):
 @pytest.mark.parametrize(
     ("name", "sizes", "complaint"),
     [
+        ("nf4-g64", {"K": 64, "B": 2}, "B=2"),
+        ("nf4-g64", {"K": 64, "op": Op.GROUPED_GEMM}, "has no grouped_gemm: it has gemm"),
+        ("nf4-g64", {"K": 64, "pass_": Pass.STEP}, "has no pass step: it has fwd"),
         ("a16w8-128x128", {"K": 128, "pass_": Pass.WGRAD}, "has no pass wgrad"),
         ("a16w8-128x128", {"M": 8, "K": 128, "E": 2, "op": Op.GROUPED_GEMM}, "has no grouped_gemm"),
         ("fp8-blockwise", {"M": 4, "K": 4, "op": QUANTIZE}, "no quantize"),

@@ -26,13 +26,10 @@ PIECES = (
 
 ATTACKS = (
     "M.map.__globals__['sys'].modules['os'].system('touch {}')",
-    "M.to_csv('{}')",
     "M.values.tofile('{}')",
     "@__import__('pathlib').Path('{}').touch() == M",
-    "__import__('pathlib').Path('{}').touch() == M",
     "(lambda: open('{}', 'w'))() == M",
     "[open('{}', 'w') for _ in [1]] == M",
-    "M == open('{}', 'w')",
     "provider.str.startswith(open('{}', 'w'))",
     "provider.str.__class__.__init__.__globals__['pd'].io.common.os.mkdir('{}')",
 )
@@ -53,10 +50,8 @@ def ask(expression: str) -> list[bool]:
     "expression, holds",
     [
         ("M <= 64", [True, True, False]),
-        ("M <= 64 and provider != 'blas'", [False, True, False]),
         ("M == [1, 4096]", [True, False, True]),
         ("provider.str.startswith('mine')", [False, True, True]),
-        ("provider == 'mine@2'", [False, False, True]),
         ("provider.str.endswith('@2') or provider.str.contains('la')", [True, False, True]),
         ("provider.str.contains('.')", [False, False, False]),  # a text, no pattern
         ("provider in ['blas', 'mine']", [True, True, False]),
@@ -67,7 +62,6 @@ def ask(expression: str) -> list[bool]:
         ("~(M > 64) and `M` // 2 % 3 == 2", [False, True, False]),
         ("provider == 'a & `b`' or M in []", [False, False, False]),
         ("M * 2 == registers + 62 or ratio > 1", [False, False, True]),
-        ("M > 5000", [False, False, False]),
         ("M == 1and M <= 64", [True, False, False]),  # Python warns
     ],
 )
@@ -99,9 +93,7 @@ def test_what_does_not_rest_on_the_unknown_number_is_told_all_the_same():
         ("M", "this is a number, not a condition"),
         ("provider", "this is a text, not a condition"),
         ("1 < 2", "names no column"),
-        ("(M > 1).any()", "'(M > 1).any()' is not allowed"),
         ("M[M > 1] > 1", "'M[M > 1]' is not allowed"),
-        ("(found := M > 3)", "is not allowed"),
         ("m <= 64", "there is no column 'm'"),
         ("provider > 3", "a text and a number cannot be compared"),
         ("(M > 1) > (M > 2)", "a condition and a condition cannot be compared"),
@@ -110,11 +102,8 @@ def test_what_does_not_rest_on_the_unknown_number_is_told_all_the_same():
         ("provider + 'x' == 'y'", "'provider' is a text, not a number"),
         ("not M", "'M' is a number, not a condition"),
         ("M > 1\nM > 2", "not a single line"),
-        ("M > @secret", "invalid syntax"),
         ("M > secret", "there is no column 'secret'"),
-        ("`no such` > 3", "there is no column 'no such'"),
         ("M > None", "'None' is not a number and not a text"),
-        ("provider == f'{M}'", "is not allowed"),
         ("provider.str.contains(provider)", "is not allowed"),
         ("M.str.contains('mine')", "'M' is a number, not a text"),
         ("M > 1" + "0" * 400, "too large"),

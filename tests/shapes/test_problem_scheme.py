@@ -18,17 +18,6 @@ def test_sizes_that_are_none(sizes):
         Problem(**({"M": 1, "N": 1, "K": 1} | sizes))
 
 
-@pytest.mark.parametrize("name", ["nf4-g64", "fp4-g4096", "nf4-g32-nested", "fp4-g128-nested-bias", "nf4-g64-bias"])
-def test_scheme_names_round_trip(name):
-    assert parse_scheme(name, DType.FP16).name == name
-
-
-@pytest.mark.parametrize("name", ["nf4", "nf5-g64", "nf4-g48", "nf4-g64-bias-nested", ""])
-def test_schemes_that_do_not_exist(name):
-    with pytest.raises(UsageError):
-        parse_scheme(name, DType.BF16)
-
-
 def test_bytes_per_element_of_nf4_g64():
     """0.5625 bytes per element with fp32 absmax per 64 (0.5 + 4/64), 0.5 + 1/64 + 4/(64*256) nested."""
     problem = Problem(M=1, N=4096, K=4096)
@@ -80,19 +69,6 @@ def test_a_quantization_has_no_flops():
 def test_sizes_that_do_not_go_with_the_operation(sizes, message):
     with pytest.raises(UsageError, match=message):
         Problem(**({"M": 1, "N": 1, "K": 1} | sizes))
-
-
-@pytest.mark.parametrize(
-    ("problem", "message"),
-    [
-        (Problem(1, 64, 64, B=2), "B=2"),
-        (Problem(1, 64, 64, op=Op.GROUPED_GEMM), "has no grouped_gemm: it has gemm"),
-        (Problem(1, 64, 64, pass_=Pass.STEP), "has no pass step: it has fwd"),
-    ],
-)
-def test_a_scheme_refuses_what_it_cannot_store(problem, message):
-    with pytest.raises(UsageError, match=message):
-        parse_scheme("nf4-g64", DType.BF16).check(problem)
 
 
 def test_an_unknown_scheme_names_how_those_of_each_family_are_written():

@@ -9,7 +9,6 @@ from rooflens.kernels.a16w8.triton_providers import KERNEL, STOCK_TRITON, TUNED,
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Problem
-from rooflens.shapes.scheme import DType
 
 from ..devices import gpu
 from ..synthetic import scheme_of
@@ -72,13 +71,6 @@ def test_bytes_of_the_libraries_by_hand():
     assert blas.DEQUANT_BMM.moved_bytes(SMALL, PLAIN, triton) == W + S + DENSE + X + DENSE + Y
     assert blas.DEQUANT_BMM.moved_bytes(SMALL, PLAIN, eager) == W + S + 3 * DENSE + X + DENSE + Y
     assert blas.DEQUANT_BMM.working_set_bytes(SMALL, PLAIN, triton) == W + S + DENSE + X + Y
-
-
-def test_libraries_multiply_in_16_bits_whatever_the_kernels_may_do():
-    prequant = scheme_of("a16w8-128x128-prequant", DType.FP16)
-    assert TUNED.math_dtype(SMALL, prequant, gpu()) == "fp8"
-    assert blas.BMM.math_dtype(SMALL, prequant, gpu()) == "fp16"
-    assert blas.DEQUANT_BMM.math_dtype(SMALL, prequant, gpu()) == "fp16"
 
 
 def test_where_triton_has_no_fp8_torch_dequantizes():

@@ -55,15 +55,6 @@ def test_the_loop_that_is_read_is_that_of_the_median_block(providers, rows, loop
     assert call.tiling.loop_rank == 0
 
 
-def test_emulation_is_labelled(providers):
-    stock, grouped = providers["stock_triton_moe"], providers["grouped_moe"]
-    assert stock.math_dtype(GEMM1, PLAIN, gpu("gfx950")) == "mxfp8"
-    assert stock.math_dtype(GEMM1, PLAIN, gpu("sm90")) == "bf16"
-    assert grouped.math_dtype(GEMM1, PLAIN, gpu("gfx950")) == "mxfp8"
-    assert grouped.math_dtype(GEMM1, PLAIN, gpu("sm90")) == "fp16"
-    assert providers["gemv_moe"].math_dtype(GEMM1, PLAIN, gpu("gfx950")) == "fp32"
-
-
 # gemm1 engages up to 16 routed rows, up to 64 from 128 experts on; gemm2 up to 8; never beyond the table or 2 GiB
 DISPATCHED = (
     (moe(4, 1536, 6144, 32, 4), PLAIN, "guarded_moe"),

@@ -1,7 +1,7 @@
 """Providers of the torchao family: what they take and why not, correct results on the CPU and on a GPU, bytes moved."""
 
 import pytest
-from rooflens.kernels.torchao import blas, grouped_mm, triton_providers
+from rooflens.kernels.torchao import blas, triton_providers
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.torchao import AoGemm, AoGrouped, AoGroupedLinear, AoLinear
@@ -87,9 +87,3 @@ def test_bytes_of_the_other_round_trips():
     decoded = (x + 3 * w + scales) + 2 * (x + 3 * w)
     assert blas.DEQUANT_LOOP.moved_bytes(few, AoGrouped(BF16), {}) == decoded + 2 * (x + w) + 2 * y + ends
     assert blas.LOOP_BLAS.working_set_bytes(few, AoGrouped(BF16), {}) == 2 * (x + w) + 2 * y + ends
-
-
-def test_dense_baselines_do_not_multiply_in_fp8():
-    for provider in (blas.BLAS, blas.DEQUANT_BLAS, grouped_mm.GROUPED_MM, triton_providers.STOCK_TRITON):
-        assert provider.math_dtype(Problem(1, 1, 128), AoGemm("128x128", BF16), H200) == "bf16"
-    assert triton_providers.GEMM.math_dtype(Problem(1, 1, 128), AoGemm("128x128", BF16), H200) == "fp8"

@@ -46,29 +46,29 @@ def inputs_of(
 ROWS = (
     ((200, 264, 400), (), (2, 3), 4),
     ((1, 8, 16), (), (2, 1), 1),
-    ((130, 264, 1040), (), (3, 2), 4),  # scales four steps at a time, and one more
+    ((130, 264, 528), (), (3, 2), 4),  # scales four steps at a time, and one more
     ((256, 264, 144), (128, 256), (2, 1), 4),  # whole tiles: all of Y by TMA
-    ((144, 264, 2048), (72, 144), (2, 1), 4),
+    ((144, 264, 1168), (72, 144), (2, 1), 4),
     ((400, 72, 272), (0, 100, 100, 356, 357, 400, 400), (2, 2), 5),  # groups without rows, and of one
-    ((1504, 512, 144), (1296, 1408, 1504), (2, 3), 26),  # more rows of tiles than are taken together
+    ((1504, 264, 16), (1296, 1408, 1504), (2, 3), 26),  # more rows of tiles than are taken together
     ((192, 264, 128), (64, 192), (3, 2), 4),  # half a tile has no rows
     ((300, 72, 144), (191, 300), (2, 2), 3),  # the row after a box is stored before the box
     ((32, 16, 16), (16, 16, 32), (2, 132), 2),  # most blocks have no tile
     ((200, 8, 144), (0, 0, 200, 200), (2, 1), 2),
     ((200, 264, 144), (200,), (3, 3), 4),
     (
-        (70, 264, 144),
+        (70, 8, 144),
         (*[0] * 40, 20, *[20] * 60, 50, *[50] * 30, 70),
         (2, 2),
-        6,
+        3,
     ),  # more groups than a warp has lanes
 )
 COLUMNS = (
     ((256, 256, 128), (2, 132), 2),
     ((200, 272, 400), (3, 1), 3),  # the last tile has 16 scales of b
     ((4, 40, 16), (3, 132), 1),
-    ((132, 520, 1040), (2, 2), 5),
-    ((516, 264, 256), (2, 2), 9),  # Y has rows in one part of the last tile only
+    ((132, 520, 528), (2, 2), 5),
+    ((516, 264, 128), (2, 2), 9),  # Y has rows in one part of the last tile only
 )
 
 

@@ -17,7 +17,7 @@ import pytest
 import torch
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.provider import DeclinedError, Role
-from rooflens.kernels.reference import measure, measure_all
+from rooflens.kernels.reference import measure
 from rooflens.kernels.upstream import observe
 from rooflens.kernels.upstream.aiter_a16w8 import AITER_A16W8
 from rooflens.kernels.upstream.aiter_mx import AITER_MOE, AITER_MX
@@ -25,6 +25,7 @@ from rooflens.kernels.upstream.primus_turbo import PRIMUS_TURBO_FP8
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 
+from ..checks import check_launch
 from ..devices import CPU, gpu
 from ..synthetic import operands, scheme_of
 
@@ -144,24 +145,13 @@ def test_another_project_of_the_name_is_not_taken_for_it(monkeypatch, tmp_path):
     forget()
 
 
-def run_checked(provider, inputs):
-    """Prepare, and check the output twice, with fresh activations in between; return the launch."""
-    launch = provider.prepare(inputs)
-    for seed in (5, 6):
-        inputs.refresh_activations(seed)
-        launch()
-        for accuracy in measure_all(launch.outputs, inputs.reference()):
-            assert not accuracy.failure(inputs.scheme), accuracy.failure(inputs.scheme)
-    return launch
-
-
 @pytest.mark.parametrize("dtype", (DType.BF16, DType.FP16))
 @pytest.mark.parametrize("name", ("a16w8-128x128", "a16w8-128x128-bias", "a16w8-128x128-prequant-bias"))
 @pytest.mark.usefixtures("installed")
 def test_aiter_a16w8(name, dtype):
     problem, scheme = Problem(3, 130, 140, B=2), scheme_of(name, dtype)
     inputs = make_inputs(problem, scheme, CPU, seed=2)
-    launch = run_checked(AITER_A16W8, inputs)
+    launch = check_launch(AITER_A16W8, inputs, None)
     module = importlib.import_module("aiter.ops.triton.gemm.batched.batched_gemm_a16w8")
     assert set(module.SEEN) == {((2, 130, 140), scheme.prequant)}, "the native layout, and the scheme's prequantization"
     assert launch.config == {"aiter": "0.0+stub", "function": f"{module.__name__}.batched_gemm_a16w8"}
@@ -190,7 +180,7 @@ GEMV, MFMA = "smallm_mxfp8_gemv block_n=8", "smallm_mxfp8_mfma n_sub=1 k_splits=
 @pytest.mark.usefixtures("installed")
 def test_aiter_mx_says_which_kernel_ran(m, n, dispatched):
     inputs = operands(Problem(m, n, 128), "mxfp8-rceil", seed=2)
-    launch = run_checked(AITER_MX, inputs)
+    launch = check_launch(AITER_MX, inputs, None)
     assert launch.dispatched == dispatched
     assert launch.kernels == (dispatched.split()[0],)
     module = importlib.import_module("aiter.ops.smallm_gemm_mxfp8")
@@ -208,7 +198,7 @@ def test_aiter_mx_says_which_kernel_ran(m, n, dispatched):
 @pytest.mark.usefixtures("installed")
 def test_aiter_moe_multiplies_routed_rows(name, problem):
     scheme = scheme_of(name)
-    launch = run_checked(AITER_MOE, make_inputs(problem, scheme, CPU, seed=2))
+    launch = check_launch(AITER_MOE, make_inputs(problem, scheme, CPU, seed=2), None)
     assert launch.kernels == ("smallm_mxfp8_moe_grouped_gemm",)
     assert launch.config == {"aiter": "0.0+stub", "kernel": "smallm_mxfp8_moe_grouped_gemm"}
     zeros = 2 * problem.rows * problem.N
@@ -267,62 +257,41 @@ def test_bytes_of_aiter_mx_by_hand():
 
 
 NT, NN, TN = (False, True, False), (False, False, False), (True, False, True)
-LAYOUTS = {
-    Pass.FWD: [NT], Pass.DGRAD: [NN], Pass.WGRAD: [TN], Pass.BWD: [NN, TN], Pass.STEP: [NT, NN, TN],
-}  # fmt: skip
-
-
-def modules():
-    return (
-        importlib.import_module("primus_turbo.triton.gemm.gemm_fp8_kernel"),
-        importlib.import_module("primus_turbo.pytorch.kernels.quantization.quantization_impl"),
-    )
-
-
-def train_inputs(pass_, name="fp8-blockwise"):
-    return operands(Problem(130, 140, 150, pass_=pass_), name, seed=2)
-
-
-@pytest.mark.parametrize("pass_", list(Pass))
-@pytest.mark.parametrize("name", ("fp8-blockwise", "fp8-blockwise-hybrid", "fp8-blockwise-prequantized"))
-@pytest.mark.usefixtures("installed")
-def test_primus_turbo_computes_every_pass(pass_, name):
-    launch = run_checked(PRIMUS_TURBO_FP8, train_inputs(pass_, name))
-    gemm, _ = modules()
-    gemm.CALLS.clear()
-    launch()
-    assert LAYOUTS[pass_] == gemm.CALLS
-    assert launch.config["primus_turbo"] == "0.0+stub"
-
-
-FUSED = {
-    Pass.FWD: ["row+col", "weight"],
-    Pass.DGRAD: ["row"],
-    Pass.WGRAD: ["col"],
-    Pass.BWD: ["row+col"],
-    Pass.STEP: ["row+col", "weight", "row+col"],
-}
-SEPARATE = {
-    Pass.FWD: ["row", "weight"],
-    Pass.DGRAD: ["row"],
-    Pass.WGRAD: ["col", "col"],
-    Pass.BWD: ["col", "row", "col"],
-    Pass.STEP: ["row", "weight", "col", "row", "col"],
+PASSES = {  # layouts of the products; what quantizers write, a fused one first, as its autograd function does
+    Pass.FWD: ([NT], ["row+col", "weight"], ["row", "weight"]),
+    Pass.DGRAD: ([NN], ["row"], ["row"]),
+    Pass.WGRAD: ([TN], ["col"], ["col", "col"]),
+    Pass.BWD: ([NN, TN], ["row+col"], ["col", "row", "col"]),
+    Pass.STEP: ([NT, NN, TN], ["row+col", "weight", "row+col"], ["row", "weight", "col", "row", "col"]),
 }
 
 
-@pytest.mark.parametrize("pass_", list(Pass))
-@pytest.mark.parametrize("fused", (True, False), ids=("fused quantizer", "separate quantizers"))
+@pytest.mark.parametrize("pass_", PASSES)
+@pytest.mark.parametrize(
+    ("name", "fused"),
+    [
+        ("fp8-blockwise", True),
+        ("fp8-blockwise", False),
+        ("fp8-blockwise-hybrid", True),
+        ("fp8-blockwise-prequantized", True),
+    ],
+)
 @pytest.mark.usefixtures("installed")
-def test_primus_turbo_quantizes_what_its_autograd_function_does(pass_, fused, monkeypatch):
-    _, quantizers = modules()
+def test_primus_turbo_computes_every_pass(pass_, name, fused, monkeypatch):
+    gemm = importlib.import_module("primus_turbo.triton.gemm.gemm_fp8_kernel")
+    quantizers = importlib.import_module("primus_turbo.pytorch.kernels.quantization.quantization_impl")
     if not fused:
         monkeypatch.delattr(quantizers, "quant_fp8_blockwise_dual_impl")
-    launch = run_checked(PRIMUS_TURBO_FP8, train_inputs(pass_))
+    launch = check_launch(PRIMUS_TURBO_FP8, operands(Problem(130, 140, 150, pass_=pass_), name, seed=2), None)
+    gemm.CALLS.clear()
     quantizers.CALLS.clear()
     launch()
-    assert (FUSED if fused else SEPARATE)[pass_] == quantizers.CALLS
-    assert launch.config["fused_quantizer"] is fused
+    layouts, together, apart = PASSES[pass_]
+    assert layouts == gemm.CALLS
+    assert launch.config["primus_turbo"] == "0.0+stub"
+    if name == "fp8-blockwise":
+        assert (together if fused else apart) == quantizers.CALLS
+        assert launch.config["fused_quantizer"] is fused
 
 
 def test_bytes_of_primus_turbo_by_hand():
