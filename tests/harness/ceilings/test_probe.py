@@ -341,7 +341,9 @@ def test_the_cpu_itself(monkeypatch):
 
 @pytest.mark.gpu
 @pytest.mark.exclusive
-@pytest.mark.parametrize("timer", ["event", "graph", "profiler"])
+@pytest.mark.parametrize(
+    "timer", ["profiler", *(pytest.param(timer, marks=pytest.mark.slow) for timer in ("event", "graph"))]
+)
 def test_a_gpu_itself(timer):
     from rooflens.harness.machine.device import find_device
 

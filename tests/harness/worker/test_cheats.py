@@ -77,7 +77,10 @@ def on_the_cpu(tmp_path_factory):
     return measured(tmp_path_factory.mktemp("cheats"), cheating_providers, 2048, *ON_THE_CPU)
 
 
-@pytest.fixture(scope="module", params=["event", "host", "graph", "profiler"])
+@pytest.fixture(
+    scope="module",
+    params=["profiler", *(pytest.param(timer, marks=pytest.mark.slow) for timer in ("event", "host", "graph"))],
+)
 def on_a_gpu(request, tmp_path_factory):
     options = ("--device", "cuda", "--timer", request.param)
     return measured(tmp_path_factory.mktemp("cheats"), gpu_cheating_providers, 4096, *options)

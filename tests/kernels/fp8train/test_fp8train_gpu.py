@@ -39,7 +39,9 @@ def test_transposed_forms_are_exact():
         check_transposed_forms(x, dtype, dtype, QUANT["rowcol"][0], QUANT["weight"][0])
 
 
-@pytest.mark.parametrize("pass_", [Pass.FWD, Pass.DGRAD, Pass.WGRAD])
+@pytest.mark.parametrize(
+    "pass_", [Pass.FWD, *(pytest.param(one, marks=pytest.mark.slow) for one in (Pass.DGRAD, Pass.WGRAD))]
+)
 def test_operands_of_more_than_2_31_elements(pass_):
     """dY and Y are [32768, 65664]: 32-bit offsets would wrap around."""
     device, scheme = find_device("cuda"), scheme_of("fp8-blockwise-prequantized")
