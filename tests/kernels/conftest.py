@@ -1,6 +1,7 @@
 """What the tests of kernels share: builds ahead of time, and bitsandbytes without its compiler."""
 
 import pytest
+from rooflens.kernels import registry
 
 from .ahead_of_time import Builder, ByArchitecture
 from .planted_files import forgotten
@@ -25,6 +26,12 @@ def builder(request, tmp_path_factory):
 def builds(builder, request):
     """{arch: builds} of what `requests(arch)` of the test's module lists."""
     return ByArchitecture(lambda arch: builder.builds(arch, request.module.requests(arch)))
+
+
+@pytest.fixture(params=registry.BUILTIN)
+def provider(request):
+    """Every shipped provider."""
+    return registry.load([request.param])[request.param]
 
 
 @pytest.fixture

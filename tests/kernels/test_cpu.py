@@ -13,19 +13,17 @@ from rooflens.kernels.fourbit.cpu import BLOCK_M, SIMD_CPU, prepare_dequantize
 from rooflens.kernels.fourbit.inputs import FourBitInputs
 from rooflens.kernels.fourbit.quantize import QuantizedWeight, code_table, dequantize
 from rooflens.kernels.inputs import make_inputs
-from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.fourbit import BLOCK_SIZES_4BIT, FourBit
 
+from .devices import CPU
 from .synthetic import operands, scheme_of
 
 if cpu_library.compiler_command() is None:
     pytest.skip(cpu_library.NO_COMPILER, allow_module_level=True)
 
-CPU = Device("cpu", 0, "test", "test", "x86-64", 2, 1 << 25, 1 << 20, 1 << 34)
-GPU = Device("cuda", 0, "test", "NVIDIA", "sm90", 132, 1 << 26, 1 << 26, 1 << 37)
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 UNIT = dict(zip(DTYPES, (2.0**-8, 2.0**-11, 2.0**-24), strict=True))
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pytest
 import torch
 from rooflens.harness.machine.device import find_device
-from rooflens.kernels import registry
 from rooflens.kernels.dispatcher import Dispatcher
 from rooflens.kernels.inputs import Inputs, Tensors, make_inputs, poison
 from rooflens.kernels.mxfp8_moe.inputs import MoeInputs
@@ -34,12 +33,6 @@ ENCODED = {
 """By family, a problem whose weights are given encoded and outweigh everything else."""
 
 pytestmark = pytest.mark.usefixtures("eager")
-
-
-@pytest.fixture(params=registry.BUILTIN)
-def provider(request: pytest.FixtureRequest) -> AnyProvider:
-    name: str = request.param
-    return registry.load([name])[name]
 
 
 def supported(provider: AnyProvider, device: Device) -> Iterator[Inputs]:

@@ -8,7 +8,6 @@ import sys
 from dataclasses import replace
 
 import pytest
-from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.geometry import Geometry, Tiling, combined, geometry_of
 from rooflens.kernels.jit.launch import CompiledLaunch
@@ -16,8 +15,6 @@ from rooflens.plugins.isa.compiled.scan import described_device
 from rooflens.shapes.problem import Op, Pass, Problem
 
 from .synthetic import operands
-
-CPU = find_device("cpu")
 
 
 @pytest.fixture

@@ -9,10 +9,9 @@ from rooflens.kernels.mxfp8.providers import LARGEST_SCALE
 from rooflens.kernels.reference import measure_all
 from rooflens.shapes.problem import Op, Pass, Problem
 
-from .devices import CPU
+from .devices import CPU, cpu
 from .synthetic import operands
 
-MI300X = replace(CPU, arch="gfx942")
 LONG = 16384
 """A row so long that one of its blocks hardly counts, as in the largest layers."""
 
@@ -60,7 +59,7 @@ def octets(data):
     return data.contiguous().view(torch.uint8)
 
 
-@pytest.mark.parametrize("device", [CPU, MI300X], ids=["e4m3fn", "e4m3fnuz"])
+@pytest.mark.parametrize("device", [CPU, cpu("gfx942")], ids=["e4m3fn", "e4m3fnuz"])
 @pytest.mark.parametrize(
     "name", [*FP8_QUANTIZERS, "fp8-quant-rowcol", "ao-act-transposed-lhs", "ao-weight-transposed-rhs"]
 )

@@ -39,12 +39,6 @@ ON_EVERY_MACHINE = {
 """Providers of each family that run on a CPU as well, so that its suites run everywhere."""
 
 
-@pytest.fixture(params=registry.BUILTIN)
-def provider(request: pytest.FixtureRequest) -> AnyProvider:
-    name: str = request.param
-    return registry.load([name])[name]
-
-
 Asked = list[tuple[Problem, Scheme]]
 
 

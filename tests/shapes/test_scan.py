@@ -47,6 +47,7 @@ def test_a_variant_differs_in_one_size_and_in_its_name():
         ("N=4096~8", "'4096~8' is neither a size"),
         ("N=4096..2048:64", "does not rise"),
         ("N=2048..4096:0", "does not rise"),
+        ("N=4096~8x0", "does not rise"),
         (f"N=1..{LARGEST_SCAN + 1}:1", f"more than {LARGEST_SCAN} sizes"),
         ("N=1..600:1,1000..1600:1", f"{LARGEST_SCAN} are the most"),
         ("N=4096~64x64", "N=0 of llama down is not a size"),

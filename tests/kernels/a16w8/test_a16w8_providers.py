@@ -10,13 +10,12 @@ from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Problem
 
-from ..devices import gpu
+from ..devices import CPU, gpu
 from ..synthetic import scheme_of
 
 TRITON = (TUNED, KERNEL, WRAPPER, STOCK_TRITON)
 LIBRARY = (blas.BMM, blas.DEQUANT_BMM)
 SCHEMES = tuple(f"a16w8-128x128{more}" for more in ("", "-bias", "-prequant", "-prequant-bias"))
-CPU = find_device("cpu")
 SMALL = Problem(32, 512, 128, B=16)
 PLAIN = scheme_of("a16w8-128x128")
 GPUS = ("sm89", "sm90", "sm100", "sm120", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "gfx1201")

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from rooflens.harness.machine.device import find_device
 from rooflens.kernels.fp8train.blas import BLAS_BF16, DEQUANT_BLAS
 from rooflens.kernels.fp8train.providers import SHARED, SPECIALISED
 from rooflens.kernels.fp8train.quantizers import TORCH_QUANT, TRITON_QUANT
@@ -14,7 +13,6 @@ from rooflens.shapes.problem import Pass, Problem
 from ..devices import gpu
 from ..synthetic import operands, scheme_of
 
-CPU = find_device("cpu")
 GEMMS = (SHARED, SPECIALISED, STOCK_TRITON, DEQUANT_BLAS, BLAS_BF16, TORCH_SCALED_MM)
 QUANTIZERS = (TRITON_QUANT, TORCH_QUANT)
 SCHEMES = ("fp8-blockwise", "fp8-blockwise-hybrid", "fp8-blockwise-prequantized", "fp8-blockwise-prequantized-hybrid")
