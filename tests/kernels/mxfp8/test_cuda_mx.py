@@ -22,14 +22,11 @@ CASES = (  # rows of W, parts of columns and stages, M, N, K, blocks of threads
     ((64, 1, 3), (1, 75, 640), 5),  # N ends within a tile, tiles are shared
     ((64, 1, 2), (8, 64, 384), 1),
     ((64, 2, 2), (13, 200, 512), 7),
-    ((64, 2, 4), (16, 75, 256), 2),
     ((64, 2, 2), (20, 75, 640), 5),
     ((64, 1, 2), (32, 64, 1152), 4),  # a tile of four blocks
     ((8, 1, 3), (33, 75, 640), 3),
     ((24, 1, 2), (40, 128, 384), 2),
     ((48, 2, 4), (64, 130, 512), 3),
-    ((64, 2, 3), (64, 130, 512), 2),
-    ((56, 2, 2), (64, 200, 384), 4),
     ((16, 1, 3), (50, 48, 1152), 12),  # tiles of four blocks
     ((40, 2, 2), (64, 40, 1152), 7),  # a tile of seven
     ((24, 1, 3), (37, 48, 1664), 2),
@@ -37,10 +34,14 @@ CASES = (  # rows of W, parts of columns and stages, M, N, K, blocks of threads
     ((64, 2, 4), (8, 256, 128), 1),  # one part of the columns may run ahead
     ((24, 2, 4), (36, 96, 128), 1),
 )
+MORE = (((64, 2, 4), (16, 75, 256), 2), ((64, 2, 3), (64, 130, 512), 2), ((56, 2, 2), (64, 200, 384), 4))
+"""Other tiles of the same parts."""
 
 
 @needs_compiler
-@pytest.mark.parametrize(("tile", "sizes", "blocks"), CASES)
+@pytest.mark.parametrize(
+    ("tile", "sizes", "blocks"), [*CASES, *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE)]
+)
 def test_emulated(tile, sizes, blocks, tmp_path):
     inputs = make_inputs(Problem(*sizes), SCHEME, CPU, seed=5)
     config = dict(zip(("ROWS", "SPLIT", "STAGES", "RESIDENT", "BLOCKS"), (*tile, 1, blocks), strict=True))
