@@ -12,15 +12,18 @@ import torch
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels.dispatcher import Dispatcher
 from rooflens.kernels.inputs import Inputs, Tensors, make_inputs, poison
+from rooflens.kernels.mxfp8 import blas as mx_blas
+from rooflens.kernels.mxfp8_moe import blas as moe_blas
 from rooflens.kernels.mxfp8_moe.inputs import MoeInputs
 from rooflens.kernels.provider import AnyProvider, Launch, Role, support
+from rooflens.kernels.reference import measure_all
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 
-from .contract_cases import schemes
+from .contract_cases import moe, schemes
 from .devices import H200
-from .synthetic import scheme_of
+from .synthetic import operands, scheme_of
 
 ENCODED = {
     "fourbit": ("nf4-g64", Problem(1, 4096, 4096)),
@@ -120,6 +123,47 @@ def check(provider: AnyProvider, device: Device) -> int:
 def test_a_reference_and_nothing_else_reads_decoded_operands_on_the_cpu(provider: AnyProvider) -> None:
     if not check(provider, find_device("cpu")):
         pytest.skip("does not run on a CPU")
+
+
+@pytest.mark.parametrize(
+    ("where", "function", "reference", "decoding", "scheme", "problem", "x", "weights"),
+    [
+        (mx_blas, "prepare_decode", "blas_bf16_mx", "dequant_blas_mx", "mxfp8-rceil", Problem(5, 33, 256),
+         (5, 256), [(33, 256)]),
+        (moe_blas, "dequantizer", "loop_bf16_moe", "dequant_loop_moe", "mxfp8-moe-rceil", moe(5, 48, 160, 6, 3),
+         (5, 160), [(48, 160)]),
+    ],
+)  # fmt: skip
+def test_a_reference_decodes_changed_activations_once_and_nothing_in_the_call(
+    monkeypatch, where, function, reference, decoding, scheme, problem, x, weights
+):
+    """One role, one meaning: a layer in bf16 has its activations in bf16."""
+    decoded: list[tuple[int, ...]] = []
+    original = getattr(where, function)
+
+    def counting(*operands):
+        run = original(*operands)
+        return lambda: (decoded.append(tuple(operands[-1].shape)), run())
+
+    monkeypatch.setattr(where, function, counting)
+    inputs = operands(problem, scheme, seed=3)
+    launch = registry.load([reference])[reference].prepare(inputs)
+    launch()
+    launch()
+    assert x in decoded
+    assert len(decoded) == len(set(decoded))
+    for change in (inputs.negate, lambda: inputs.refresh_activations(7), lambda: inputs.x_scale.add_(1)):
+        decoded.clear()
+        change()
+        launch()
+        launch()
+        assert decoded == [x]
+        assert measure_all(launch.outputs, inputs.reference())[0].passes(inputs.scheme)
+    launch = registry.load([decoding])[decoding].prepare(inputs)
+    for _ in range(2):
+        decoded.clear()
+        launch()
+        assert decoded == [x, *weights * (len(inputs.groups()) if isinstance(inputs, MoeInputs) else 1)]
 
 
 @pytest.mark.gpu

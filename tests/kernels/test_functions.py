@@ -8,14 +8,17 @@ import rooflens
 import torch
 from rooflens.harness.isolation.faults import ProviderError
 from rooflens.harness.worker.operands import Operands
+from rooflens.kernels import registry
 from rooflens.kernels.functions import operand_names
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.provider import Role, support
 from rooflens.kernels.reference import measure_all
+from rooflens.kernels.source_hash import source_hash
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.schemes.probes import PROBES
 
+from ..environments import ROOT
 from .devices import CPU
 from .synthetic import scheme_of
 
@@ -119,3 +122,15 @@ def test_a_problem_without_an_operand_is_declined():
     assert not answer.ok
     assert "no operand a, a_scale, b, b_scale" in answer.reason
     assert not support(provider, *FOURBIT, CPU).ok
+
+
+def test_the_hash_follows_the_file_of_the_function(tmp_path):
+    text = (ROOT / "examples" / "my_function.py").read_text("utf-8")
+    hashes = []
+    for folder, code in (("a", text), ("b", text), ("c", text.replace("packed & 15", "packed % 16"))):
+        (tmp_path / folder).mkdir()
+        file = tmp_path / folder / "mine.py"
+        file.write_text(code, "utf-8")
+        (provider,) = registry.load((), [file]).values()
+        hashes.append(source_hash(provider))
+    assert hashes[0] == hashes[1] != hashes[2]
