@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from rooflens.harness.machine.device import find_device
+from rooflens.kernels import registry
 from rooflens.kernels.dispatcher import Dispatcher
 from rooflens.kernels.inputs import Inputs, Tensors, make_inputs, poison
 from rooflens.kernels.mxfp8 import blas as mx_blas
