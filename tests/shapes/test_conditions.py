@@ -26,10 +26,13 @@ PIECES = (
 
 ATTACKS = (
     "M.map.__globals__['sys'].modules['os'].system('touch {}')",
+    "M.to_csv('{}')",
     "M.values.tofile('{}')",
     "@__import__('pathlib').Path('{}').touch() == M",
+    "__import__('pathlib').Path('{}').touch() == M",
     "(lambda: open('{}', 'w'))() == M",
     "[open('{}', 'w') for _ in [1]] == M",
+    "M == open('{}', 'w')",
     "provider.str.startswith(open('{}', 'w'))",
     "provider.str.__class__.__init__.__globals__['pd'].io.common.os.mkdir('{}')",
 )
@@ -93,6 +96,8 @@ def test_what_does_not_rest_on_the_unknown_number_is_told_all_the_same():
         ("M", "this is a number, not a condition"),
         ("provider", "this is a text, not a condition"),
         ("1 < 2", "names no column"),
+        ("(M > 1).any()", "'(M > 1).any()' is not allowed"),
+        ("(found := M > 3)", "is not allowed"),
         ("M[M > 1] > 1", "'M[M > 1]' is not allowed"),
         ("m <= 64", "there is no column 'm'"),
         ("provider > 3", "a text and a number cannot be compared"),
@@ -102,8 +107,10 @@ def test_what_does_not_rest_on_the_unknown_number_is_told_all_the_same():
         ("provider + 'x' == 'y'", "'provider' is a text, not a number"),
         ("not M", "'M' is a number, not a condition"),
         ("M > 1\nM > 2", "not a single line"),
+        ("M > @secret", "invalid syntax"),
         ("M > secret", "there is no column 'secret'"),
         ("M > None", "'None' is not a number and not a text"),
+        ("provider == f'{M}'", "is not allowed"),
         ("provider.str.contains(provider)", "is not allowed"),
         ("M.str.contains('mine')", "'M' is a number, not a text"),
         ("M > 1" + "0" * 400, "too large"),

@@ -142,6 +142,7 @@ def test_failed_candidates_and_a_torn_last_line_are_passed_over(write):
         (text(row(config="{")), "line 2, column config"),
         (text(row(error_ratio="2")), "line 2, column error_ratio"),
         (text(row()) + "c0,0\n", "line 3"),
+        (text(row()) + 'c0,"0\n', "line 3"),
         (text(row(), names=[name for name in TUNING.names if name != "config"]), "line 1: column 'config' is missing"),
         (text(row(winner=False)), "no search in it has a winner"),
         (text(), "no search in it has a winner"),
