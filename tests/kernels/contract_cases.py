@@ -79,7 +79,10 @@ CASES: Cases = {
     ),
     "mxfp8": (
         *(
-            (f"mxfp8-{rule}", tuple(Problem(*sizes) for sizes in ((1, 64, 256), (5, 33, 512), (33, 40, 96))))
+            (
+                f"mxfp8-{rule}",
+                tuple(Problem(*sizes) for sizes in ((1, 64, 256), (5, 33, 512), (33, 40, 96), (40, 40, 256))),
+            )
             for rule in ("rceil", "even")
         ),
         *((f"mxfp8-quant-{rule}", quantizations((7, 224))) for rule in ("rceil", "floor", "ceil", "even")),

@@ -52,9 +52,13 @@ def supported(provider: AnyProvider, dtype: DType, device: Device, cases: Cases 
 
 
 def sample(provider: AnyProvider, dtype: DType, device: Device) -> Asked:
-    """Each scheme and pass once, with its largest weight: of CASES, or of LARGER where none of those is supported."""
+    """Each scheme and pass once, by turns with its largest weight and with the most rows.
+
+    Of CASES, or of LARGER where none of those is supported.
+    """
     asked = supported(provider, dtype, device) or supported(provider, dtype, device, LARGER)
-    asked.sort(key=lambda one: one[0].N * one[0].K)
+    names = list(dict.fromkeys(scheme.name for _, scheme in asked))
+    asked.sort(key=lambda one: one[0].M if names.index(one[1].name) % 2 else one[0].N * one[0].K)
     return list({(scheme.name, problem.pass_): (problem, scheme) for problem, scheme in asked}.values())
 
 
