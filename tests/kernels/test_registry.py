@@ -196,7 +196,6 @@ class PluggedWithOldRole(Plugged):
 
 PLUGGED = Plugged()
 OLD_ROLE = PluggedWithOldRole()
-NOT_A_PROVIDER = object()
 
 
 def test_an_installed_plug_in_is_listed_and_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

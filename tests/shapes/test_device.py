@@ -24,35 +24,26 @@ def test_the_last_level_is_l2_where_nothing_is_behind_it():
 
 
 @pytest.mark.parametrize(
-    ("reported", "arch", "row"),
-    [
-        ("NVIDIA H200", "sm90", "NVIDIA H200 SXM"),
-        ("NVIDIA H100 80GB HBM3", "sm90", "NVIDIA H100 SXM"),
-        ("NVIDIA H100 PCIe", "sm90", "NVIDIA H100 PCIe"),
-        ("AMD Instinct MI300X OAM", "gfx942", "AMD Instinct MI300X"),
-        ("NVIDIA GeForce RTX 4090", "sm89", "NVIDIA GeForce RTX 4090"),
-        ("NVIDIA L40S", "sm89", "NVIDIA L40S"),
-        ("NVIDIA L4", "sm89", "NVIDIA L4"),
-        ("NVIDIA GB200", "sm100", "NVIDIA GB200 (per GPU)"),
-        ("NVIDIA B200", "sm100", "NVIDIA B200 (HGX SXM)"),
-        ("NVIDIA GeForce RTX 4090 Laptop GPU", "sm89", None),
-        ("AMD Instinct MI300A", "gfx942", "AMD Instinct MI300A"),
-        ("AMD Radeon RX 9060 XT", "gfx1200", "AMD Radeon RX 9060 XT"),
-        ("Tesla V100-SXM2-32GB", "sm70", "NVIDIA V100 SXM2"),
-        ("NVIDIA H800", "sm90", "NVIDIA H800 SXM"),
-        ("NVIDIA B300 SXM6 AC", "sm103", "NVIDIA B300 (HGX SXM)"),
-        ("AMD Instinct MI250X", "gfx90a", None),  # torch sees one half of what the row describes
-        ("NVIDIA H200", "sm100", None),
-    ],
-)
-def test_driver_names(reported, arch, row):
-    found = device.match_spec(reported, arch)
-    assert (found.name if found else None) == row
-
-
-@pytest.mark.parametrize(
     ("reported", "arch", "units", "row"),
     [
+        ("NVIDIA H200", "sm90", None, "NVIDIA H200 SXM"),
+        ("NVIDIA H100 80GB HBM3", "sm90", None, "NVIDIA H100 SXM"),
+        ("NVIDIA H100 PCIe", "sm90", None, "NVIDIA H100 PCIe"),
+        ("AMD Instinct MI300X OAM", "gfx942", None, "AMD Instinct MI300X"),
+        ("NVIDIA GeForce RTX 4090", "sm89", None, "NVIDIA GeForce RTX 4090"),
+        ("NVIDIA L40S", "sm89", None, "NVIDIA L40S"),
+        ("NVIDIA L4", "sm89", None, "NVIDIA L4"),
+        ("NVIDIA GB200", "sm100", None, "NVIDIA GB200 (per GPU)"),
+        ("NVIDIA B200", "sm100", None, "NVIDIA B200 (HGX SXM)"),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", "sm89", None, None),
+        ("AMD Instinct MI300A", "gfx942", None, "AMD Instinct MI300A"),
+        ("AMD Radeon RX 9060 XT", "gfx1200", None, "AMD Radeon RX 9060 XT"),
+        ("Tesla V100-SXM2-32GB", "sm70", None, "NVIDIA V100 SXM2"),
+        ("NVIDIA H800", "sm90", None, "NVIDIA H800 SXM"),
+        ("NVIDIA B300 SXM6 AC", "sm103", None, "NVIDIA B300 (HGX SXM)"),
+        ("AMD Instinct MI250X", "gfx90a", None, None),  # torch sees one half of what the row describes
+        ("NVIDIA H200", "sm100", None, None),
+        # AMD GPUs are told apart by their size too
         ("AMD Radeon Graphics", "gfx1151", 20, "AMD Strix Halo / Radeon 8060S"),  # 40 CUs, which torch counts in pairs
         ("AMD Radeon Graphics", "gfx1151", 40, None),
         ("AMD Radeon Graphics", "gfx1100", 48, None),  # two rows have as many
@@ -65,7 +56,7 @@ def test_driver_names(reported, arch, row):
         ("Graphics Device", "sm90", 132, None),
     ],
 )
-def test_amd_gpus_are_told_apart_by_their_size_too(reported, arch, units, row):
+def test_driver_names(reported, arch, units, row):
     found = device.match_spec(reported, arch, units)
     assert (found.name if found else None) == row
 

@@ -13,8 +13,6 @@ from rooflens.shapes.problem import Problem
 from ..devices import CPU, gpu
 from ..synthetic import scheme_of
 
-TRITON = (TUNED, KERNEL, WRAPPER, STOCK_TRITON)
-LIBRARY = (blas.BMM, blas.DEQUANT_BMM)
 SCHEMES = tuple(f"a16w8-128x128{more}" for more in ("", "-bias", "-prequant", "-prequant-bias"))
 SMALL = Problem(32, 512, 128, B=16)
 PLAIN = scheme_of("a16w8-128x128")

@@ -1,10 +1,9 @@
-"""The family's providers: the contract on the CPU, what they decline and why, and the bytes they say they move."""
+"""The family's providers: what they decline and why, and the bytes they say they move."""
 
 import pytest
 import torch
 from rooflens.kernels.fp8train.blas import BLAS_BF16, DEQUANT_BLAS
 from rooflens.kernels.fp8train.providers import SHARED, SPECIALISED
-from rooflens.kernels.fp8train.quantizers import TORCH_QUANT, TRITON_QUANT
 from rooflens.kernels.fp8train.scaled_mm import TORCH_SCALED_MM
 from rooflens.kernels.fp8train.stock import STOCK_TRITON
 from rooflens.kernels.reference import measure
@@ -12,14 +11,6 @@ from rooflens.shapes.problem import Pass, Problem
 
 from ..devices import gpu
 from ..synthetic import operands, scheme_of
-
-GEMMS = (SHARED, SPECIALISED, STOCK_TRITON, DEQUANT_BLAS, BLAS_BF16, TORCH_SCALED_MM)
-QUANTIZERS = (TRITON_QUANT, TORCH_QUANT)
-SCHEMES = ("fp8-blockwise", "fp8-blockwise-hybrid", "fp8-blockwise-prequantized", "fp8-blockwise-prequantized-hybrid")
-
-
-def by_name(provider):
-    return provider.name
 
 
 def test_a_product_that_was_not_quantized_is_not_right():

@@ -14,11 +14,11 @@ from rooflens.kernels.reference import measure_all
 from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
-from rooflens.shapes.schemes.mxfp8 import MxFp8, MxFp8Quant
+from rooflens.shapes.schemes.mxfp8 import MxFp8
 
 from ..devices import CPU, gpu
 
-GEMM, QUANT = MxFp8("rceil", DType.BF16), MxFp8Quant("rceil", DType.BF16)
+GEMM = MxFp8("rceil", DType.BF16)
 QKV = Problem(4, 2304, 6144)
 
 
