@@ -97,18 +97,11 @@ def test_processes_may_race(cache: Path, compiler: Callable[..., Path]) -> None:
 def test_no_compiler(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    support = SIMD_CPU.supports(Problem(1, 64, 64), SCHEME, CPU)
-    assert not support.ok
-    assert "apt install g++" in support.reason
+    assert "apt install g++" in SIMD_CPU.supports(Problem(1, 64, 64), SCHEME, CPU).reason
     with pytest.raises(cpu_library.BuildError, match="apt install g"):
         cpu_library.build()
-
-
-def test_cxx_that_is_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler-42")
-    support = SIMD_CPU.supports(Problem(1, 64, 64), SCHEME, CPU)
-    assert not support.ok
-    assert "CXX" in support.reason
+    assert "CXX" in SIMD_CPU.supports(Problem(1, 64, 64), SCHEME, CPU).reason
 
 
 def test_cxx_may_have_arguments(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,12 +75,14 @@ def test_what_is_nearly_a_name_is_none(name):
         ("int4-g128-actorder", "act-order"),
         ("mxfp4-g16", "write int4-g128 or"),
         ("nf4-g48", "block size 48"),
+        ("int3-g64", "nf4-g64.*fp8-blockwise.*mxfp8-rceil.*ao-act-lhs"),  # how those of each family are written
         *((name, "unknown scheme") for name in ("nf4", "nf5-g64", "nf4-g64-bias-nested")),
     ],
 )
 def test_near_misses_are_refused_with_the_reason(name, words):
-    with pytest.raises(UsageError, match=words):
+    with pytest.raises(UsageError, match=words) as caught:
         parse_scheme(name, BF16)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +166,12 @@ BATCHED, ROUTED = Problem(32, 512, 128, B=16), Problem(3, 64, 96, op=Op.MOE_GEMM
 ROUTED_BYTES = 4 * 64 * 96 + 3 * 96 + 4 * 64 * 3 + 9 + 12 * 64 * 2 + 4 * 12 + 4 * 4
 """12 rows, all 4 experts hit for certain: weights, X, their scales, Y, routing."""
 
+SQUARE = Problem(1, 4096, 4096)
 BYTES = [
+    # bytes of a weight: 0.5 + 4/64 with fp32 absmax; nested 0.5 + 1/64 + 4/(64 * 256), with a table of 256 and a mean
+    (parse_scheme("nf4-g64", BF16), SQUARE, 4096 * 4096 * 0.5625 + 2 * 2 * 4096),
+    (parse_scheme("nf4-g64-nested", BF16), SQUARE, 4096**2 * (0.5 + 1 / 64 + 1 / 4096) + 4 * 256 + 4 + 2 * 2 * 4096),
+    (parse_scheme("fp4-g32-bias", DType.FP32), Problem(4, 10, 33), 165 + 4 * 11 + 4 * (4 * 33 + 10 + 4 * 10)),
     # B (2MK + NK + 2MN + 4 cd(N,128) cd(K,128))
     (A16W8(BF16), BATCHED, 16 * (2 * 32 * 128 + 512 * 128 + 2 * 32 * 512 + 4 * 4 * 1)),
     (A16W8(DType.FP16, bias=True), BATCHED, 16 * (2 * 32 * 128 + 512 * 128 + 2 * 32 * 512 + 4 * 4 * 1 + 2 * 512)),

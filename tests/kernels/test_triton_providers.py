@@ -40,7 +40,8 @@ def test_undivided_kernel_is_always_a_candidate():
     assert {tile.split_k for tile in tiles} >= {1, MAX_SPLIT}
 
 
-def test_moved_bytes(providers):
+def test_bytes_moved_and_touched(providers):
+    """A working set has every tensor once, and the fp32 parts of a divided K beside them."""
     problem, scheme = Problem(20, 128, 256), FourBit("nf4", 64, DType.BF16)
     config = {"BLOCK_M": 8, "BLOCK_N": 8, "BLOCK_K": 1024, "SPLIT_K": 1, "num_warps": 4, "num_stages": 3}
     weights = 128 * 256 // 2 + 128 * 256 // 64 * 4
@@ -50,14 +51,6 @@ def test_moved_bytes(providers):
     partials = 2 * 4 * 20 * 128 * 4
     assert providers["gemv_4bit_opt"].moved_bytes(problem, scheme, divided) == 20 * weights + dense + partials
     assert providers["stock_triton"].moved_bytes(problem, scheme, config) == 128 * 256 * 2 + dense
-
-
-def test_working_sets(providers):
-    """Every tensor once, and the fp32 parts of a divided K beside them."""
-    problem, scheme = Problem(20, 128, 256), FourBit("nf4", 64, DType.BF16)
-    config = {"BLOCK_M": 8, "BLOCK_N": 8, "BLOCK_K": 1024, "SPLIT_K": 1, "num_warps": 4, "num_stages": 3}
-    weights = 128 * 256 // 2 + 128 * 256 // 64 * 4
-    dense = 20 * 256 * 2 + 20 * 128 * 2
     for name in ("simt_4bit", "mma_4bit", "gemv_4bit"):
         assert providers[name].working_set_bytes(problem, scheme, config) == weights + dense
         divided = config | {"SPLIT_K": 4}

@@ -10,16 +10,14 @@ import torch
 from rooflens.kernels import cpu_info
 from rooflens.kernels.fourbit import bitsandbytes_dispatch as dispatch
 from rooflens.kernels.fourbit import upstream_bitsandbytes as upstream
-from rooflens.kernels.fourbit.inputs import FourBitInputs
-from rooflens.kernels.inputs import make_inputs
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType, Scheme
-from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.schemes.fourbit import FourBit
 
 from ..environments import ROOT
 from .devices import CPU, H200, MI300X
+from .synthetic import operands
 
 if importlib.util.find_spec("bitsandbytes") is None:
     pytest.skip("bitsandbytes is not installed: pip install 'rooflens[test]'", allow_module_level=True)
@@ -30,17 +28,13 @@ ALL = (upstream.GEMM, upstream.GEMV, upstream.DEQUANT_LINEAR)
 BF16 = FourBit("nf4", 64, DType.BF16)
 
 
-def inputs_of(problem: Problem, scheme: str = "nf4-g64", dtype: DType = DType.BF16) -> FourBitInputs:
-    return make_inputs(problem, parse_scheme(scheme, dtype), CPU, seed=1)
-
-
 def test_problems_whose_scales_the_cpu_kernel_misreads_are_those_that_come_out_wrong() -> None:
     """The op itself is asked, so that a release that repairs it makes this fail and the limit is lifted."""
     upstream.import_quietly()
     for group in (32, 64, 1024, 2048):
         for depth in (32, 40, 48, 96, 100, 45, 64, 4128):
             problem, scheme = Problem(1, 6, depth), FourBit("nf4", group, DType.FP32)
-            inputs = make_inputs(problem, scheme, CPU, seed=1)
+            inputs = operands(problem, scheme.name, "fp32")
             weight = torch.ops.bitsandbytes.dequantize_4bit.default(
                 inputs.packed.view(-1, 1), inputs.absmax, group, "nf4", [6, depth], torch.float32
             )
@@ -93,7 +87,7 @@ def test_asking_for_support_does_not_import_it():
 
 
 def test_on_the_cpu_the_gemm_is_its_fallback() -> None:
-    inputs = inputs_of(Problem(1, 64, 128))
+    inputs = operands(Problem(1, 64, 128))
     assert upstream.GEMM.prepare(inputs).dispatched == "dequant_linear"
     assert upstream.DEQUANT_LINEAR.prepare(inputs).dispatched == "dequant_linear"
 

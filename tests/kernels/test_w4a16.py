@@ -19,16 +19,18 @@ NAMES = ("int4-g32", "int4-g64-zp", "int4-g128-zp", "mxfp4", "nvfp4")
 SMALL = Problem(2, 24, 256)
 
 
+def unpacked(octets, rows):
+    return np.stack([octets >> 4, octets & 15], axis=1).reshape(rows, -1)
+
+
 def codes_of(inputs):
-    octets = inputs.packed.numpy()
-    return np.stack([octets >> 4, octets & 15], axis=1).reshape(inputs.problem.N, inputs.problem.K)
+    return unpacked(inputs.packed.numpy(), inputs.problem.N)
 
 
 def zeros_of(inputs):
     if inputs.groups.zero is None:
         return np.full((inputs.problem.N, inputs.problem.K // inputs.scheme.group), 8)
-    octets = inputs.groups.zero.numpy()
-    return np.stack([octets >> 4, octets & 15], axis=1).reshape(inputs.problem.N, -1)
+    return unpacked(inputs.groups.zero.numpy(), inputs.problem.N)
 
 
 def weight_of(inputs):
