@@ -127,7 +127,8 @@ def test_k_is_divided_until_the_grid_fills_the_device():
     assert split(16, 1536, 128, 1000) == 4
 
 
-def test_moved_bytes(providers):
+def test_bytes_moved_and_touched(providers):
+    """A working set is as bytes moved, but every tensor once."""
     # 3 tokens that go to all 4 experts: each hit, 3 rows each
     problem = moe(3, 64, 128, 4, 4)
     config = {"BLOCK_M": 8, "BLOCK_N": 64, "BLOCK_K": 128, "SPLIT_K": 1, "num_warps": 4, "num_stages": 3}
@@ -151,23 +152,14 @@ def test_moved_bytes(providers):
     assert providers["loop_bf16_moe"].moved_bytes(problem, WEIGHTED, {}) == loop + products + 4 * 12
     decoding = weights + 2 * dense + x + x // 32 + 2 * x
     assert providers["dequant_loop_moe"].moved_bytes(problem, PLAIN, {}) == decoding + loop
-
-
-def test_working_sets(providers):
-    """3 tokens that go to all 4 experts; as bytes moved, but every tensor once."""
-    problem = moe(3, 64, 128, 4, 4)
-    quantized = 4 * (64 * 128 + 64 * 4) + 3 * 128 + 3 * 4
-    rest = 2 * 12 * 64 + 4 * (12 + 4)  # Y and routing
-    config = {"BLOCK_M": 8, "SPLIT_K": 1}
     for name in ("grouped_moe", "dispatch_moe", "stock_triton_moe"):
-        assert providers[name].working_set_bytes(problem, PLAIN, {"route": "grouped_moe", **config}) == quantized + rest
-    parts = 4 * 2 * 12 * 64
-    assert providers["grouped_moe"].working_set_bytes(problem, PLAIN, config | {"SPLIT_K": 2}) == (
-        quantized + rest + parts
-    )
-    loop, dequant = providers["loop_bf16_moe"], providers["dequant_loop_moe"]
-    assert loop.working_set_bytes(problem, PLAIN, {}) == 2 * (4 * 64 * 128 + 3 * 128) + rest
-    assert dequant.working_set_bytes(problem, PLAIN, {}) == quantized + rest + 2 * (64 * 128 + 3 * 128)
+        touched = providers[name].working_set_bytes(problem, PLAIN, {"route": "grouped_moe", **config})
+        assert touched == weights + rows + ids
+    assert grouped.working_set_bytes(problem, PLAIN, divided) == weights + rows + ids + parts / 2
+    touched = 2 * dense + 2 * x + 2 * 12 * 64 + ids
+    assert providers["loop_bf16_moe"].working_set_bytes(problem, PLAIN, {}) == touched
+    buffers = 2 * (64 * 128 + x)
+    assert providers["dequant_loop_moe"].working_set_bytes(problem, PLAIN, {}) == weights + rows + ids + buffers
 
 
 def test_expected_blocks():
