@@ -35,7 +35,8 @@ def check_fused(kernel, sizes, scheme, dtype, isa, split=1, again=False):
 
 
 # What each line adds: whole blocks; M and N tails, two launches of a divided K; K not a multiple of the tile; blocks
-# that straddle rows, nested; one block for many rows; odd K (rows begin inside a byte); K not a multiple of 8.
+# that straddle rows, nested; one block for many rows; odd K (rows begin inside a byte); K not a multiple of 8;
+# second-level scales that change within a tile.
 LINES = (
     ((2, 8, 256), "nf4-g64", "bf16", 1),
     ((3, 3, 256), "nf4-g32-bias", "fp16", 2),
@@ -44,6 +45,7 @@ LINES = (
     ((1, 5, 288), "fp4-g4096-nested", "fp32", 4),
     ((2, 3, 133), "nf4-g32-nested", "fp16", 1),
     ((1, 3, 132), "fp4-g64-bias", "bf16", 2),
+    ((1, 7, 1376), "nf4-g32-nested", "bf16", 1),
 )
 
 
