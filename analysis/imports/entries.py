@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -82,9 +82,10 @@ def imported(
     """
     entries: list[ImportedCase] = []
     skipped: list[RowError] = []
+    wrong = table.wrong()
     for row in range(len(table)) if rows is None else rows:
         try:
-            entries += cases(row)
+            entries += [_checked(case, wrong.get(row, "")) for case in cases(row)]
         except RowError as error:
             skipped.append(error)
     if skipped and not entries:
@@ -124,6 +125,13 @@ def frame_of(entries: Sequence[ImportedCase], where: str) -> pd.DataFrame:
 def useful_flops(problem: Problem) -> float:
     """FLOPs of a problem as a stored column has them; NaN where there are none to count."""
     return float(problem.flops) or math.nan
+
+
+def _checked(case: ImportedCase, wrong: str) -> ImportedCase:
+    """Turn a case that has a time into a failure if a column says that its output was wrong."""
+    if not wrong or case.reading.verdict is not Verdict.PASSED:
+        return case
+    return replace(case, reading=failed(case.reading, Verdict.INCORRECT, f"wrong output: {wrong}"))
 
 
 def failed(reading: TimeCell, verdict: Verdict, reason: str) -> TimeCell:

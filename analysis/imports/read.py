@@ -58,6 +58,8 @@ def read_table(path: Path, at: str = "") -> ImportedTable:
     first, *others = tables_in(content, where, path.suffix)
     if others:
         raise UsageError(f"{where} has {len(others) + 1} tables; give a file with the one to compare")
+    if not len(first):
+        raise UsageError(f"{where} has a header and no rows; give the table of a benchmark that ran")
     return first
 
 

@@ -45,6 +45,15 @@ class TimeCell:
     resolution_s: float = 0.0
 
 
+CHECKS = ("pass", "passed", "correct", "is_correct", "valid", "ok")
+"""Headers, in lower case, of a column that says whether the output was right."""
+
+RIGHT = ("pass", "passed", "ok", "true", "1", "yes")
+
+WRONG = ("fail", "failed", "false", "0", "no")
+"""Cells of such a column."""
+
+
 class RowError(UsageError):
     """What is wrong with one row, which is then skipped: the others are as they were."""
 
@@ -87,6 +96,14 @@ class ImportedTable:
     def of_rows(self, kept: Sequence[int]) -> "ImportedTable":
         """Return the table with some of its rows."""
         return replace(self, rows=tuple(self.rows[at] for at in kept), lines=tuple(self.lines[at] for at in kept))
+
+    def wrong(self) -> dict[int, str]:
+        """Rows whose output was wrong, and the column that says so ("Pass": True, False): they timed something else."""
+        for name in self.header:
+            words = [text.lower() for text in self.texts(name)]
+            if name.lower() in CHECKS and {*words} <= {"", *RIGHT, *WRONG}:
+                return {row: name for row, word in enumerate(words) if word in WRONG}
+        return {}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -177,8 +194,6 @@ def parse(content: bytes, where: str) -> ImportedTable:
             raise UsageError(
                 f"{where} line {line}, column {shorten(column)}: {len(fields)} fields instead of {len(header)}"
             )
-    if len(records) == 1:
-        raise UsageError(f"{where} has a header and no rows; give the CSV of a benchmark that ran")
     rows = tuple(tuple(fields) for _, fields in records[1:])
     table = ImportedTable(where, header, rows, tuple(line for line, _ in records[1:]))
     return with_points(table, semicolons=delimiter == ";")

@@ -15,7 +15,7 @@ from ...shapes.verdict import Verdict
 from .columns import ColumnRole, read_column
 from .entries import UNKNOWN, Imported, ImportedCase, failed, imported, useful_flops
 from .printed import SECONDS, read_printed
-from .table import FAILURES, ImportedTable, TimeCell
+from .table import FAILURES, RIGHT, WRONG, ImportedTable, TimeCell
 from .words import is_secondary, is_time, size_named, unit_of
 
 SOURCE = "table"
@@ -27,8 +27,8 @@ TEXTS = ("op", "pass", "dtype", "scheme", "cache", "device", "model", "layer", "
 KEYS = (*SIZES, *TEXTS, "verdict", "tflops", *TIMES)
 
 _WORDS = {
-    **dict.fromkeys(("pass", "passed", "ok", "true", "1", "yes"), Verdict.PASSED),
-    **dict.fromkeys(("fail", "failed", "false", "0", "no"), Verdict.INCORRECT),
+    **dict.fromkeys(RIGHT, Verdict.PASSED),
+    **dict.fromkeys(WRONG, Verdict.INCORRECT),
     **{word: verdict for word, (verdict, _) in FAILURES.items() if word not in ("", "fail")},
     **{str(verdict): verdict for verdict in Verdict},
 }
@@ -54,7 +54,7 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     reading, rounding, timed = _times(table, names)
     if twice := next((name for name in (*names.values(), timed) if table.header.count(name) > 1), ""):
         raise UsageError(f"{table.where} line 1: several columns are called {twice}; rename the others in the file")
-    unused = [name for name in table.header if name not in {*names.values(), timed}]
+    unused = [name for name in table.header if name not in {*names.values(), timed, *table.wrong().values()}]
     notes = (f"{table.where}: columns that were not used: {', '.join(unused)}",) if unused else ()
     found = imported(SOURCE, table, lambda row: _entry(table, row, reading, names), [timed], notes)
     return replace(found, rounding={timed: rounding})

@@ -63,6 +63,7 @@ def as_record(result: Audit, setting: Assumptions) -> dict[str, Any]:
                 "title": sheet.table.title,
                 "line": sheet.table.line,
                 "rows": len(sheet),
+                "notes": list(sheet.table.notes),
                 "m_is": sheet.m_is or None,
                 "columns": [_column_record(column) for column in sheet.columns],
             }
@@ -113,6 +114,7 @@ def _understood(sheet: Sheet) -> str:
         parts.append(f"not used: {', '.join(unused)}")
     if unread := [f"{column.unread} of {column.name!r}" for column in sheet.columns if column.unread]:
         parts.append(f"cells that are no number: {', '.join(unread)}")
+    parts += sheet.table.notes
     return f"{sheet.table.name}: {plural(len(sheet), 'row')}; {'; '.join(parts) or 'no column was understood'}"
 
 

@@ -1,5 +1,6 @@
 """What TFLOPS, times and sizes say about each other: which FLOPs were counted, and how long a cell took."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -32,7 +33,7 @@ def cells_of(sheet: Sheet, column: AnnotatedColumn, m_is: str = "") -> Iterator[
     """Yield the cells of a time or rate column whose sizes are known."""
     for row, (span,) in sheet.spans(column):
         problem = sheet.problem(row, column, m_is)
-        if problem is None or span.high <= 0:
+        if problem is None or span.low + span.high <= 0:  # 0 is no time
             continue
         flops = float(problem.flops)
         low, high = max(span.low, span.high * 1e-6) * column.unit, span.high * column.unit
@@ -59,25 +60,33 @@ def _untyped(column: AnnotatedColumn) -> str:
     return " ".join(word for word in column.side.split() if word not in DTYPES)
 
 
-def follows(sheet: Sheet, rate: AnnotatedColumn, time: AnnotatedColumn, m_is: str, pass_: str = "") -> list[bool]:
-    """Say for each row with both numbers whether the rate is that of the time, with M and pass counted so."""
-    found = []
+def follows(sheet: Sheet, rate: AnnotatedColumn, time: AnnotatedColumn, m_is: str, pass_: str = "") -> dict[int, bool]:
+    """Say for each row with both numbers, not 0, whether the rate is that of the time, with M and pass counted so."""
+    found = {}
     for row, (printed, taken) in sheet.spans(rate, time):
         problem = sheet.problem(row, time, m_is)
-        if problem is None:
+        if problem is None or min(printed.low + printed.high, taken.low + taken.high) <= 0:
             continue
         products = Pass(pass_).products if pass_ else problem.pass_.products
         flops = problem.flops / problem.pass_.products * products
         allowed = rate_of(flops, taken, time.unit)
-        found.append(ValueRange(printed.low * rate.unit / 1e12, printed.high * rate.unit / 1e12).meets(allowed))
+        found[row] = ValueRange(printed.low * rate.unit / 1e12, printed.high * rate.unit / 1e12).meets(allowed)
     return found
+
+
+def totals(sheet: Sheet) -> set[tuple[int, int]]:
+    """Rows, with the index of the column, whose time is the sum of the two others: of the stages of a kernel."""
+    times = sheet.of(ColumnRole.TIME)
+    return {
+        (row, total.index)
+        for total, *parts in (itertools.permutations(times) if len(times) == 3 else ())
+        for row, (whole, one, other) in sheet.spans(total, *parts)
+        if whole.meets(ValueRange(one.low + other.low, one.high + other.high))
+    }
 
 
 FEWEST = 3
 """Rows from which on rates that follow from times and sizes do so by no chance."""
-
-MOST = 0.75
-"""Share of the rows that must follow."""
 
 
 def completed(sheet: Sheet) -> Sheet:
@@ -91,17 +100,22 @@ def completed(sheet: Sheet) -> Sheet:
         for one in times:
             variant = variant.with_column(replace(one, role=ColumnRole.TIME, unit=seconds))
         variants.append(variant)
-    found = [variant for variant in variants if _follows_mostly(variant)]
-    return found[0] if len(found) == 1 and not _follows_mostly(sheet) else sheet
+    found = [variant for variant in variants if follows_mostly(variant)]
+    return found[0] if len(found) == 1 and not follows_mostly(sheet) else sheet
 
 
-def _follows_mostly(sheet: Sheet) -> bool:
+def follows_mostly(sheet: Sheet) -> bool:
+    """Tell whether the rates of a table follow from its times."""
     for rate in sheet.of(ColumnRole.RATE):
         time = time_beside(sheet, rate)
-        fits = follows(sheet, rate, time, sheet.m_is) if time else []
-        if sum(fits) >= max(FEWEST, MOST * len(fits)):
+        fits = follows(sheet, rate, time, sheet.m_is) if time else {}
+        if _most(fits) and sum(fits.values()) >= FEWEST:
             return True
     return False
+
+
+def _most(fits: dict[int, bool]) -> bool:
+    return 2 * sum(fits.values()) > len(fits)
 
 
 def follow_rates(sheet: Sheet) -> Sheet:
@@ -112,11 +126,7 @@ def follow_rates(sheet: Sheet) -> Sheet:
         time = time_beside(sheet, rate)
         if time is None or not any(sheet.has_m_choice(row, rate) for row in range(len(sheet))):
             continue
-        fits = [
-            m_is
-            for m_is in (PER_EXPERT, TOTAL)
-            if any(found := follows(sheet, rate, time, m_is)) and 2 * sum(found) > len(found)
-        ]
+        fits = [m_is for m_is in (PER_EXPERT, TOTAL) if _most(follows(sheet, rate, time, m_is))]
         if len(fits) == 1:
             return sheet.with_m(fits[0])
     return sheet

@@ -88,8 +88,8 @@ class Sheet:
         texts = [self.text(row, one) for one in self.of(ColumnRole.DEVICE)]
         if any(texts):
             found = devices_of_cell(" ".join(texts)) or []
-            units = self.table.text(row, "cu_num")
-            return self.setting.on([one for one in found if units in ("", str(one.multiprocessors or units))])
+            units = read_size(self.table.text(row, "cu_num")) or 0
+            return self.setting.on([one for one in found if (one.multiprocessors or units) >= units])  # or part of one
         for text in (column.name if column else "", self.table.title):
             if named := devices_in(text):
                 return self.setting.on(named)

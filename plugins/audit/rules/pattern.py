@@ -22,6 +22,7 @@ from ....analysis.imports.columns import AnnotatedColumn, ColumnRole
 from ....analysis.imports.words import ERRORS, SPREADS, UNTIMED
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.pairs import MEASURED
+from ..evidence.rates import follows_mostly, totals
 from ..evidence.rule import Rule
 from ..evidence.sheet import Sheet
 
@@ -117,9 +118,11 @@ class _Slip:
 def check(sheet: Sheet) -> Iterator[Finding]:
     """Look for the most telling slip of each column; of a row only the most telling one is reported."""
     found: set[int] = set()
+    timed = sheet.of(ColumnRole.TIME, ColumnRole.RATE) if follows_mostly(sheet) else []
+    known = totals(sheet).union((row, one.index) for one in timed for row in range(len(sheet)))
     slips = [slip for figures in windows(sheet) for slip in _slips(figures)]
     for slip in sorted(slips, key=lambda one: -one.score):
-        if not found & {*slip.rows}:
+        if not found & {*slip.rows} and not known & {(row, slip.column.index) for row in slip.rows}:
             found |= {*slip.rows}
             yield _finding(sheet, slip)
 

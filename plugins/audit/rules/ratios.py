@@ -191,12 +191,13 @@ def _rates(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
         return
     choices = [sheet.m_is] if sheet.m_is else ["per_expert", "total"]
     fits = {m_is: follows(sheet, column, time, m_is) for m_is in choices}
-    m_is = max(fits, key=lambda name: sum(fits[name]))
+    m_is = max(fits, key=lambda name: sum(fits[name].values()))
     found = fits[m_is]
-    if not found or all(found):
+    right = sum(found.values())
+    if right == len(found):
         return
     for pass_ in ("fwd", "bwd", "step"):
-        if len(found) > 1 and all(follows(sheet, column, time, m_is, pass_)):
+        if len(found) > 1 and all(follows(sheet, column, time, m_is, pass_).values()):
             message = (
                 f"{column.name}: all rows count the FLOPs of pass {pass_}, which is not that of the times ({time.name})"
             )
@@ -204,17 +205,13 @@ def _rates(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
                 sheet, None, message, column, severity=Severity.QUESTION, advice="give --pass, or correct the FLOPs"
             )
             return
-    if 2 * sum(found) < len(found):
-        message = f"{column.name}: {len(found) - sum(found)} of {len(found)} rows do not follow from {time.name}"
+    if 2 * right < len(found):
+        message = f"{column.name}: {len(found) - right} of {len(found)} rows do not follow from {time.name}"
         yield VALUES.at(sheet, None, message, column, severity=Severity.QUESTION)
         return
-    rows = [
-        (row, taken, problem)
-        for row, (_, taken) in sheet.spans(column, time)
-        if (problem := sheet.problem(row, time, m_is)) is not None
-    ]
-    for (row, taken, problem), fit in zip(rows, found, strict=True):
-        if not fit:
+    for row, (_, taken) in sheet.spans(column, time):
+        problem = sheet.problem(row, time, m_is)
+        if problem is not None and not found.get(row, True):
             ends = ValueRange(*(problem.flops / (end * time.unit) / column.unit for end in (taken.high, taken.low)))
             yield _outside(sheet, row, column, ends, f"the sizes and {time.name} {sheet.quoted(row, time)}")
 

@@ -7,10 +7,11 @@ from ..evidence.pairs import MEASURED, pair_of
 from ..evidence.rates import cells_of, time_beside
 from ..evidence.rule import Rule
 from ..evidence.sheet import Sheet
-from . import pattern, peak_share, ratios, repeats, roof
+from . import pattern, peak_share, ratios, repeats, roof, zeros
 from .pattern import windows
 
 RULES: tuple[Rule, ...] = (
+    zeros.RULE,
     roof.PEAK,
     roof.BANDWIDTH,
     peak_share.RULE,

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 from ....analysis.imports.columns import AnnotatedColumn, ColumnRole
 from ....analysis.imports.printed import Printed
 from ....analysis.imports.words import ERRORS, STATISTICS, words_of
+from ....shapes.errors import shorten
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.pairs import MEASURED
+from ..evidence.rates import totals
 from ..evidence.rule import Rule
 from ..evidence.sheet import Sheet
 
@@ -101,6 +103,8 @@ def _equal_columns(sheet: Sheet) -> Iterator[Finding]:
         if {*STATISTICS} & (first.core ^ second.core):  # of one sample
             continue
         if first.role is second.role and len(equal) == len(pairs) >= FEWEST and said >= FEWEST_DIGITS:
+            if totals(sheet) >= {(row, second.index) for row in range(len(sheet))}:
+                continue  # the time of the other stage is 0
             message = f"{first.name} and {second.name} print the same in all {len(pairs)} rows"
             yield COPIES.at(sheet, 0, message, second, severity=Severity.QUESTION, rows=float(len(pairs)))
 
@@ -121,22 +125,11 @@ def _numbers(sheet: Sheet, row: int) -> tuple[str, ...]:
 
 def _repeated(sheet: Sheet, groups: list[list[int]], severity: Severity, how: str) -> Finding:
     first = groups[0]
-    lines = ranges([sheet.line(row) for row in first])
+    lines = shorten(", ".join(str(sheet.line(row)) for row in first))
     times = "twice" if len(first) == 2 else f"{len(first)} times"
     more = f"; so do {len(groups) - 1} other cases" if len(groups) > 1 else ""
     message = f"this case appears {times} (lines {lines}) {how}{more}"
     return ROWS.at(sheet, first[1], message, severity=severity, cases=float(len(groups)))
-
-
-def ranges(numbers: Sequence[int]) -> str:
-    """Write line numbers: 84-101, 105."""
-    found: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    return ", ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in found)
 
 
 ROWS = Rule(

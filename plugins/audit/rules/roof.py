@@ -85,7 +85,9 @@ def _implied(column: AnnotatedColumn) -> str:
 
 def least_bytes(problem: Problem, setting: Assumptions) -> float:
     """Bytes that must move at least: each weight that has rows, each activation, 2 bytes per output; no scales."""
-    used = min(problem.weights, problem.rows) if problem.op is not Op.GEMM else problem.weights
+    used: float = min(problem.weights, problem.rows) if problem.op is not Op.GEMM else problem.weights
+    if problem.op is Op.MOE_GEMM:  # experts that tokens reach on average, if they choose at random
+        used = problem.E * (1 - (1 - problem.top_k / problem.E) ** problem.M)
     weights = used * problem.N * problem.K * setting.weight_bits / 8
     rows_in = problem.B * problem.M
     return weights + rows_in * problem.K * setting.activation_bits / 8 + 2.0 * problem.rows * problem.N

@@ -200,7 +200,22 @@ def pattern(rng, fault):
     return (proportion if rng.random() < 0.5 else odd_unit)(rng, fault)
 
 
+def zeros(rng, fault):
+    """Times and TFLOPS; the fault is a 0, or inf, in place of the time, or of the TFLOPS."""
+    world = World(rng)
+    sweep = Sweep(world, int(rng.integers(4, 12)), digits=5)
+    rates = [printed(sweep.rate(shape, time), 1) for shape, time in zip(sweep.shapes, sweep.head, strict=True)]
+    times, rows = sweep.texts(sweep.head), []
+    if fault:
+        row = int(rng.integers(sweep.count))
+        of, text = [(times, "0.0"), (times, "-1"), (times, "inf"), (rates, "0.0")][int(rng.integers(4))]
+        of[row], rows = text, [sweep.label(row)]
+    header = [*sweep.header()[:3], sweep.header()[4], "TFLOPS"]
+    return Planted(render(rng, header, joined(sweep.sized(), times, rates)), world.setting(), rows)
+
+
 SCENARIOS = {
+    "zeros": zeros,
     "above-peak": above_peak,
     "above-bandwidth": above_bandwidth,
     "percent-of-peak": percent_of_peak,

@@ -26,12 +26,12 @@ def test_findings_stand_under_their_rule_with_line_and_numbers(invoke):
     assert lines[start + 1].startswith("  torchao3996_forward.csv:4 [impossible] E=8 M=4096 N=4096 K=4096: bf16_ms: ")
     assert "1328 TFLOPS" in lines[start + 1]
     assert lines[start + 4].startswith("  -> check what M counts")
-    assert lines[-1] == "7 of 8 rules could run on 18 rows in 2 tables, 5 findings (3 impossible, 2 question)"
+    assert lines[-1] == "8 of 9 rules could run on 18 rows in 2 tables, 5 findings (3 impossible, 2 question)"
 
 
 def test_a_table_that_holds(invoke):
     out = invoke("audit", GOOD, "--device", "MI355X", "--strict").out
-    assert out.splitlines()[-1] == "5 of 8 rules could run on 4 rows in 1 table, 0 findings"
+    assert out.splitlines()[-1] == "6 of 9 rules could run on 4 rows in 1 table, 0 findings"
 
 
 @pytest.mark.parametrize("width", [80, 100])
@@ -56,7 +56,7 @@ def test_json(invoke):
 def test_a_review_comment(tmp_path, invoke, capsys):
     text = invoke("audit", *GROUPED, "--device", "MI300X", "--markdown", "-").out
     assert text.startswith(
-        "## Audit of the printed numbers\n\n7 of 8 rules could run on 18 rows in 2 tables, 5 findings"
+        "## Audit of the printed numbers\n\n8 of 9 rules could run on 18 rows in 2 tables, 5 findings"
     )
     assert r"- torchao3996_forward.csv:4 \[impossible\] E=8 M=4096 N=4096 K=4096: bf16_ms" in text
     assert "### ratio-label" in text
@@ -133,8 +133,15 @@ def test_what_could_not_be_checked_is_said_and_why(tmp_path, invoke):
     (tmp_path / "t.md").write_text("| kernel | speed |\n|---|---|\n| a | 12.5 |\n| b | 13.5 |\n")
     output = " ".join(invoke("audit", tmp_path / "t.md").out.split())
     assert "not checked: repeated-rows; needs rows with M, N or K" in output
-    assert output.endswith("0 of 8 rules could run on 2 rows in 1 table, 0 findings")
+    assert output.endswith("0 of 9 rules could run on 2 rows in 1 table, 0 findings")
     (tmp_path / "t.md").write_text("| case | rate |\n|---|---|\n| M=1, N=4096, K=4096 | 2,750 TFLOPS |\n")
     found = json.loads(invoke("audit", tmp_path / "t.md", "--device", "A100", "--json").out)
     assert [(one["rule"], one["row"]) for one in found["findings"]] == [("above-peak", "M=1 N=4096 K=4096")]
     assert "above-peak" not in found["not_checked"]
+
+
+def test_a_table_without_rows_does_not_stop_the_others(tmp_path, invoke):
+    (tmp_path / "empty.csv").write_text("M,N,K,us\n")
+    said = invoke("audit", tmp_path / "empty.csv", GOOD, "--device", "MI355X")
+    assert said.out.splitlines()[-1] == "6 of 9 rules could run on 4 rows in 2 tables, 0 findings"
+    assert invoke("audit", tmp_path / "empty.csv").out.splitlines()[-1].startswith("0 of 9 rules could run on 0 rows")

@@ -44,6 +44,14 @@ def test_a_device_that_is_not_in_the_table_is_not_judged():
     assert [finding.line for finding in audited(text, "MI210").findings] == [4]
 
 
+def test_a_part_of_a_device_is_no_faster_than_the_whole():
+    """gfx942 with 80 compute units is an MI308X, which is not in the table; 304 are an MI300X or MI325X."""
+    text = "gfx,cu_num,M,N,K,us\ngfx942,80,65536,36864,7168,{}\ngfx1250,80,65536,36864,7168,1.0\n"
+    (peak,) = found(audited(text.format("1.0"), name="t.csv"), "above-peak")
+    assert (peak.line, peak.evidence["peak_flops_per_s"]) == (2, 2614.9e12)
+    assert not audited(text.format("87126.4572"), name="t.csv").findings
+
+
 def test_a_number_of_gpus_is_no_device():
     text = table("GPU | M | N | K | TFLOPS", "1 | 512 | 512 | 512 | 500", "8 | 512 | 512 | 512 | 500")
     assert len(found(audited(text, "MI210"), "above-peak")) == 2

@@ -110,13 +110,13 @@ def test_how_well_results_agree_follows_no_pattern():
 
 
 def test_sizes_of_a_tuned_table_of_experts():
-    """gfx950 with 256 units is an MI350X or MI355X; 80 units of gfx942 are neither MI300X nor MI325X."""
+    """gfx950 with 256 units is an MI350X or MI355X; 80 units of gfx942 are part of one of 304."""
     text = "gfx,cu_num,token,model_dim,inter_dim,expert,topk,us1,us\n"
     text += "{},16,6144,256,257,9,21.4,30.3\n{},8,6144,256,96,-1,1,2\n"
     (sheet,) = audited(text.format("gfx950,256", "gfx942,80"), name="t.csv").sheets
     assert sheet.sizes(0) == {"M": 16, "N": 256, "K": 6144, "E": 257, "top_k": 9}
     assert sheet.sizes(1) == {"M": 8, "N": 256, "K": 6144, "E": 96}
-    assert [one.device and one.device.arch for one in map(sheet.setting_at, (0, 1))] == ["gfx950", None]
+    assert [one.device and one.device.arch for one in map(sheet.setting_at, (0, 1))] == ["gfx950", "gfx942"]
 
 
 def test_a_contradiction_in_every_row_is_a_question():

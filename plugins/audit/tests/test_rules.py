@@ -1,13 +1,9 @@
 """Single rules in closed form: what each calls wrong, what it leaves alone, and why."""
 
 import pytest
+from rooflens.plugins.audit.output import section
 
-from .helpers import (
-    audited,
-    found,
-    rules,
-    table,
-)
+from .helpers import audited, found, lines, rules, table
 
 
 def csv(header, *rows):
@@ -105,3 +101,64 @@ def test_cases_that_stand_twice():
     assert (other.rule, str(other.severity), other.line) == ("repeated-rows", "question", 3)
     sections = table("M | N | K | us", "forward | | |", "64 | 512 | 512 | 5", "backward | | |", "64 | 512 | 512 | 5")
     assert not audited(sections).findings
+
+
+def test_zeros_are_counted_once_and_are_no_rates():
+    """Of 512 x 4096 x 4096 in 10 us, 1718 TFLOPS; the first row of TFLOPS rounds to 0."""
+    header = "M,N,K,us,TFLOPS,GB/s"
+    rows = ["1,16,16,10.0,0.00,0.10", "512,4096,4096,10.0,0.00,0", "256,4096,4096,0,0.00,0", "128,4096,4096,inf,,"]
+    rows += ["64,4096,4096,10.0,214.75,1730.00"]
+    untimed, unknown = check(csv(header, *rows), "").findings
+    assert [one.rule for one in (untimed, unknown)] == ["zeros", "zeros"]
+    assert (untimed.line, untimed.evidence["rows"], str(untimed.severity)) == (4, 2.0, "impossible")
+    assert (unknown.line, unknown.evidence["rows"], str(unknown.severity)) == (3, 1.0, "contradiction")
+    assert rules(check(csv("M,N,K,us", "4096,4096,4096,0.0", "8192,4096,4096,900.1"))) == {"zeros"}
+    assert not check(csv("M,N,K,ms", "64,512,512,0", "4096,4096,4096,3")).findings
+
+
+def test_a_stage_that_did_not_run_is_no_zero_and_its_total_no_copy():
+    header = "case,us1,us2,us"
+    rows = [
+        f"{name},{time},0.0,{time}" for name, time in zip("abcd", (158.4834, 212.9873, 241.6039, 249.5786), strict=True)
+    ]
+    assert not check(csv(header, *rows), "").findings
+
+
+def test_times_are_no_slips_where_a_third_of_the_rates_do_not_follow():
+    """A time ten times as long, in its rate too; of ten rates, three are printed ten times too large."""
+    rows = [(M, 1000.0 if M == 512 else 100 + M / 64, 10 if M in (64, 128, 192) else 1) for M in range(64, 704, 64)]
+    texts = [f"{M},4096,4096,{us},{2 * M * 4096 * 4096 / us / 1e6 * wrong:.2f}" for M, us, wrong in rows]
+    result = check(csv("M,N,K,us,tflops", *texts), "")
+    assert [(one.rule, one.line) for one in result.findings] == [("does-not-follow", line) for line in (2, 3, 4)]
+    assert lines(check(csv("M,N,K,us,tflops", *texts, "704,4096,4096,111,0.00"), ""), "does-not-follow") == [2, 3, 4]
+
+
+def test_a_number_that_its_row_confirms_is_no_slip():
+    """3.8786 us are 0.14 TFLOPS; rows of other sizes are a thousand times as fast."""
+    rows = ["8,16,2048,3.8786,0.14"]
+    rows += [
+        f"{M},37888,5120,{100 + M / 100},{2 * M * 37888 * 5120 / (100 + M / 100) / 1e6:.2f}" for M in range(196, 226, 3)
+    ]
+    assert not check(csv("M,N,K,us,tflops", *rows), "").findings
+    assert rules(check(csv("M,N,K,us,tflops", *rows, "230,37888,5120,102.3,8722.1"), "")) == {"does-not-follow"}
+
+
+def test_tokens_that_choose_at_random_reach_a_part_of_the_experts():
+    """H200, 64 of 64 tokens to 1 of 64 experts each: 63.6 % of 64 x 4096 x 4096 bytes, 683 MB, are 142 us."""
+    text = csv("token,inter_dim,model_dim,expert,topk,us", "64,4096,4096,64,1,{}")
+    assert not found(check(text.format("150.0"), weight_bits=8), "above-bandwidth")
+    assert found(check(text.format("135.0"), weight_bits=8), "above-bandwidth")
+
+
+@pytest.mark.parametrize(("name", "no"), [("Pass", "False"), ("correct", "no"), ("OK", "0")])
+def test_rows_of_wrong_output_are_left_out_and_counted(name, no):
+    yes = {"False": "True", "no": "yes", "0": "1"}[no]
+    result = check(csv(f"M,N,K,us,{name}", f"4096,4096,4096,900.0,{yes}", f"4096,4096,4096,0.1,{no}"))
+    (sheet,) = result.sheets
+    assert (result.rows, result.findings) == (1, ())
+    assert sheet.table.notes == (f"rows left out, as {name} says that their output was wrong: 1",)
+    assert sheet.table.notes[0] in str(section(result, sheet.setting))
+
+
+def test_counts_under_a_name_of_a_check_are_no_verdicts():
+    assert check(csv("M,N,K,us,valid", "64,512,512,900.0,0", "128,512,512,901.0,17")).rows == 2

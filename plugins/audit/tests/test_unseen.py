@@ -23,7 +23,7 @@ TODAY = {
     "eighth": (4, 4, 3, 6),
     "ninth": (36, 36, 23, 32),
     "tenth": (32, 32, 24, 43),
-    "eleventh": (79, 82, 35, 72),
+    "eleventh": (78, 81, 35, 72),
 }
 """Set: findings that are right, all findings; faults that are found, all faults."""
 

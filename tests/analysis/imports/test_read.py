@@ -470,3 +470,19 @@ def test_files_that_cannot_be_read(tmp_path):
     assert "not a text file" in fails(tmp_path / "binary.csv")
     with pytest.raises(UsageError, match=r"^head line 1: "):
         read(tmp_path / "binary.csv", at="head")
+
+
+@pytest.mark.parametrize("header", ["M,N,K,us", "gfx,cu_num,M,N,K,libtype,us"])
+def test_a_time_of_a_wrong_output_is_none_in_any_format(header, tmp_path):
+    rows = [f"{_row(header, 8, 12.5)},True", f"{_row(header, 16, 12.5)},False", f"{_row(header, 32, 'inf')},False"]
+    (tmp_path / "t.csv").write_text("\n".join([f"{header},Pass", *rows]) + "\n")
+    found = read(tmp_path / "t.csv")
+    assert found.frame["verdict"].tolist() == ["passed", "incorrect", "unsupported"]
+    assert found.frame["time_s"].isna().tolist() == [False, True, True]
+    assert found.frame["reason"].tolist()[:2] == ["", "wrong output: Pass"]
+    assert not any("Pass" in note for note in found.notes)
+
+
+def _row(header, M, us):
+    values = {"gfx": "gfx950", "cu_num": 256, "M": M, "N": 512, "K": 512, "libtype": "ck", "us": us}
+    return ",".join(str(values[name]) for name in header.split(","))
