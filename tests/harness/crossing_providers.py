@@ -5,7 +5,6 @@ All sleep, the incumbent for a constant time. The time of `growing` rises with M
 """
 
 import time
-from abc import abstractmethod
 
 from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.provider import Launch, Provider, Role
@@ -26,14 +25,16 @@ SECONDS = 8e-3
 class Sleeper(Provider):
     """Right, after a sleep of `seconds(M)`."""
 
-    @abstractmethod
-    def seconds(self, m):
-        """Seconds that a launch of M rows sleeps."""
+    def __init__(self, name, role, seconds, candidates=()):
+        self.name, self.role, self._seconds, self._candidates = name, role, seconds, candidates
+
+    def candidates(self, problem, scheme, device):
+        return self._candidates
 
     def prepare(self, inputs, config=None):
         out = inputs.empty_output()
         weight = dequantize(inputs.weight, inputs.x.dtype).view(inputs.problem.N, -1).float()
-        pause = self.seconds(inputs.problem.M)
+        pause = self._seconds(inputs.problem.M)
 
         def run():
             out.copy_(inputs.x.float() @ weight.t())
@@ -42,29 +43,8 @@ class Sleeper(Provider):
         return Launch(run, out, config=dict(config or {}))
 
 
-class Constant(Sleeper):
-    name = "constant"
-    role = Role.DEQUANT_BLAS
-
-    def seconds(self, m):
-        return SECONDS
-
-
-class Growing(Sleeper):
-    name = "growing"
-
-    def seconds(self, m):
-        return SECONDS * (m / CROSSING) ** 2
-
-
-class Stepped(Sleeper):
-    name = "stepped"
-
-    def candidates(self, problem, scheme, device):
-        return [{"BLOCK_M": TILE}]
-
-    def seconds(self, m):
-        return SECONDS / 2 if m <= EDGE else SECONDS * 2
-
-
-PROVIDERS = [Constant(), Growing(), Stepped()]
+PROVIDERS = [
+    Sleeper("constant", Role.DEQUANT_BLAS, lambda m: SECONDS),
+    Sleeper("growing", Role.CANDIDATE, lambda m: SECONDS * (m / CROSSING) ** 2),
+    Sleeper("stepped", Role.CANDIDATE, lambda m: SECONDS / 2 if m <= EDGE else SECONDS * 2, [{"BLOCK_M": TILE}]),
+]

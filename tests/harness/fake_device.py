@@ -19,7 +19,7 @@ from rooflens.harness.telemetry.reading import Reading
 from rooflens.harness.timing.accelerator import Action, KernelRecord
 from rooflens.shapes.device import Device
 
-from .fake_cache import Buffer, FakeCache, Traffic
+from .fake_cache import Buffer, FakeCache
 from .fake_latency import Latency, Sampler
 from .fake_script import FREE, USUAL, Costs, FakeKernel, Slowdown
 
@@ -127,13 +127,12 @@ class FakeDevice:
         name: str = "kernel",
         *,
         reads: Sequence[Buffer] = (),
-        writes: Sequence[Buffer] = (),
         persists: bool = False,
         host_s: float | None = None,
     ) -> FakeKernel:
         """Make a kernel; `latency` is its model or its constant time."""
         model = latency if isinstance(latency, Latency) else Latency(latency)
-        return FakeKernel(name, Sampler(model), tuple(reads), tuple(writes), persists, host_s)
+        return FakeKernel(name, Sampler(model), tuple(reads), persists, host_s)
 
     def launcher(self, *kernels: FakeKernel, waits: bool = False) -> Action:
         """Return the call that launches `kernels`, and with `waits` waits for them."""
@@ -148,17 +147,11 @@ class FakeDevice:
 
         return launch
 
-    def flusher(
-        self, seconds: float = 0.0, *, write: float = 0, read: float = 3, host_s: float | None = None
-    ) -> Action:
-        """Return a flush: kernels that write and read so many times the cache, in `seconds` more than that takes."""
+    def flusher(self, seconds: float = 0.0, *, fills: bool = False, host_s: float | None = None) -> Action:
+        """Return a flush: it reads three times the cache in `seconds` more than that takes, and may write before."""
         size = self.cache.size if self.cache else 0
-        kernels = []
-        if write:
-            kernels.append(self.kernel(0.0, "fill", writes=[Buffer(int(write * size))], host_s=host_s))
-        if read:
-            kernels.append(self.kernel(seconds, "sum", reads=[Buffer(int(read * size))], host_s=host_s))
-        return self.launcher(*kernels)
+        kernels = [self.kernel(0.0, "fill", host_s=host_s)] if fills else []
+        return self.launcher(*kernels, self.kernel(seconds, "sum", reads=[Buffer(3 * size)], host_s=host_s))
 
     # What the harness asks for.
 
@@ -298,14 +291,9 @@ class FakeDevice:
 
     def _run(self, kernel: FakeKernel, start: float, call: int) -> float:
         factor, _ = self._clock(start)
-        seconds = kernel.sampler.next_s(start) / factor
+        seconds = kernel.sampler.next_s() / factor
         if self.cache:
-            traffic = Traffic()
-            for buffer in kernel.reads:
-                self.cache.read(buffer, traffic, kernel.persists)
-            for buffer in kernel.writes:
-                self.cache.write(buffer, traffic)
-            seconds += self.cache.seconds(traffic)
+            seconds += sum(self.cache.read_s(buffer, kernel.persists) for buffer in kernel.reads)
         kernel.runs.append((start, seconds))
         self.busy_s += seconds
         self._record(kernel.name, start, seconds, call)

@@ -1,4 +1,4 @@
-"""How long a scripted kernel takes: drift, steps, autocorrelated noise, two modes and outliers, all from a seed.
+"""How long a scripted kernel takes: autocorrelated noise, two modes and outliers, all from a seed.
 
 The median of one launch is known in closed form, so that a test can ask whether an interval covers it.
 """
@@ -13,29 +13,23 @@ from statistics import NormalDist
 class Latency:
     """The model; a `Sampler` draws from it. Times in seconds.
 
-    base_s       median of one launch of the first mode, at the start
+    base_s       median of one launch of the first mode
     noise        standard deviation of the logarithm (normal, so that the median stays)
     correlation  of the noise from one launch to the next: AR(1) with the same standard deviation; 0 is independent
-    drift_per_s  relative change per second of device time
-    steps        (time_s, factor) pairs: from that device time on, all launches are multiplied by the factor
-    second_mode  factor of the second mode; share: of launches in it; switching: 1 chooses anew at every launch, a
-                 smaller number stays in a mode for longer (a two-state Markov chain with the same share)
+    second_mode  factor of the second mode; share: of launches in it
     outliers     probability of a launch that takes `1 + Pareto(1.5)` times as long
     """
 
     base_s: float
     noise: float = 0.0
     correlation: float = 0.0
-    drift_per_s: float = 0.0
-    steps: tuple[tuple[float, float], ...] = ()
     second_mode: float = 1.0
     share: float = 0.0
-    switching: float = 1.0
     outliers: float = 0.0
     seed: int = 0
 
     def true_median_s(self) -> float:
-        """Median of the marginal distribution without drift, steps and outliers: the root of a normal mixture."""
+        """Median of the marginal distribution without outliers: the root of a normal mixture."""
         if not self.share or not self.noise:
             return self.base_s * (self.second_mode if self.share > 0.5 else 1.0)
         normal, far = NormalDist(0.0, self.noise), math.log(self.second_mode)
@@ -55,23 +49,15 @@ class Sampler:
         self._noise = self._random.gauss(0.0, latency.noise) if latency.noise else 0.0
         self._second = self._random.random() < latency.share
 
-    def next_s(self, now_s: float) -> float:
-        """Duration of a launch that starts at device time `now_s`."""
+    def next_s(self) -> float:
+        """Duration of the next launch."""
         model = self._latency
         seconds = model.base_s * math.exp(self._noise) * (model.second_mode if self._second else 1.0)
-        seconds *= 1.0 + model.drift_per_s * now_s
-        for since_s, factor in model.steps:
-            seconds *= factor if now_s >= since_s else 1.0
         if model.outliers and self._random.random() < model.outliers:
             seconds *= 1.0 + self._random.paretovariate(1.5)
-        self._advance()
-        return seconds
-
-    def _advance(self) -> None:
-        model = self._latency
         if model.noise:
             fresh = self._random.gauss(0.0, model.noise)
             self._noise = model.correlation * self._noise + math.sqrt(1 - model.correlation**2) * fresh
         if model.share:
-            leave = model.switching * ((1 - model.share) if self._second else model.share)
-            self._second ^= self._random.random() < leave
+            self._second = self._random.random() < model.share
+        return seconds

@@ -52,12 +52,11 @@ class Slowdown:
 
 @dataclass
 class FakeKernel:
-    """A kernel: its model of time without memory, what it reads and writes, what launching it costs the host."""
+    """A kernel: its model of time without memory, what it reads, what launching it costs the host."""
 
     name: str
     sampler: Sampler
     reads: tuple[Buffer, ...] = ()
-    writes: tuple[Buffer, ...] = ()
     persists: bool = False
     host_s: float | None = None
     runs: list[tuple[float, float]] = field(default_factory=list)

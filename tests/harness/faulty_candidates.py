@@ -15,14 +15,14 @@ SLOW_S = 1e-2
 
 
 class Choosy(Provider):
-    name = "choosy"
-    wishes = ("slow", "fast")
+    def __init__(self, name, *wishes):
+        self.name, self._wishes = name, wishes
 
     def candidates(self, problem, scheme, device):
-        return [{"do": wish} for wish in self.wishes]
+        return [{"do": wish} for wish in self._wishes]
 
     def prepare(self, inputs, config=None):
-        do = (config or {"do": self.wishes[0]})["do"]
+        do = (config or {"do": "slow"})["do"]
         weight = dequantize(inputs.weight, torch.float32).view(inputs.problem.N, -1)
         out = inputs.empty_output()
         calls = 0
@@ -53,56 +53,26 @@ class Choosy(Provider):
         return Launch(product, out, config={"do": do})
 
 
-class Leaving(Choosy):
-    """One of its candidates changes a setting of the process."""
-
-    name = "leaving"
-    wishes = ("fast", "leaves")
-
-
-class Harmless(Choosy):
-    """Every failure that an exception or a check tells."""
-
-    name = "harmless"
-    wishes = ("slow", "fast", "wrong", "late_wrong", "raises", "no_tile", "oom")
-
-
-class Deadly(Choosy):
-    """Every failure that ends the worker."""
-
-    name = "deadly"
-    wishes = ("slow", "crash", "fast", "repacks")
-
-
-class Hanging(Choosy):
-    name = "hanging"
-    wishes = ("hang", "fast")
-
-
-class Hopeless(Choosy):
-    name = "hopeless"
-    wishes = ("no_tile", "wrong")
-
-
-class NoChoice(Choosy):
-    name = "no_choice"
-
-    def candidates(self, problem, scheme, device):
-        return ()
-
-
 class Refuses(Choosy):
-    name = "refuses"
-
     def supports(self, problem, scheme, device):
         return Support.no("only on Tuesdays")
 
 
 class Confused(Choosy):
-    name = "confused"
-
     def candidates(self, problem, scheme, device):
         raise KeyError("sm99")
 
 
-PROVIDERS = [Choosy(), Harmless(), Deadly(), Hanging(), Hopeless(), NoChoice(), Refuses(), Confused(), Leaving()]
+PROVIDERS = [
+    Choosy("choosy", "slow", "fast"),
+    # Every failure that an exception or a check tells.
+    Choosy("harmless", "slow", "fast", "wrong", "late_wrong", "raises", "no_tile", "oom"),
+    # Every failure that ends the worker.
+    Choosy("deadly", "slow", "crash", "fast", "repacks"),
+    Choosy("hanging", "hang", "fast"),
+    Choosy("hopeless", "no_tile", "wrong"),
+    Choosy("no_choice"),
+    Choosy("leaving", "fast", "leaves"),  # a changed setting of the process
+    Refuses("refuses", "slow", "fast"),
+    Confused("confused"),
+]

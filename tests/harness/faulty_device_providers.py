@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 from rooflens.kernels.fourbit.quantize import dequantize
-from rooflens.kernels.provider import Launch, Provider, Role
+from rooflens.kernels.provider import Launch, Provider
 
 FAULTY_M = 2
 
@@ -23,12 +23,9 @@ def write_far_away(pointer, distance):
     tl.store(pointer + distance, 1.0)
 
 
-class RightOnDevice(Provider):
-    name = "right_on_device"
-    role = Role.DEQUANT_BLAS
-
-    def misbehave(self, inputs):
-        """Nothing here."""
+class OnDevice(Provider):
+    def __init__(self, name, misbehave):
+        self.name, self._misbehave = name, misbehave
 
     def prepare(self, inputs, config=None):
         weight = dequantize(inputs.weight, torch.float32).view(inputs.problem.N, -1)
@@ -37,51 +34,29 @@ class RightOnDevice(Provider):
         def run():
             out.copy_(inputs.x.float() @ weight.t())
             if inputs.problem.M == FAULTY_M:
-                self.misbehave(inputs)
+                self._misbehave(inputs.x)
 
         return Launch(run, out)
 
 
-class IllegalAccess(RightOnDevice):
-    """Stores 4 TiB past the activations."""
-
-    name = "illegal_access"
-    role = Role.CANDIDATE
-
-    def misbehave(self, inputs):
-        write_far_away[(1,)](inputs.x, 1 << 40)
+def reads_far_away(x):
+    """Read element 2^20 of 4."""
+    few = torch.ones(4, device=x.device)
+    few[torch.full((1,), 1 << 20, device=x.device)]
 
 
-class DeviceAssert(RightOnDevice):
-    """Reads element 2^20 of 4."""
-
-    name = "device_assert"
-    role = Role.CANDIDATE
-
-    def misbehave(self, inputs):
-        few = torch.ones(4, device=inputs.x.device)
-        few[torch.full((1,), 1 << 20, device=inputs.x.device)]
+def hangs(x):
+    """Leave a stamp, and a kernel that does not end in time."""
+    stamp = Path("device_hang.stamp")
+    if not stamp.exists():
+        stamp.write_text(repr(time.time()))
+    torch.cuda._sleep(HANG_CYCLES)
 
 
-class DeviceOutOfMemory(RightOnDevice):
-    name = "device_oom"
-    role = Role.CANDIDATE
-
-    def misbehave(self, inputs):
-        torch.empty(1 << 46, device=inputs.x.device)
-
-
-class DeviceHang(RightOnDevice):
-    """Leaves a stamp, and a kernel that does not end in time."""
-
-    name = "device_hang"
-    role = Role.CANDIDATE
-
-    def misbehave(self, inputs):
-        stamp = Path(f"{self.name}.stamp")
-        if not stamp.exists():
-            stamp.write_text(repr(time.time()))
-        torch.cuda._sleep(HANG_CYCLES)
-
-
-PROVIDERS = [RightOnDevice(), IllegalAccess(), DeviceAssert(), DeviceOutOfMemory(), DeviceHang()]
+PROVIDERS = [
+    OnDevice("right_on_device", lambda x: None),
+    OnDevice("illegal_access", lambda x: write_far_away[(1,)](x, 1 << 40)),  # 4 TiB past the activations
+    OnDevice("device_assert", reads_far_away),
+    OnDevice("device_oom", lambda x: torch.empty(1 << 46, device=x.device)),
+    OnDevice("device_hang", hangs),
+]

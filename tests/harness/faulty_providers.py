@@ -10,7 +10,6 @@ import sys
 import tempfile
 import threading
 import time
-from abc import abstractmethod
 from pathlib import Path
 
 import torch
@@ -41,13 +40,10 @@ class Right(Provider):
 
 
 class Faulty(Provider):
-    """Misbehaves in the timed call at M == FAULTY_M, after `grace` good calls."""
+    """Calls `misbehave(inputs, out)` at the end of the timed call at M == FAULTY_M, after `grace` good calls."""
 
-    grace = 0
-
-    @abstractmethod
-    def misbehave(self, out):
-        """What goes wrong in the timed call."""
+    def __init__(self, name, misbehave, grace=0):
+        self.name, self.misbehave, self.grace = name, misbehave, grace
 
     def prepare(self, inputs, config=None):
         run, out = right_launch(inputs)
@@ -58,102 +54,75 @@ class Faulty(Provider):
             calls += 1
             run()
             if inputs.problem.M == FAULTY_M and calls > self.grace:
-                self.misbehave(out)
+                self.misbehave(inputs, out)
 
         return Launch(faulty, out)
 
 
-class Crash(Faulty):
-    name = "crash"
+class Prepares(Provider):
+    """Calls `spoil(inputs)` in `prepare`."""
 
-    def misbehave(self, out):
-        os.kill(os.getpid(), signal.SIGSEGV)
+    def __init__(self, name, spoil):
+        self.name, self._spoil = name, spoil
+
+    def prepare(self, inputs, config=None):
+        self._spoil(inputs)
+        return Launch(*right_launch(inputs))
+
+
+class Launches(Provider):
+    """Its timed call is what `launch(inputs, run, out)` returns; `run` computes the right product."""
+
+    def __init__(self, name, launch):
+        self.name, self._launch = name, launch
+
+    def prepare(self, inputs, config=None):
+        run, out = right_launch(inputs)
+        return Launch(self._launch(inputs, run, out), out)
+
+
+def kill(number):
+    os.kill(os.getpid(), number)
+
+
+def stamp(name):
+    """Leave a stamp of the moment in the working directory."""
+    Path(f"{name}.stamp").write_text(repr(time.time()))
 
 
 def hang(name):
-    """Hang, after a stamp of the moment in the working directory."""
-    Path(f"{name}.stamp").write_text(repr(time.time()))
+    stamp(name)
     while True:
         time.sleep(1000)
 
 
-class Hang(Faulty):
-    name = "hang"
-
-    def misbehave(self, out):
-        hang(self.name)
-
-
-class HangPrepare(Right):
-    name = "hang_prepare"
-    role = Role.CANDIDATE
-
-    def prepare(self, inputs, config=None):
-        if inputs.problem.M == FAULTY_M:
-            hang(self.name)
-        return super().prepare(inputs, config)
-
-
-class HangSupports(Right):
+class HangSupports(Provider):
     name = "hang_supports"
-    role = Role.CANDIDATE
 
     def supports(self, problem, scheme, device):
         if problem.M == FAULTY_M:
             hang(self.name)
         return Support.yes()
 
-
-class Stopped(Faulty):
-    """Stopped by a signal: it does not even react to SIGTERM."""
-
-    name = "stopped"
-
-    def misbehave(self, out):
-        Path("stopped.stamp").write_text(repr(time.time()))
-        os.kill(os.getpid(), signal.SIGSTOP)
-
-
-class Wrong(Faulty):
-    name = "wrong"
-
-    def misbehave(self, out):
-        out[0, 0] += 1000
-
-
-class LateWrong(Wrong):
-    """Right when checked before timing, wrong after some launches."""
-
-    name = "late_wrong"
-    grace = 5
-
-
-class Unwritten(Provider):
-    name = "unwritten"
-
     def prepare(self, inputs, config=None):
-        return Launch(lambda: None, inputs.empty_output())
+        return Launch(*right_launch(inputs))
 
 
-class Raises(Faulty):
-    name = "raises"
-
-    def misbehave(self, out):
-        raise RuntimeError("shared memory exhausted\nsecond line")
-
-
-class OutOfMemory(Faulty):
-    name = "oom"
-
-    def misbehave(self, out):
-        torch.empty(1 << 46)
+def stops(inputs, out):
+    """Stop by a signal: it does not even react to SIGTERM."""
+    stamp("stopped")
+    kill(signal.SIGSTOP)
 
 
-class PrepareFails(Provider):
-    name = "prepare_fails"
+def one_element_off(inputs, out):
+    out[0, 0] += 1000
 
-    def prepare(self, inputs, config=None):
-        raise ValueError("no such tile")
+
+def raises(text, kind=RuntimeError):
+    def call(*_):
+        raise kind(text)
+
+    return call
 
 
 class Refuses(Provider):
@@ -166,137 +135,42 @@ class Refuses(Provider):
         raise AssertionError("prepare of an unsupported problem")
 
 
-class Stale(Provider):
-    """Computes once and returns the same result for ever: caught by the other activations after timing."""
+def stale(inputs, run, out):
+    """Compute once and return the same result for ever: caught by the other activations after timing."""
+    kept = []
 
-    name = "stale"
-
-    def prepare(self, inputs, config=None):
-        run, out = right_launch(inputs)
-        kept = None
-
-        def stale():
-            nonlocal kept
-            if kept is None:
-                run()
-                kept = out.clone()
-            out.copy_(kept)
-
-        return Launch(stale, out)
-
-
-class Scribbles(Provider):
-    """Right at first, but leaves its own numbers in the activations that all providers share."""
-
-    name = "scribbles"
-
-    def prepare(self, inputs, config=None):
-        run, out = right_launch(inputs)
-
-        def scribbles():
+    def call():
+        if not kept:
             run()
-            inputs.x.add_(1)
+            kept.append(out.clone())
+        out.copy_(kept[0])
 
-        return Launch(scribbles, out)
-
-
-class Repacks(Provider):
-    """Repacks the weights in place, which all its neighbours share."""
-
-    name = "repacks"
-
-    def prepare(self, inputs, config=None):
-        inputs.packed[0] ^= 255
-        return Launch(*right_launch(inputs))
+    return call
 
 
-class RepacksAndFails(Repacks):
-    """As the one above, and does not come to its end."""
-
-    name = "repacks_and_fails"
-
-    def prepare(self, inputs, config=None):
-        super().prepare(inputs, config)
-        raise ValueError("no such tile")
+def repacks(inputs):
+    """Repack the weights in place, which all its neighbours share."""
+    inputs.packed[0] ^= 255
 
 
-class Reshapes(Provider):
-    """Lets all rows of the shared activations be the first one, in the first launch."""
-
-    name = "reshapes"
-
-    def prepare(self, inputs, config=None):
-        run, out = right_launch(inputs)
-        return Launch(lambda: (run(), inputs.x.as_strided_(inputs.x.shape, (0, 1))), out)
-
-
-class Differentiates(Provider):
-    """Asks for gradients of the shared activations, so that nobody may write into them any more."""
-
-    name = "differentiates"
-
-    def prepare(self, inputs, config=None):
-        inputs.x.requires_grad_(True)
-        return Launch(*right_launch(inputs))
-
-
-class Overwrites(Faulty):
-    """Right, but its first timed call changes the packed weights, which all its neighbours share."""
-
-    name = "overwrites"
-
-    def prepare(self, inputs, config=None):
-        self.packed, self.done = inputs.packed, False
-        return super().prepare(inputs, config)
-
-    def misbehave(self, out):
-        if not self.done:
-            self.packed[0] ^= 255
-            self.done = True
-
-
-class Exits(Faulty):
-    name = "exits"
-
-    def misbehave(self, out):
-        os._exit(0)
-
-
-class SysExits(Faulty):
-    name = "sys_exits"
-
-    def misbehave(self, out):
-        sys.exit(0)
-
-
-class Interrupts(Faulty):
-    name = "interrupts"
-
-    def misbehave(self, out):
-        raise KeyboardInterrupt
+def repacks_and_fails(inputs):
+    repacks(inputs)
+    raise ValueError("no such tile")
 
 
 class UnwindingError(BaseException):
     """No Exception, so nothing that catches those catches it."""
 
 
-class Unwinds(Faulty):
-    name = "unwinds"
+def floods(inputs, out):
+    """Write a megabyte to stdout and to stderr, above and below Python."""
+    for stream in (sys.stdout, sys.stderr):
+        print("flood " * 50_000, file=stream)
+    for handle in (1, 2):
+        os.write(handle, b"flood\n" * 50_000)
 
-    def misbehave(self, out):
-        raise UnwindingError("all the way up")
 
-
-class Floods(Faulty):
-    """Writes a megabyte to stdout and to stderr at every call, above and below Python."""
-
-    name = "floods"
-
-    def misbehave(self, out):
-        for stream in (sys.stdout, sys.stderr):
-            print("flood " * 50_000, file=stream)
-        for handle in (1, 2):
-            os.write(handle, b"flood\n" * 50_000)
+SEED = 12345
 
 
 class Witness(Provider):
@@ -313,106 +187,82 @@ class Witness(Provider):
             found["folder"] = os.getcwd()
             found["threads"] = torch.get_num_threads()
             found["dtype"] = str(torch.get_default_dtype())
-            found["reseeded"] = torch.initial_seed() == Reseeds.SEED
-            found["spinning"] = any(thread.name == Spins.name for thread in threading.enumerate())
+            found["reseeded"] = torch.initial_seed() == SEED
+            found["spinning"] = any(thread.name == "spins" for thread in threading.enumerate())
 
         return Launch(observes, out, config=found)
 
 
-class Wanders(Faulty):
-    name = "wanders"
-
-    def misbehave(self, out):
-        os.chdir(tempfile.gettempdir())
+def spin():
+    while True:
+        pass
 
 
-class Throttles(Faulty):
-    name = "throttles"
-
-    def misbehave(self, out):
-        torch.set_num_threads(1)
-
-
-class Retypes(Faulty):
-    name = "retypes"
-
-    def misbehave(self, out):
-        torch.set_default_dtype(torch.float64)
+def spins(inputs, out):
+    """Leave a thread behind that takes a core for itself."""
+    if all(thread.name != "spins" for thread in threading.enumerate()):
+        threading.Thread(target=spin, name="spins", daemon=True).start()
 
 
-class Reseeds(Faulty):
-    name = "reseeds"
-    SEED = 12345
+def journal(inputs, run, out):
+    """Write a line to journal.txt when a unit begins: activations are its own in every round."""
+    begun = set()
 
-    def misbehave(self, out):
-        torch.manual_seed(self.SEED)
+    def writes():
+        run()
+        unit = f"{inputs.problem.N} {inputs.problem.M} {inputs.x.abs().sum():.6f}"
+        if unit not in begun:
+            begun.add(unit)
+            with open("journal.txt", "a") as file:
+                file.write(unit + "\n")
 
-
-class Spins(Faulty):
-    """Leaves a thread behind that takes a core for itself."""
-
-    name = "spins"
-
-    def misbehave(self, out):
-        if all(thread.name != self.name for thread in threading.enumerate()):
-            threading.Thread(target=self.spin, name=self.name, daemon=True).start()
-
-    def spin(self):
-        while True:
-            pass
+    return writes
 
 
-class Journal(Provider):
-    """Right, and writes a line to journal.txt when it begins a unit: activations are its own in every round."""
+FAULTY = {
+    "crash": lambda inputs, out: kill(signal.SIGSEGV),
+    "hang": lambda inputs, out: hang("hang"),
+    "stopped": stops,
+    "wrong": one_element_off,
+    "raises": raises("shared memory exhausted\nsecond line"),
+    "oom": lambda inputs, out: torch.empty(1 << 46),
+    # The packed weights, which all its neighbours share.
+    "overwrites": lambda inputs, out: inputs.packed.zero_(),
+    "exits": lambda inputs, out: os._exit(0),
+    "sys_exits": lambda inputs, out: sys.exit(0),
+    "interrupts": raises("", KeyboardInterrupt),
+    "unwinds": raises("all the way up", UnwindingError),
+    "floods": floods,
+    "wanders": lambda inputs, out: os.chdir(tempfile.gettempdir()),
+    "throttles": lambda inputs, out: torch.set_num_threads(1),
+    "retypes": lambda inputs, out: torch.set_default_dtype(torch.float64),
+    "reseeds": lambda inputs, out: torch.manual_seed(SEED),
+    "spins": spins,
+}
 
-    name = "journal"
+IN_PREPARE = {
+    "hang_prepare": lambda inputs: hang("hang_prepare") if inputs.problem.M == FAULTY_M else None,
+    "prepare_fails": raises("no such tile", ValueError),
+    "repacks": repacks,
+    "repacks_and_fails": repacks_and_fails,
+    # Nobody may write into the shared activations any more.
+    "differentiates": lambda inputs: inputs.x.requires_grad_(True),
+}
 
-    def prepare(self, inputs, config=None):
-        run, out = right_launch(inputs)
-        begun = set()
-
-        def writes():
-            run()
-            unit = f"{inputs.problem.N} {inputs.problem.M} {inputs.x.abs().sum():.6f}"
-            if unit not in begun:
-                begun.add(unit)
-                with open("journal.txt", "a") as file:
-                    file.write(unit + "\n")
-
-        return Launch(writes, out)
-
+IN_LAUNCH = {
+    "unwritten": lambda inputs, run, out: lambda: None,
+    "stale": stale,
+    # Right at first, but its own numbers are in the activations that all providers share.
+    "scribbles": lambda inputs, run, out: lambda: (run(), inputs.x.add_(1)),
+    # From the first launch on, all rows of the shared activations are the first one.
+    "reshapes": lambda inputs, run, out: lambda: (run(), inputs.x.as_strided_(inputs.x.shape, (0, 1))),
+    "journal": journal,
+}
 
 PROVIDERS = [
-    Right(),
-    Crash(),
-    Hang(),
-    HangPrepare(),
-    HangSupports(),
-    Stopped(),
-    Wrong(),
-    LateWrong(),
-    Unwritten(),
-    Raises(),
-    OutOfMemory(),
-    PrepareFails(),
-    Refuses(),
-    Stale(),
-    Scribbles(),
-    Repacks(),
-    RepacksAndFails(),
-    Reshapes(),
-    Differentiates(),
-    Overwrites(),
-    Exits(),
-    SysExits(),
-    Interrupts(),
-    Unwinds(),
-    Floods(),
-    Witness(),
-    Wanders(),
-    Throttles(),
-    Retypes(),
-    Reseeds(),
-    Spins(),
-    Journal(),
+    *(Right(), HangSupports(), Refuses(), Witness()),
+    Faulty("late_wrong", one_element_off, grace=5),  # right when checked before timing
+    *(Faulty(name, misbehave) for name, misbehave in FAULTY.items()),
+    *(Prepares(name, spoil) for name, spoil in IN_PREPARE.items()),
+    *(Launches(name, launch) for name, launch in IN_LAUNCH.items()),
 ]

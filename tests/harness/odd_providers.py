@@ -12,9 +12,8 @@ from rooflens.kernels.provider import Launch, Provider
 
 
 class Odd(Provider):
-    config = MappingProxyType({})
-    kernels = ()
-    moved = None
+    def __init__(self, name, config=MappingProxyType({}), kernels=(), moved=lambda problem: None):
+        self.name, self.config, self.kernels, self._moved = name, config, kernels, moved
 
     def prepare(self, inputs, config=None):
         weight = dequantize(inputs.weight, torch.float32).view(inputs.problem.N, -1)
@@ -22,67 +21,21 @@ class Odd(Provider):
         return Launch(lambda: torch.mm(inputs.x, weight.t(), out=out), out, dict(self.config), self.kernels)
 
     def moved_bytes(self, problem, scheme, config):
-        return self.moved
-
-
-class Plain(Odd):
-    name = "plain"
-
-
-class TypedConfig(Odd):
-    name = "typed_config"
-    config = MappingProxyType({"accumulate": torch.float32})
-
-
-class LongConfig(Odd):
-    name = "long_config"
-    config = MappingProxyType({"table": "x" * 200_000})
-
-
-class LongNames(Odd):
-    """As torch's kernels are called, and as many as a decoder made of torch operations launches."""
-
-    name = "long_names"
-    kernels = tuple(f"void elementwise_kernel<{'é' * 1000}, {number}>" for number in range(3000))
+        return self._moved(problem)
 
 
 class LongReason(Odd):
-    name = "long_reason"
-
     def prepare(self, inputs, config=None):
         raise ValueError("y" * 200_000)
 
 
-class HalfBytes(Odd):
-    """0.5 * N * K is a float, and for an even N * K a whole one."""
-
-    name = "half_bytes"
-
-    def moved_bytes(self, problem, scheme, config):
-        return 0.5 * problem.N * problem.K
-
-
-class BrokenBytes(Odd):
-    name = "broken_bytes"
-    moved = 12.5
-
-
-class NegativeBytes(Odd):
-    name = "negative_bytes"
-    moved = -5
-
-
 class NoLaunch(Odd):
-    name = "no_launch"
-
     def prepare(self, inputs, config=None):
         return None
 
 
 class Tuples(Odd):
     """Its configurations hold tuples, which JSON stores as lists; the second is the faster one."""
-
-    name = "tuples"
 
     def candidates(self, problem, scheme, device):
         return [{"tile": (1, 2)}, {"tile": (3, 4)}]
@@ -104,8 +57,6 @@ class Tuples(Odd):
 class BreaksCanary(Odd):
     """Makes the canary's GEMM end the process: what a BLAS that aborts would do."""
 
-    name = "breaks_canary"
-
     def prepare(self, inputs, config=None):
         def fatal(a, b, *, out):
             if a.shape[0] == 768:
@@ -120,8 +71,6 @@ class BreaksCanary(Odd):
 class LeavesChild(Odd):
     """Starts a program and hangs: a compiler, say."""
 
-    name = "leaves_child"
-
     def prepare(self, inputs, config=None):
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
         with open("child.pid", "w") as file:
@@ -129,8 +78,20 @@ class LeavesChild(Odd):
         time.sleep(300)
 
 
-KINDS = (
-    *(Plain, TypedConfig, LongConfig, LongNames, LongReason, HalfBytes, BrokenBytes, NegativeBytes, NoLaunch),
-    *(Tuples, BreaksCanary, LeavesChild),
-)
-PROVIDERS = [kind() for kind in KINDS]
+LONG_NAMES = tuple(f"void elementwise_kernel<{'é' * 1000}, {number}>" for number in range(3000))
+"""As torch's kernels are called, and as many as a decoder made of torch operations launches."""
+
+PROVIDERS = [
+    Odd("plain"),
+    Odd("typed_config", {"accumulate": torch.float32}),
+    Odd("long_config", {"table": "x" * 200_000}),
+    Odd("long_names", kernels=LONG_NAMES),
+    Odd("half_bytes", moved=lambda problem: 0.5 * problem.N * problem.K),  # a float, and for an even N * K a whole one
+    Odd("broken_bytes", moved=lambda problem: 12.5),
+    Odd("negative_bytes", moved=lambda problem: -5),
+    LongReason("long_reason"),
+    NoLaunch("no_launch"),
+    Tuples("tuples"),
+    BreaksCanary("breaks_canary"),
+    LeavesChild("leaves_child"),
+]

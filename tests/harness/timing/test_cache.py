@@ -8,7 +8,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from rooflens.harness.machine.device import find_device
-from rooflens.harness.timing.cache import Flush, Rotation, flushed, flushed_together, level_of, rotated, warm
+from rooflens.harness.timing.cache import Flush, Rotation, flushed, flushed_together, level_of, rotated
 from rooflens.harness.timing.cache_sizes import FLUSH, MOST_COPIES, REUSE, copies_needed, copies_per_flush
 from rooflens.harness.timing.event_timer import EventTimer
 from rooflens.shapes.device import Device
@@ -85,24 +85,6 @@ def test_a_gpu_flushes_before_every_launch_and_a_cpu_as_rarely_as_pays():
     assert copies_per_flush(1 << 27, 1 << 28, server) == 1  # more than one copy would not fit
 
 
-@given(size=st.integers(LLC // 64, LLC))
-def test_warm_reads_of_what_fits_come_from_the_cache(size):
-    device = new_device()
-    kernel = device.kernel(1e-6, reads=[Buffer(size)])
-    assert EventTimer(device, warm(device.launcher(kernel))).batch(6).times_s == pytest.approx(
-        [1e-6 + size / CACHED] * 6, abs=2e-9
-    )
-
-
-@given(size=st.integers(LLC // 64, LLC))
-def test_a_flush_that_only_writes_makes_the_launch_pay_for_it(size):
-    """Why a clean buffer is read: else the launch evicts lines that have to be written back."""
-    device = new_device()
-    kernel = device.kernel(1e-6, reads=[Buffer(size)])
-    timer = EventTimer(device, flushed(device.launcher(kernel), device.flusher(write=3, read=0), 2))
-    assert timer.batch(6).times_s[0] > 1e-6 + 1.9 * size / MEMORY
-
-
 @given(size=sizes)
 def test_a_rotation_among_enough_copies_reads_all_from_memory(size):
     device = new_device()
@@ -133,22 +115,6 @@ def test_the_copies_needed_are_the_fewest_with_enough_bytes_between_two_uses(siz
 def test_weights_too_small_to_rotate_among_are_for_a_flush(size):
     with pytest.raises(UsageError, match="use --cold-by flush"):
         copies_needed(size, SMALL)
-
-
-@pytest.mark.parametrize("released", [True, False])
-def test_lines_told_to_stay_survive_a_flush_unless_they_are_released(released):
-    size = LLC // 2
-    device = new_device(persistence=True)
-    kernel = device.kernel(1e-6, reads=[Buffer(size)], persists=True)
-    launch, flush = device.launcher(kernel), device.flusher()
-    for _ in range(3):
-        device.synchronize()
-        if released:
-            assert device.end_persistence()
-        flush()
-        launch()
-    device.synchronize()
-    assert kernel.durations_s[1:] == pytest.approx((1e-6 + size / (MEMORY if released else CACHED),) * 2)
 
 
 def test_the_real_flush_reads_more_than_rotation_asks_for_and_writes_nothing():

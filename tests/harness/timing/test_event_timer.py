@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from rooflens.harness.timing.event_timer import (
     HOST_SAMPLES,
     LONGEST_BLOCKER_S,
-    MAX_QUEUED,
     MOST_LATE,
     TRIES,
     EventTimer,
@@ -17,7 +16,7 @@ from rooflens.harness.timing.timer import Subject
 from ..fake_cache import Buffer, FakeCache
 from ..fake_device import FakeDevice
 from ..fake_latency import Latency
-from ..fake_script import FREE, Costs
+from ..fake_script import Costs
 
 TICK = 32e-9
 
@@ -154,14 +153,6 @@ def test_a_launch_of_many_kernels_is_queued_in_smaller_batches():
         assert len(counting) >= (1 - MOST_LATE) * len(reasons)
 
 
-def test_the_queue_stays_short_of_what_the_driver_holds():
-    device = FakeDevice(queue_limit=MAX_QUEUED + 2)
-    timer = EventTimer(device, Subject(device.launcher(device.kernel(5e-6)), device.flusher(60e-6), 2))
-    batch = timer.batch(1000)
-    assert batch.blocked is True
-    assert len(batch.times_s) * 5 <= MAX_QUEUED
-
-
 def test_negative_times_are_kept_with_their_reason():
     """HIP returns some: here the begin of the fourth sample is stamped a millisecond late (3 stamps were before)."""
     device = FakeDevice(moved_stamps={3 + 2 * 3 + 1: 1e-3})
@@ -185,26 +176,6 @@ def test_the_rest_is_done_while_the_device_works():
     assert seen == [True]
 
 
-def test_bookkeeping_of_a_short_cold_kernel_is_at_most_a_tenth():
-    """A 5 us kernel behind a 60 us flush; the host takes 12 us for the launch, 20 for the flush, 3 for the events.
-
-    What the device does not spend in launches and flushes is bookkeeping: blockers, waiting for the host, reading
-    clocks. Launches whose host time is stored count as launches.
-    """
-    device = FakeDevice(Costs(launch_s=9e-6, event_s=1e-6, synchronize_s=5e-6, gap_s=0.0))
-    kernel = device.kernel(5e-6, host_s=12e-6)
-    timer = EventTimer(device, Subject(device.launcher(kernel), device.flusher(60e-6, host_s=20e-6), 3))
-    device.synchronize()
-    began, busy = device.host_s, device.busy_s
-    batch = timer.batch(33)
-    assert (len(batch.times_s), batch.blocked) == (33, True)
-    assert device.busy_s - busy == pytest.approx((33 + HOST_SAMPLES + 1) * 65e-6)
-    assert 1 - (device.busy_s - busy) / (device.host_s - began) <= 0.10
-    began, busy = device.host_s, device.busy_s
-    timer.batch(33)
-    assert 1 - (device.busy_s - busy) / (device.host_s - began) <= 0.03
-
-
 def test_lines_that_a_launch_told_to_stay_are_gone_before_each_batch():
     """Also before one that is queued again, and before the first, whose launches alone have left such lines."""
     device = FakeDevice(Costs(gap_s=0.0), cache=FakeCache(1 << 20), persistence=True)
@@ -218,11 +189,3 @@ def test_lines_that_a_launch_told_to_stay_are_gone_before_each_batch():
     times += [timer.batch(1).times_s[0] for _ in range(5)]
     assert len(device.spins_s) > spins + 5, "one batch had to be queued again"
     assert times == pytest.approx([cold] * 6, abs=2 * TICK)
-
-
-def test_on_a_host_that_costs_nothing_no_kernel_is_too_short():
-    device = FakeDevice(FREE)
-    kernel = device.kernel(1e-9)
-    batch = EventTimer(device, Subject(device.launcher(kernel))).batch(10)
-    assert batch.blocked is True
-    assert max(batch.times_s) <= TICK * 1.01

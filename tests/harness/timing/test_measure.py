@@ -86,15 +86,6 @@ def test_every_copy_of_a_rotation_is_warmed_up():
     assert min(firsts[0]) >= 1
 
 
-def test_noise_takes_samples_until_the_interval_is_narrow():
-    device = FakeDevice(COSTS)
-    taken = measured(device, cold(device, device.kernel(Latency(20e-6, noise=0.05, seed=1))))
-    assert taken.stop_reason == "converged"
-    low, high = interval(taken.times_s)
-    assert (high - low + 32e-9) / 2 <= 0.0101 * 20e-6
-    assert 100 < len(taken.times_s) < 500
-
-
 def test_not_many_more_samples_are_taken_than_the_interval_needs():
     """Independent noise of 2 %: a median is known to 1 % after (1.96 x 1.253 x 2)^2 = 24 samples (95 %, normal)."""
     counts = []

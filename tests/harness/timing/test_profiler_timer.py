@@ -16,7 +16,7 @@ TICK = 32e-9
 
 def timer_of(device, *kernels, flush=False):
     launch = device.launcher(*kernels)
-    subject = Subject(launch, device.flusher(60e-6, write=2), 2) if flush else Subject(launch)
+    subject = Subject(launch, device.flusher(60e-6, fills=True), 2) if flush else Subject(launch)
     return ProfilerTimer(device, subject)
 
 
@@ -28,24 +28,10 @@ def test_a_sample_lasts_from_its_first_kernels_start_to_its_last_ones_end(flush)
     durations = [sum(parts) for parts in zip(*[kernel.durations_s[-8:] for kernel in kernels], strict=True)]
     assert batch.kernels_s == pytest.approx(durations)
     assert batch.times_s == pytest.approx([total + 2 * 2e-6 for total in durations])
+    assert batch.event_s == pytest.approx([total + 3 * 2e-6 for total in durations], abs=TICK)  # launching as well
     assert batch.kernels == ("part0", "part1", "part2")
     assert batch.discarded == ()
     assert batch.blocked is True
-
-
-def test_launching_is_in_the_time_between_events_alone():
-    device = FakeDevice(Costs(gap_s=3e-6))
-    batch = timer_of(device, device.kernel(20e-6), flush=True).batch(4)
-    assert batch.times_s == pytest.approx([20e-6] * 4)
-    assert batch.kernels_s == pytest.approx([20e-6] * 4)
-    assert batch.event_s == pytest.approx([23e-6] * 4, abs=TICK)
-
-
-def test_a_slow_host_is_not_between_the_kernels_of_a_launch():
-    """Each launch takes the host ten times as long as its kernel the device, and no flush holds the device."""
-    device = FakeDevice(Costs(launch_s=20e-6, gap_s=1e-6))
-    batch = timer_of(device, device.kernel(2e-6), device.kernel(2e-6)).batch(10)
-    assert batch.times_s == pytest.approx([5e-6] * 10)
 
 
 def test_a_stall_between_the_kernels_of_a_launch_is_seen():

@@ -5,7 +5,6 @@ from rooflens.harness.timing.host_timer import LEAST_READINGS, MOST_LAUNCHES, Ho
 from rooflens.harness.timing.timer import Subject
 from rooflens.harness.timing.timers import TIMERS, automatic, make_timer, unavailable
 from rooflens.shapes.errors import UsageError
-from rooflens.shapes.protocol import TIMERS as PROTOCOL_TIMERS
 
 from ..fake_device import CPU, H200, FakeDevice
 from ..fake_latency import Latency
@@ -48,12 +47,8 @@ def test_launches_too_short_for_the_clock_are_timed_many_at_once(kernel_s, launc
     assert timer.launches_per_sample == launches
     assert timer.resolution_s == pytest.approx(50e-9 / launches)
     assert timer.batch(3).times_s == pytest.approx([kernel_s] * 3, abs=1e-15)
-
-
-def test_a_cold_launch_is_timed_on_its_own_however_short():
-    device = FakeDevice.cpu()
-    timer = HostTimer(device, Subject(device.launcher(device.kernel(1e-6)), device.flusher(1e-3), 2))
-    assert timer.launches_per_sample == 1
+    cold = Subject(device.launcher(device.kernel(kernel_s)), device.flusher(1e-3), 2)
+    assert HostTimer(device, cold).launches_per_sample == 1
 
 
 @pytest.mark.parametrize("name", sorted(TIMERS))
@@ -67,22 +62,18 @@ def test_where_only_the_kernel_takes_time_all_timers_agree(name):
     assert timer.name == name
 
 
-def test_each_timer_of_the_protocol_exists():
-    assert {"auto", *TIMERS} == set(PROTOCOL_TIMERS)
-
-
-@pytest.mark.parametrize(("traces", "name"), [(True, "profiler"), (False, "event")])
-def test_auto_is_the_profiler_on_a_gpu_that_records_kernels_else_events(traces, name):
-    device = FakeDevice(traces=traces)
+@pytest.mark.parametrize(
+    ("device", "kind", "name"),
+    [
+        (FakeDevice(), H200, "profiler"),
+        (FakeDevice(traces=False), H200, "event"),  # it records no kernels
+        (FakeDevice.cpu(), CPU, "host"),
+    ],
+)
+def test_auto_is_the_best_timer_that_a_device_has(device, kind, name):
     subject = Subject(device.launcher(device.kernel(1e-6)))
-    assert make_timer("auto", device, subject, H200).name == automatic(H200, traces) == name
-    assert make_timer("host", device, subject, H200).name == "host"
-
-
-def test_auto_is_the_host_on_a_cpu():
-    device = FakeDevice.cpu()
-    subject = Subject(device.launcher(device.kernel(1e-6)))
-    assert make_timer("auto", device, subject, CPU).name == automatic(CPU, device.traces) == "host"
+    assert make_timer("auto", device, subject, kind).name == automatic(kind, device.traces) == name
+    assert make_timer("host", device, subject, kind).name == "host"
 
 
 @pytest.mark.parametrize(("name", "lacks"), [("event", "events"), ("graph", "graphs"), ("profiler", "kernels")])
