@@ -69,53 +69,15 @@ def test_they_are_one_per_tensor_in_their_order(tensor):
     assert signatures([]) == []
 
 
-@pytest.mark.parametrize(
-    "first, second",
-    [((0, 0), (0, 1)), ((0, 0), (0, 8)), ((0, 0), (1, 0)), ((3, 7), (20, 31)), ((0, 7), (23, 39))],
-)
-def test_two_elements_swapped_are_noticed(tensor, first, second):
-    whole = bits(tensor)
-    whole[second] = whole[first] ^ 64
-    before = signatures([tensor])
-    whole[first], whole[second] = whole[second].clone(), whole[first].clone()
-    assert signatures([tensor]) != before
-
-
-def test_rows_and_columns_in_another_order_are_noticed(tensor):
-    rows = list(range(24))
-    rows[2], rows[17] = 17, 2
-    whole = bits(tensor)
-    others = [whole.flip(0), whole.flip(1), whole.roll(1, 0), whole.roll(8, 1), whole.roll(1, 1), whole[rows]]
-    seen = [signatures([other.contiguous().view(tensor.dtype)]) for other in (whole, *others)]
-    assert len(set(map(repr, seen))) == len(seen)
-
-
 def test_a_transposed_tensor_is_noticed_whether_it_moves_memory_or_not(tensor):
     square = bits(tensor)[:, :24].contiguous()
     assert signatures([square.t()]) != signatures([square])
     assert signatures([square.t().contiguous()]) != signatures([square])
 
 
-def test_a_moved_block_of_zeros_is_noticed(tensor):
-    seen = set()
-    for row in (0, 8, 16):
-        for column in (0, 8, 32):
-            blocked = torch.full_like(bits(tensor), 3)
-            blocked[row : row + 8, column : column + 8] = 0
-            seen.add(repr(signatures([blocked])))
-    assert len(seen) == 9
-
-
-def test_zeros_at_the_end_count(chunk):
-    lengths = {repr(signatures([torch.zeros(length, dtype=torch.uint8)])) for length in range(1, 30)}
-    assert len(lengths) == 29
-
-
 @pytest.mark.parametrize("bit", [0, 1, 15, 31, 32, 47, 62, 63])
-@pytest.mark.parametrize("chunk", [1 << 18, 4099])
-def test_the_same_change_of_two_words_in_opposite_directions_is_noticed(bit, chunk, monkeypatch):
+def test_the_same_change_of_two_words_in_opposite_directions_is_noticed(bit):
     """What stands high in a word is what a plain product would forget: words 2^20 apart, one bit moved between them."""
-    monkeypatch.setattr(operands, "CHUNK_WORDS", {"cpu": chunk})
     words = torch.zeros((1 << 20) + 1, dtype=torch.int64)
     value = -(1 << 63) if bit == 63 else 1 << bit
     words[0] = value
@@ -124,23 +86,11 @@ def test_the_same_change_of_two_words_in_opposite_directions_is_noticed(bit, chu
     assert signatures([words]) != before
 
 
-@given(st.data())
-@settings(deadline=None)
-def test_a_change_of_any_one_byte_is_noticed(data):
-    """Mixing is a bijection, so that this holds for every byte and not just likely."""
-    content = data.draw(st.binary(min_size=1, max_size=64))
-    place = data.draw(st.integers(0, len(content) - 1))
-    flipped = data.draw(st.integers(1, 255))
-    changed = bytearray(content)
-    changed[place] ^= flipped
-    one, other = (torch.tensor(list(some), dtype=torch.uint8) for some in (content, changed))
-    assert signatures([one]) != signatures([other])
-
-
 @pytest.mark.filterwarnings("ignore:.*Profiler clears events")  # torch 2.11, at every first use
 def test_no_copy_as_large_as_the_operand_is_made(monkeypatch):
-    """Allocations of the profiler: each far below the 64 MiB of the tensor."""
-    big = torch.zeros(1 << 26, dtype=torch.uint8)
+    """Allocations of the profiler: each far below the 4 MiB of the tensor."""
+    monkeypatch.setattr(operands, "CHUNK_WORDS", {"cpu": 1 << 14})
+    big = torch.zeros(1 << 22, dtype=torch.uint8)
     with torch.profiler.profile(profile_memory=True, activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
         signatures([big])
     most = max(event.self_cpu_memory_usage for event in seen.events())

@@ -18,7 +18,7 @@ from rooflens.plugins.isa.compiled.account import Decoding
 from rooflens.plugins.isa.compiled.schedule import Schedule, WarpWork
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.protocol import Protocol
-from rooflens.shapes.run_folder.columns import CELLS, GEOMETRY
+from rooflens.shapes.run_folder.columns import GEOMETRY
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.shapeset import Shape
@@ -33,15 +33,6 @@ UNITS = 10
 
 def launch(geometry):
     return Launch(lambda: None, torch.zeros(1), geometry=geometry)
-
-
-def test_the_columns_are_stored_ones():
-    assert [
-        *("tile_M", "tile_N", "workgroups", "resident", "issued_flops", "decode_per_weight", "decoded_weights"),
-        *("decode_integer_per_weight", "iterations", "schedule_clocks", "memory_waits", "pipe_clocks", "pipe"),
-        *("other_clocks", "other_waits"),
-    ] == NAMES
-    assert set(NAMES) <= set(CELLS.names)
 
 
 def test_a_provider_that_says_nothing_leaves_them_empty():

@@ -82,14 +82,6 @@ def winner(found: Search):
     return found.config and found.config["name"]
 
 
-def test_the_fastest_wins_and_every_candidate_keeps_its_row():
-    found = Script().search(named(default=3e-6, good=1e-6, near=1.05e-6, bad=9e-6))
-    assert winner(found) == "good"
-    assert [row.time_s for row in found.rows] == [3e-6, 1e-6, 1.05e-6, 9e-6]
-    assert [row.config["name"] for row in found.rows] == ["default", "good", "near", "bad"]
-    assert not any(row.near_tie for row in found.rows)
-
-
 class Products(Script):
     """A launch takes the sum of its products; each has a tile of its own."""
 
@@ -118,6 +110,10 @@ def test_the_fastest_of_each_part_are_joined_into_one_more_candidate():
 def test_only_the_default_and_what_is_near_the_best_is_timed_again():
     script = Script()
     found = script.search(named(default=3e-6, good=1e-6, near=1.09e-6, far=1.11e-6))
+    assert winner(found) == "good"
+    assert [(row.config["name"], row.time_s, row.near_tie) for row in found.rows] == [
+        ("default", 3e-6, False), ("good", 1e-6, False), ("near", 1.09e-6, False), ("far", 1.11e-6, False),
+    ]  # fmt: skip
     assert script.order[:4] == ["default", "good", "near", "far"]
     assert sorted(script.order[4:]) == sorted(["default", "good", "near"] * PASSES)
     assert [row.samples for row in found.rows] == [40, 40, 40, 10]
@@ -217,21 +213,18 @@ def test_what_moved_in_any_pass_stays_with_the_candidate_and_a_failed_one_says_n
     assert [row["disturbed"] for row in found.columns()] == ["", busy, "", busy]
 
 
-def test_a_default_that_fails_leaves_the_rest_to_compete():
-    assert winner(Script(fails={"default": 0}).search(named(default=1e-6, a=2e-6, b=1.9e-6))) == "b"
-
-
-def test_when_the_contenders_fail_late_the_best_of_the_others_wins():
-    found = Script(fails={"default": 2, "a": 2}).search(named(default=1e-6, a=1e-6, b=2e-6, c=3e-6))
-    assert winner(found) == "b"
-
-
-def test_when_all_fail_the_result_says_so():
-    found = Script(fails={"a": -1, "b": 0}).search(named(a=1e-6, b=1e-6))
-    assert found.winner is None
-    assert found.config is None
-    assert [column["winner"] for column in found.columns()] == [False, False]
-    assert [row.reason for row in found.rows] == ["no such tile", "shared memory exhausted"]
+@pytest.mark.parametrize(
+    ("fails", "times_s", "won"),
+    [
+        ({"default": 0}, {"default": 1e-6, "a": 2e-6, "b": 1.9e-6}, "b"),
+        ({"default": 2, "a": 2}, {"default": 1e-6, "a": 1e-6, "b": 2e-6, "c": 3e-6}, "b"),  # all that went on
+        ({"a": -1, "b": 0}, {"a": 1e-6, "b": 1e-6}, None),
+    ],
+)
+def test_the_best_of_those_that_do_not_fail_wins(fails, times_s, won):
+    found = Script(fails=fails).search(named(**times_s))
+    assert winner(found) == won
+    assert [column["winner"] for column in found.columns()] == [name == won for name in times_s]
 
 
 def test_a_lost_device_ends_the_search():
