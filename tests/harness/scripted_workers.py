@@ -1,5 +1,7 @@
 """Workers that answer a script in place of a process, and an observer that keeps what it is told."""
 
+from copy import deepcopy
+
 from rooflens.harness.sweep.supervisor import WorkerEndedError, WorkerTimeoutError
 from rooflens.harness.timing.samples import Samples
 from rooflens.harness.worker.messages import (
@@ -7,17 +9,21 @@ from rooflens.harness.worker.messages import (
     Calibrate,
     Calibrated,
     CanaryTaken,
+    CandidateBegun,
     Done,
     Ready,
+    SearchResult,
     Step,
     Stored,
     TakeCanary,
     UnitResult,
     Work,
 )
+from rooflens.harness.worker.search import Candidate, Search
 from rooflens.shapes.device import Device
 from rooflens.shapes.protocol import Protocol
 from rooflens.shapes.run_folder.manifest import StoredProvider
+from rooflens.shapes.verdict import Verdict
 
 DEVICE = Device("cpu", 0, "test", "", "x86-64", 2, 32 << 20, 1 << 20, 1 << 34)
 PROTOCOL = Protocol(rounds=2)
@@ -53,56 +59,69 @@ def passed(index, number):
     return UnitResult(index, number, columns, Samples((1e-3,)))
 
 
+def tuned(index):
+    """A search whose second candidate wins."""
+    rows = tuple(
+        Candidate({"n": n}, Verdict.PASSED, time_s=time_s, samples=10) for n, time_s in enumerate((2e-6, 1e-6))
+    )
+    return SearchResult(index, Search(rows, 1, 1.0).columns())
+
+
 class Workers:
     """Each worker in turn answers its script; an exception in it is how that worker ends. After the last one, all
-    work is done without a fault.
+    work is done without a fault. `works` are the tasks that they were given; `hook(worker, work)` is called before.
     """
 
-    def __init__(self, *scripts, sources=(), calibration=None):
+    def __init__(self, *scripts, sources=(), calibration=None, hook=lambda worker, work: None):
         self._scripts = list(scripts)
         self._calibration = calibration
         self._sources = list(sources)
+        self.hook = hook
         self.begun = 0
+        self.works = []
 
     def __call__(self, setup, *_):
         self.begun += 1
         script = self._scripts.pop(0) if self._scripts else None
         source = self._sources.pop(0) if self._sources else "source"
-        worker = Worker(setup, script, source)
+        worker = Worker(setup, script, source, self)
         worker.calibration, self._calibration = self._calibration, None
         return worker
 
 
 class Worker:
-    def __init__(self, setup, script, source):
+    def __init__(self, setup, script, source, workers=None):
         providers = {name: StoredProvider(role="candidate", source=source, file="my.py") for name in setup.providers}
         self.ready = Ready(DEVICE, {}, providers, "host", "flush", "default", "unknown", 2)
-        self._script, self.is_unscripted = script, script is None
+        self.script, self._workers = script, workers or Workers()
         self.answers = []
         self.calibrations = 0
 
     def send(self, message):
         if isinstance(message, Stored):
             return
-        if self._script is not None:
-            self.answers = list(self._script)
+        if isinstance(message, Work):
+            self._workers.works.append(deepcopy(message))  # as a pipe does
+            self._workers.hook(self, message)
+        if self.script is not None:
+            self.answers = list(self.script)
         elif isinstance(message, Calibrate):
             self.calibrations += 1
             if self.calibration:
                 self.answers = [self.calibration]
                 return
             low = f"measured llc bandwidth of {self.calibrations}.5 GB/s is low: busy?"
-            self.answers = [
-                Step(1, 2, "dram read bandwidth"),
-                Step(2, 2, "launch floors"),
-                Calibrated([], {"low": low}),
-            ]
+            steps = Step(1, 2, "dram read bandwidth"), Step(2, 2, "launch floors")
+            self.answers = [*steps, Calibrated([], {"low": low})]
         elif isinstance(message, TakeCanary):
             self.answers = [CanaryTaken([{"at": "now", "gemm_s": 2e-3, "copy_s": 1e-3}])]
         elif isinstance(message, Work):
             units = [(index, number) for index, rounds in enumerate(message.rounds) for number in rounds]
-            self.answers = [answer for unit in units for answer in (Begin("measure", (unit,)), passed(*unit))]
-            self.answers.append(Done())
+            if message.searches_only:
+                pairs = [(CandidateBegun(index, 0), tuned(index)) for index, _ in units]
+            else:
+                pairs = [(Begin("measure", (unit,)), passed(*unit)) for unit in units]
+            self.answers = [*(answer for pair in pairs for answer in pair), Done()]
 
     def receive(self, limit):
         answer = self.answers.pop(0)

@@ -9,7 +9,7 @@ from rooflens.harness.storage.store import RunStore
 from rooflens.harness.sweep import session as sessions
 from rooflens.harness.sweep.fault_attribution import MOST_FRUITLESS
 from rooflens.harness.sweep.sweep import Sweep
-from rooflens.harness.worker.messages import Begin, Setup, Work
+from rooflens.harness.worker.messages import Begin, Setup
 from rooflens.shapes import suite
 from rooflens.shapes.errors import Interrupted, RooflensError, UsageError
 from rooflens.shapes.run_folder.columns import CELLS
@@ -177,26 +177,6 @@ def asking(*batches, seen=None):
     return begin
 
 
-class Hooked(Workers):
-    """Workers without a fault; `hook(worker, work)` is called before each of them is given work."""
-
-    def __init__(self, hook):
-        super().__init__()
-        self.hook = hook
-
-    def __call__(self, setup, *given):
-        worker = super().__call__(setup, *given)
-        send = worker.send
-
-        def sent(message):
-            if isinstance(message, Work):
-                self.hook(worker, message)
-            send(message)
-
-        worker.send = sent
-        return worker
-
-
 def test_further_cells_are_measured_batch_by_batch_and_counted(run):
     seen = []
     rows, observer, manifest = run(Workers(), more=asking([5, 7], [6], seen=seen))
@@ -216,10 +196,10 @@ def test_further_cells_stand_in_run_json_before_they_are_measured(run, tmp_path)
     def dies(worker, work):
         """The only worker does the sweep, and is lost with the parent at the first further M."""
         if work.task.problem.M == 5:
-            worker._script = [Begin("measure", ((0, 0),)), KeyboardInterrupt("pulled")]
+            worker.script = [Begin("measure", ((0, 0),)), KeyboardInterrupt("pulled")]
 
     with pytest.raises(BaseException, match="pulled"):
-        run(Hooked(dies), more=asking([5]))
+        run(Workers(hook=dies), more=asking([5]))
     manifest = json.loads((tmp_path / "run" / "run.json").read_text())
     assert (manifest["planned_units"], manifest["asked"]) == (8, [5])
 
@@ -237,5 +217,5 @@ def test_a_deadline_before_anything_further_is_asked_for_leaves_it_to_the_next_c
     def takes_long(worker, work):
         clock[0] += 10
 
-    rows, _, _ = run(Hooked(takes_long), more=late, deadline=11.5)
+    rows, _, _ = run(Workers(hook=takes_long), more=late, deadline=11.5)
     assert units(rows) == ALL_PASSED

@@ -16,59 +16,31 @@ from rooflens.harness.worker.messages import (
     CandidateFailed,
     Done,
     Refused,
-    SearchResult,
     Setup,
     UnitResult,
-    Work,
 )
-from rooflens.harness.worker.search import Candidate, Search, nothing_to_search
+from rooflens.harness.worker.search import nothing_to_search
 from rooflens.shapes import suite
 from rooflens.shapes.errors import RooflensError, UsageError
 from rooflens.shapes.protocol import Protocol
 from rooflens.shapes.run_folder.manifest import Manifest
 from rooflens.shapes.verdict import Verdict
 
-from .. import scripted_workers
-from ..scripted_workers import DIED, HUNG, Silent
+from ..scripted_workers import DIED, HUNG, Silent, Workers, tuned
 from ..sharded import read_rows
 
 PROVIDERS = ("blas", "dequant_blas")
 
 
-def tuned(index, times=(2e-6, 1e-6)):
-    winner = min(range(len(times)), key=times.__getitem__)
-    rows = tuple(Candidate({"n": n}, Verdict.PASSED, time_s=time_s, samples=10) for n, time_s in enumerate(times))
-    found = Search(rows, winner, 1.0)
-    return SearchResult(index, found.columns())
-
-
-class Workers(scripted_workers.Workers):
-    """Each worker answers its script; after the last script every search is done without a fault."""
-
-    def __init__(self, *scripts, sources=()):
-        super().__init__(*scripts, sources=sources)
-        self.asked, self.failed = [], []
-
-    def __call__(self, setup, *given):
-        worker = super().__call__(setup, *given)
-        plain_send = worker.send
-
-        def send(message):
-            if not isinstance(message, Work):
-                return
-            open_cells = tuple(index for index, rounds in enumerate(message.rounds) if rounds)
-            (number,) = {number for rounds in message.rounds for number in rounds}
-            assert message.searches_only
-            self.failed.append(message.failed_candidates)
-            failed = {index: sorted(candidates) for index, candidates in message.failed_candidates.items()}
-            self.asked.append((number, open_cells, failed))
-            plain_send(message)
-            if worker.is_unscripted:
-                found = [answer for index in open_cells for answer in (CandidateBegun(index, 0), tuned(index))]
-                worker.answers = [*found, Done()]
-
-        worker.send = send
-        return worker
+def asked(workers):
+    """(number of the search, open cells, candidates that are not to be touched) of each task."""
+    found = []
+    for work in workers.works:
+        assert work.searches_only
+        (number,) = {number for rounds in work.rounds for number in rounds}
+        cells = tuple(index for index, rounds in enumerate(work.rounds) if rounds)
+        found.append((number, cells, {index: sorted(failed) for index, failed in work.failed_candidates.items()}))
+    return found
 
 
 @pytest.fixture
@@ -106,7 +78,7 @@ def test_each_search_asks_a_worker_of_its_own(tune):
     workers = Workers()
     rows, observer = tune(workers, searches=3)
     assert workers.begun == 3
-    assert workers.asked == [(number, (0, 1), {}) for number in range(3)]
+    assert asked(workers) == [(number, (0, 1), {}) for number in range(3)]
     assert short(rows)[:4] == ALL
     assert (observer.total, observer.before, observer.units) == (6, 0, 6)
     assert {row["arch"] for row in rows} == {"x86-64"}
@@ -116,15 +88,15 @@ def test_each_search_asks_a_worker_of_its_own(tune):
 def test_a_worker_that_ends_costs_the_candidate_it_had_turned_to(tune, end, verdict):
     workers = Workers([CandidateBegun(0, 0), tuned(0), CandidateBegun(1, 0), CandidateBegun(1, 1), end])
     rows, _ = tune(workers)
-    assert workers.asked == [(0, (0, 1), {}), (0, (1,), {1: [1]})]
+    assert asked(workers) == [(0, (0, 1), {}), (0, (1,), {1: [1]})]
     assert short(rows) == ALL
-    assert workers.failed[-1][1][1][0] is verdict
+    assert workers.works[-1].failed_candidates[1][1][0] is verdict
 
 
 def test_a_worker_may_blame_the_candidate_itself(tune):
     workers = Workers([CandidateBegun(0, 1), CandidateFailed(Verdict.RUNTIME_ERROR, "CUDA error"), Done(restart=True)])
     rows, _ = tune(workers)
-    assert workers.asked == [(0, (0, 1), {}), (0, (0, 1), {0: [1]})]
+    assert asked(workers) == [(0, (0, 1), {}), (0, (0, 1), {0: [1]})]
     assert short(rows) == ALL
 
 
@@ -147,21 +119,6 @@ def test_what_fails_for_the_whole_cell_is_its_row(tune):
     assert short(rows)[0] == ("blas", "0", "0", "oom", "false")
     assert rows[0]["reason"] == "making the operands: too large"
     assert rows[0]["config"] == "{}"
-
-
-@pytest.mark.parametrize("end", [DIED, HUNG])
-def test_a_fault_after_a_result_blames_nobody(tune, end):
-    workers = Workers([CandidateBegun(0, 1), tuned(0), end])
-    rows, _ = tune(workers)
-    assert short(rows) == ALL
-    assert workers.asked[1] == (0, (1,), {})
-
-
-def test_workers_that_never_begin_end_the_sweep(tune):
-    workers = Workers(*[[DIED]] * 99)
-    with pytest.raises(RooflensError, match="before they began"):
-        tune(workers)
-    assert workers.begun == MOST_FRUITLESS + 1
 
 
 def test_an_arm_that_imports_what_is_not_its_own_ends_the_sweep_with_its_reason(tune):
@@ -208,15 +165,9 @@ def test_finished_searches_are_not_repeated_and_a_torn_one_is(tune, tmp_path):
     path.write_text("".join(lines[:4]))  # the second search has one of its two rows
     workers = Workers()
     rows, observer = tune(workers)
-    assert workers.asked == [(0, (1,), {})]
+    assert asked(workers) == [(0, (1,), {})]
     assert short(rows) == ALL
     assert (observer.total, observer.before, observer.units) == (2, 1, 1)
-
-
-def test_a_table_of_other_code_is_refused(tune):
-    tune(Workers())
-    with pytest.raises(UsageError, match="source of provider blas was source and is other now"):
-        tune(Workers(sources=["other"]), searches=2)
 
 
 def test_a_row_that_is_none_is_named(tune, tmp_path):

@@ -85,12 +85,5 @@ def test_load_memory_and_virtual_machine(root):
 def test_an_empty_machine_is_unknown_and_no_error(root):
     host = linux.describe(root.path)
     assert host.cores >= host.usable_cores >= 1
-    unknown = (
-        host.quota_cores,
-        host.load_1min,
-        host.governor,
-        host.boost,
-        host.is_virtual,
-        host.memory_available_bytes,
-    )
-    assert unknown == (None,) * 6
+    unknown = host.quota_cores, host.load_1min, host.governor, host.boost
+    assert (*unknown, host.is_virtual, host.memory_available_bytes) == (None,) * 6

@@ -41,22 +41,17 @@ def test_nvml_board_is_in_base_units():
     assert (board.ecc, board.mig, board.persistence, board.partition) == (True, False, True, None)
 
 
-@pytest.mark.parametrize("uuid", [GPU_1, GPU_1.removeprefix("GPU-")])
-def test_torch_index_0_is_nvml_index_1_when_the_first_gpu_is_hidden(uuid, monkeypatch):
+@pytest.mark.parametrize("uuid", [GPU_1, GPU_1.removeprefix("GPU-"), "77777777-0000-4000-8000-00000000000c"])
+def test_a_gpu_or_mig_instance_is_found_by_its_own_uuid_and_not_by_its_index(uuid):
     """CUDA_VISIBLE_DEVICES=1: torch calls the second GPU cuda:0, and NVML still calls it 1."""
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert nvml(FakeNvml(), uuid=uuid).read().temperature_c == 42.0
+    second = GPU_1 if uuid in GPU_1 else f"MIG-{uuid}"
+    assert nvml(FakeNvml(uuids=(GPU_0, second)), uuid=uuid).read().temperature_c == 42.0
 
 
 def test_a_gpu_without_uuid_is_found_by_its_pci_address():
     fake = FakeNvml()
     assert nvml(fake, uuid="", address="0000:11:00.0").read().temperature_c == 42.0
     assert "nvmlDeviceGetHandleByIndex" not in fake.calls
-
-
-def test_a_mig_instance_is_found_by_its_own_uuid():
-    fake = FakeNvml(uuids=(GPU_0, "MIG-77777777-0000-4000-8000-00000000000c"))
-    assert nvml(fake, uuid="77777777-0000-4000-8000-00000000000c").read().temperature_c == 42.0
 
 
 def test_an_unknown_gpu_is_the_only_one_or_an_error_but_never_a_guess():
