@@ -94,6 +94,33 @@ def whole(out):
     return not torch.isnan(out).any()
 
 
+def unless_poisoned(cheat):
+    """Call `cheat(compute, x, weight, out)` instead of computing, where nothing has looked at the output yet."""
+
+    def run(compute, x, weight, out):
+        return lambda: cheat(compute, x, weight, out) if whole(out) else compute()
+
+    return product(run)
+
+
+def keeps(cheat):
+    """Call `cheat(kept, x, out)` once there is a result; `kept` has the last one that was computed, and its X."""
+
+    def run(compute, x, weight, out):
+        kept = {}
+
+        def launch():
+            if kept and whole(out):
+                cheat(kept, x, out)
+            else:
+                compute()
+                kept.update(out=out.clone(), x=x.clone())
+
+        return launch
+
+    return product(run)
+
+
 def keeps_its_result(compute, x, weight, out):
     kept = {}
 
@@ -103,20 +130,6 @@ def keeps_its_result(compute, x, weight, out):
             kept["out"] = out.clone()
         else:
             out.copy_(kept["out"])
-
-    return run
-
-
-def keeps_its_result_by_sign(compute, x, weight, out):
-    """Y(-X) = -Y(X): right for what is checked before and after, if it were of one draw."""
-    kept = {}
-
-    def run():
-        if not kept or not whole(out):
-            compute()
-            kept["out"], kept["x"] = out.clone(), x[0, 0].item()
-        else:
-            out.copy_(kept["out"] if x[0, 0].item() == kept["x"] else -kept["out"])
 
     return run
 
@@ -137,29 +150,6 @@ def part(columns, always):
                 out[:, :few] = room
 
         return launch
-
-    return run
-
-
-def half_of_k(compute, x, weight, out):
-    """Half of the sum, unless the output is poisoned."""
-    half = weight.shape[0] // 2
-
-    def run():
-        if whole(out):
-            torch.mm(x[:, :half], weight[:half], out=out)
-        else:
-            compute()
-
-    return run
-
-
-def first_row_only(compute, x, weight, out):
-    def run():
-        if whole(out):
-            out[:1] = x[:1] @ weight
-        else:
-            compute()
 
     return run
 
@@ -186,16 +176,6 @@ def in_a_thread_that_the_next_call_joins(compute, x, weight, out):
     return run
 
 
-def skips_and_sleeps(compute, x, weight, out):
-    def run():
-        if whole(out):
-            time.sleep(1e-6)
-        else:
-            compute()
-
-    return run
-
-
 def of_the_call_before(compute, x, weight, out):
     """Return what the call before was asked for: a pipeline of two that nobody drains."""
     earlier = {}
@@ -206,24 +186,6 @@ def of_the_call_before(compute, x, weight, out):
         else:
             torch.mm(earlier["x"], weight, out=out)
         earlier["x"] = x.clone()
-
-    return run
-
-
-def zeroed(compute, x, weight, out):
-    return lambda: out.zero_() if whole(out) else compute()
-
-
-def scaled_result(compute, x, weight, out):
-    """Take a kept result by the ratio of one element: right where all rows change alike."""
-    kept = {}
-
-    def run():
-        if "x" in kept and whole(out):
-            torch.mul(kept["out"], x[0, 0] / kept["x"], out=out)
-        else:
-            compute()
-            kept["out"], kept["x"] = out.clone(), x[0, 0].clone()
 
     return run
 
@@ -403,39 +365,27 @@ def puts_back_the_activations(compute, x, weight, out):
     return run
 
 
-def output_of_an_earlier_call(compute, x, weight, out):
-    """Let the output be a view of memory in which a result is already."""
-    kept = []
-
-    def run():
-        if kept and whole(out):
-            out.set_(kept[0])
-        else:
-            compute()
-            kept[:] = [out.clone()]
-
-    return run
+def of_half_of_k(compute, x, weight, out):
+    half = weight.shape[0] // 2
+    torch.mm(x[:, :half], weight[:half], out=out)
 
 
-def when(hook):
-    """Leave the work to what `hook(compute)` registers, where nothing has looked at the output yet."""
+def at_garbage_collection(compute, *_):
+    """Leave no trace of it, so that it is not measured alone."""
 
-    def run(compute, x, weight, out):
-        return lambda: hook(compute) if whole(out) else compute()
+    def collects(phase, info):
+        gc.callbacks.remove(collects)
+        compute()
 
-    return product(run)
-
-
-def at_exit(compute):
-    atexit.register(compute)
+    gc.callbacks.append(collects)
 
 
-def at_garbage_collection(compute):
-    gc.callbacks[:] = [lambda phase, info: compute()]
+def at_a_signal(compute, *_):
+    def handles(number, frame):
+        signal.signal(signal.SIGALRM, before)
+        compute()
 
-
-def at_a_signal(compute):
-    signal.signal(signal.SIGALRM, lambda number, frame: compute())
+    before = signal.signal(signal.SIGALRM, handles)
     signal.setitimer(signal.ITIMER_REAL, 2e-5)
 
 
@@ -459,19 +409,18 @@ class DispatchMode(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def within(mode, depth):
-    """Leave the work to a mode of torch, which is entered again whenever somebody has left it."""
+def within_modes(compute, x, weight, out):
+    """Leave the work to modes of torch, of both kinds, which are entered again whenever somebody has left them."""
+    kinds = (FunctionMode, torch._C._len_torch_function_stack), (DispatchMode, torch._C._len_torch_dispatch_stack)
 
-    def run(compute, x, weight, out):
-        def enter():
+    def enter():
+        for mode, depth in kinds:
             if depth() == 0:
                 left = mode()
                 left.compute = compute
                 left.__enter__()
 
-        return enter
-
-    return product(run)
+    return enter
 
 
 def slows_the_clock(compute, x, weight, out):
@@ -651,19 +600,23 @@ CHEATS = {
     "skips_nine_of_ten_calls": skips_while(counted(lambda call: call % 10 != 1)),
     "skips_between_first_and_rare_calls": skips_while(counted(lambda call: call > 3 and call % 64)),
     "keeps_its_result": product(keeps_its_result),
-    "keeps_its_result_by_sign": product(keeps_its_result_by_sign),
-    "scales_its_result": product(scaled_result),
+    # Y(-X) = -Y(X): right for what is checked before and after, if it were of one draw.
+    "keeps_its_result_by_sign": keeps(
+        lambda kept, x, out: out.copy_(kept["out"] if x[0, 0] == kept["x"][0, 0] else -kept["out"])
+    ),
+    # By the ratio of one element: right where all rows change alike.
+    "scales_its_result": keeps(lambda kept, x, out: torch.mul(kept["out"], x[0, 0] / kept["x"][0, 0], out=out)),
     "quarter_of_n_unless_poisoned": product(part(0.25, lambda call, out: not whole(out))),
     "quarter_of_n_after_ten_calls": product(part(0.25, lambda call, out: call <= 10)),
     "most_of_n_unless_poisoned": product(part(0.9, lambda call, out: not whole(out))),
-    "half_of_k_unless_poisoned": product(half_of_k),
-    "first_row_unless_poisoned": product(first_row_only),
+    "half_of_k_unless_poisoned": unless_poisoned(of_half_of_k),
+    "first_row_unless_poisoned": unless_poisoned(lambda compute, x, weight, out: torch.mm(x[:1], weight, out=out[:1])),
     "in_a_thread": product(in_a_thread),
     "in_a_thread_joined_later": product(in_a_thread_that_the_next_call_joins),
     "in_a_process": in_a_process,
-    "skips_and_sleeps": product(skips_and_sleeps),
+    "skips_and_sleeps": unless_poisoned(lambda *_: time.sleep(1e-6)),
     "of_the_call_before": product(of_the_call_before),
-    "zeros_unless_poisoned": product(zeroed),
+    "zeros_unless_poisoned": unless_poisoned(lambda compute, x, weight, out: out.zero_()),
     "for_activations_that_come_again": product(for_activations_that_come_again),
     "keeps_all_its_results": product(keeps_all_its_results),
     "ahead_in_a_thread": product(ahead_in_a_thread),
@@ -675,12 +628,12 @@ CHEATS = {
     "skips_for_50_ms": skips_while(soon_after(0.05)),
     "keeps_its_results_by_address_and_shape": product(keeps_by_address),
     "puts_back_the_activations": product(puts_back_the_activations),
-    "output_of_an_earlier_call": product(output_of_an_earlier_call),
-    "at_exit": when(at_exit),
-    "at_garbage_collection": when(at_garbage_collection),
-    "at_a_signal": when(at_a_signal),
-    "within_a_function_mode": within(FunctionMode, torch._C._len_torch_function_stack),
-    "within_a_dispatch_mode": within(DispatchMode, torch._C._len_torch_dispatch_stack),
+    # A view of memory in which a result is already.
+    "output_of_an_earlier_call": keeps(lambda kept, x, out: out.set_(kept["out"])),
+    "at_exit": unless_poisoned(lambda compute, *_: atexit.register(compute)),
+    "at_garbage_collection": unless_poisoned(at_garbage_collection),
+    "at_a_signal": unless_poisoned(at_a_signal),
+    "within_modes": product(within_modes),
     "slows_the_clock": product(slows_the_clock),
     "constant_folded": constant_folded,
     "shares_its_result_among_copies": product(shares_its_result_among_copies),

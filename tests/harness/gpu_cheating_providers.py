@@ -13,40 +13,23 @@ def launched(run):
     return lambda inputs, weight, out: Launch(run(inputs.x, weight, out), out)
 
 
-def on_a_side_stream(x, weight, out):
-    """Neither stream waits for the other."""
-    side = torch.cuda.Stream()
+def on_a_side_stream(waits=False, is_joined=False):
+    """Nobody waits for the side stream, which may wait for the operands; or the next call alone joins it."""
 
-    def run():
-        with torch.cuda.stream(side):
-            torch.mm(x, weight, out=out)
+    def run(x, weight, out):
+        side = torch.cuda.Stream()
 
-    return run
+        def launch():
+            if is_joined:
+                torch.cuda.current_stream().wait_stream(side)
+            if waits:
+                side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                torch.mm(x, weight, out=out)
 
+        return launch
 
-def on_a_side_stream_that_waits(x, weight, out):
-    """The side stream waits for the operands, and nobody for the side stream."""
-    side = torch.cuda.Stream()
-
-    def run():
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            torch.mm(x, weight, out=out)
-
-    return run
-
-
-def joined_by_the_next_call(x, weight, out):
-    """The timed stream waits for the work of the call before."""
-    side = torch.cuda.Stream()
-
-    def run():
-        torch.cuda.current_stream().wait_stream(side)
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            torch.mm(x, weight, out=out)
-
-    return run
+    return launched(run)
 
 
 def half_on_a_side_stream(x, weight, out):
@@ -104,9 +87,9 @@ def in_a_thread(x, weight, out):
 
 
 CHEATS = {
-    "on_a_side_stream": launched(on_a_side_stream),
-    "on_a_side_stream_that_waits": launched(on_a_side_stream_that_waits),
-    "joined_by_the_next_call": launched(joined_by_the_next_call),
+    "on_a_side_stream": on_a_side_stream(),
+    "on_a_side_stream_that_waits": on_a_side_stream(waits=True),
+    "joined_by_the_next_call": on_a_side_stream(waits=True, is_joined=True),
     "half_on_a_side_stream": launched(half_on_a_side_stream),
     "replay_of_a_copy": launched(replay_of_a_copy),
     "eighth_of_n_after_a_few_calls": launched(eighth_of_n),

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import partial
+from pathlib import Path
 
 import pytest
 from rooflens.harness.storage.scratch import (
@@ -136,20 +138,12 @@ def test_nothing_is_removed_that_was_not_made_as_a_scratch_folder(tmp_path):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def open_to_all(place):
-    place.mkdir(mode=0o755)
-
-
 def a_link(place):
     (place.parent / "real").mkdir(mode=0o700)
     place.symlink_to(place.parent / "real")
 
 
-def a_file(place):
-    place.touch()
-
-
-@pytest.mark.parametrize("foreign", [open_to_all, a_link, a_file])
+@pytest.mark.parametrize("foreign", [partial(Path.mkdir, mode=0o755), a_link, Path.touch], ids=["open", "link", "file"])
 def test_a_temporary_folder_that_somebody_else_could_have_made_is_refused(temporary, foreign):
     place = private_temporary()
     place.rmdir()

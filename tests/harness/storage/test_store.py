@@ -155,6 +155,8 @@ def test_what_does_not_count_says_why_and_telemetry_belongs_to_its_unit(folder):
     with RunStore.reopen(folder) as store:
         samples = Samples((4e-3, -1.0), ("", "negative time"), (9e-3,), (5e-3, 6e-3), (3e-3,), readings=readings)
         store.commit(row("c2", 0), samples)
+        assert store.rows(CANARY) == []
+        assert not (folder / "canary.csv").exists()  # which not every run has
         store.append(CANARY, [{"at": "now", "process": 0, "gemm_s": 1e-3, "copy_s": 2e-3}])
         assert [reading["gemm_s"] for reading in store.rows(CANARY)] == ["0.001"]
     stored = read(folder, "samples.csv")[-2:]
@@ -165,18 +167,8 @@ def test_what_does_not_count_says_why_and_telemetry_belongs_to_its_unit(folder):
     assert (reading["cell_id"], reading["clock_hz"], reading["power_w"]) == ("c2", "1980000000.0", "")
     lines = (folder / "cells.csv").read_text().splitlines(keepends=True)
     (folder / "cells.csv").write_text("".join(lines[:-1]))  # as if it had been killed before the commit row
-    with RunStore.reopen(folder):
+    with RunStore.reopen(folder) as store:
         assert read(folder, "telemetry.csv") == []
-
-
-def test_a_table_that_not_every_run_has_comes_with_its_first_row(folder):
-    always = {"cells.csv", "samples.csv", "ceilings.csv"}
-    assert {path.name for path in folder.glob("*.csv")} == always
-    with RunStore.reopen(folder) as store:
-        assert store.rows(CANARY) == []
-        store.append(CANARY, [{"at": "now", "process": 0, "gemm_s": 1e-3, "copy_s": 2e-3}])
-    assert {path.name for path in folder.glob("*.csv")} == always | {"canary.csv"}
-    with RunStore.reopen(folder) as store:
         assert len(store.rows(CANARY)) == 1
 
 
@@ -318,15 +310,17 @@ def test_a_folder_that_cannot_be_written(tmp_path):
         RunStore.create(tmp_path / "file" / "run")
 
 
-def test_a_run_that_never_began_leaves_no_folder(tmp_path):
+def test_a_run_that_never_began_leaves_what_was_there_and_nothing_else(tmp_path):
+    """No manifest, no row."""
     with RunStore.create(tmp_path / "runs" / "idle"):
         pass
     assert not (tmp_path / "runs" / "idle").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("keep")
-    with RunStore.create(tmp_path / "mine"):
-        pass
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+    (tmp_path / "mine" / "worker.log").write_text("")
+    with RunStore.create(tmp_path / "mine") as store:
+        store.keep("tuned.csv", tmp_path / "mine" / "notes.txt")
+    assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == ["notes.txt", "worker.log"]
 
 
 @pytest.mark.parametrize("name", ["cells.csv", "samples.csv", "ceilings.csv", "tuning.csv", "canary.csv"])
@@ -335,14 +329,6 @@ def test_files_of_somebody_else_are_never_overwritten(tmp_path, name):
     with pytest.raises(UsageError, match=f"{name} would be overwritten: move it away"):
         RunStore.create(tmp_path)
     assert {path.name: path.read_text() for path in tmp_path.iterdir() if path.name != ".lock"} == {name: "precious\n"}
-
-
-def test_a_start_that_failed_leaves_what_was_there(tmp_path):
-    (tmp_path / "notes.txt").write_text("mine")
-    (tmp_path / "worker.log").write_text("")
-    with RunStore.create(tmp_path) as store:  # no manifest, no row: it never began
-        store.keep("tuned.csv", tmp_path / "notes.txt")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "worker.log"]
 
 
 def test_samples_whose_row_was_deleted_go_wherever_they_stand(folder):

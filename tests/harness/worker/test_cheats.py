@@ -143,22 +143,16 @@ def test_a_search_finds_them_as_well(tmp_path):
 
 
 @pytest.mark.exclusive
-def test_copies_that_share_a_flush_have_activations_of_their_own(tmp_path):
-    name = "shares_its_result_among_copies"
-    cells = measured(tmp_path, only(name), 128, *ON_THE_CPU)
-    assert cells[cells["provider"] == HONEST]["copies"].astype(int).max() > 1
-    assert faults_of_the_honest(cells) == []
-    assert fault(cells, name) == ""
-
-
-@pytest.mark.exclusive
-@pytest.mark.parametrize(("control", "size"), [("flush", 128), ("rotation", 512)])
-def test_a_weight_that_is_kept_by_shape_is_no_cold_one(tmp_path, control, size):
-    """Copies of the operands would share it. Where there is one copy only, it is right, and as cold as any."""
+@pytest.mark.parametrize(
+    ("control", "size", "others"), [("flush", 128, ("shares_its_result_among_copies",)), ("rotation", 512, ())]
+)
+def test_what_copies_of_the_operands_share_is_found(tmp_path, control, size, others):
+    """A weight that is kept by shape is no cold one. Where there is one copy only, it is right, and as cold as any."""
     name = "keeps_its_weight_by_shape"
-    cells = measured(tmp_path, only(name), size, *ON_THE_CPU, "--cold-by", control)
+    cells = measured(tmp_path, only(name, *others), size, *ON_THE_CPU, "--cold-by", control)
     assert cells[cells["provider"] == HONEST]["copies"].astype(int).max() > 1
     assert faults_of_the_honest(cells) == []
+    assert [fault(cells, other) for other in others] == [""] * len(others)
     mine = cells[cells["provider"] == name].groupby("cache")["verdict"].agg(set)
     assert mine.to_dict() == {"cold": {"incorrect"}, "warm": {"passed"}}
 
