@@ -59,25 +59,19 @@ def test_what_became_slower_fails_with_both_figures(session):
     result.stdout.fnmatch_lines(["E*gemm against main: time +100*%*slower with a margin of 15%*"])
 
 
-def test_what_became_faster_passes_and_the_summary_shows_its_time(session):
-    body = "assert rooflens(gemm, reference=gemm).not_slower_than('main')"
+@pytest.mark.parametrize(("reference", "expected"), [(", reference=gemm", "passed"), ("", "skipped")])
+def test_what_became_faster_passes_with_a_reference_and_the_summary_shows_its_time(session, reference, expected):
+    body = f"assert rooflens(gemm{reference}).not_slower_than('main')"
     session(2e-3, "--rooflens-save", "main", body=body)
     result = session(1e-3, body=body)
-    assert outcome(result) == {"passed": 1}
-    result.stdout.fnmatch_lines(
-        [
-            "*= rooflens =*",
-            "test_kernels.py::test_gemm",
-            "  gemm: 1.0*ms*",
-            "  gemm against main: time *faster with a margin*",
-        ]
-    )
-
-
-def test_what_became_faster_without_a_reference_is_a_skip(session):
-    session(2e-3, "--rooflens-save", "main")
-    assert outcome(session(1e-3)) == {"skipped": 1}
-    assert outcome(session(2e-3)) == {"passed": 1}
+    assert outcome(result) == {expected: 1}
+    told = [
+        "*= rooflens =*",
+        "test_kernels.py::test_gemm",
+        "  gemm: 1.0*ms*",
+        "  gemm against main: time *faster with*",
+    ]
+    result.stdout.fnmatch_lines(told)
 
 
 def test_an_output_that_is_not_the_reference_s_fails_the_test(pytester, monkeypatch):
@@ -144,36 +138,30 @@ def test_a_device_that_changed_decides_nothing_that_it_explains(session, planted
         result.stdout.fnmatch_lines(["*the device itself changed (time of the canary: gemm *"])
 
 
-def test_a_baseline_of_another_device_is_an_error_of_one_line(session, pytester):
-    session(2e-3, "--rooflens-save", "main")
-    (path,) = pytester.path.glob("rooflens-baselines/main/*.json")
-    content = json.loads(path.read_text())
-    content["device"]["name"] = "NVIDIA H200"
-    path.write_text(json.dumps(content))
-    result = session(2e-3)
-    assert outcome(result) == {"failed": 1}
-    result.stdout.fnmatch_lines(["the baseline main is of another device (NVIDIA H200,*"])
-
-
-def test_a_baseline_taken_in_another_way_is_an_error(session, pytester):
-    session(2e-3, "--rooflens-save", "main")
-    (path,) = pytester.path.glob("rooflens-baselines/main/*.json")
-    path.write_text(path.read_text().replace('"warm"', '"cold"'))
-    result = session(2e-3)
-    assert outcome(result) == {"failed": 1}
-    result.stdout.fnmatch_lines(["gemm of the baseline main has cache cold, this one warm: save it again"])
-
-
 @pytest.mark.parametrize(
-    "content", ["{", "[]", f'{{"version": {baselines.VERSION}, "timings": {{"gemm": {{}}}}}}', '{"version": 7}']
+    ("change", "line"),
+    [
+        (
+            lambda stored: stored | {"device": stored["device"] | {"name": "NVIDIA H200"}},
+            "the baseline main is of another device (NVIDIA H200,*",
+        ),
+        (
+            lambda stored: json.loads(json.dumps(stored).replace('"warm"', '"cold"')),
+            "gemm of the baseline main has cache cold, this one warm: save it again",
+        ),
+        (lambda stored: [], "*.json*"),
+        (lambda stored: {"version": baselines.VERSION, "timings": {"gemm": {}}}, "*.json*"),
+        (lambda stored: {"version": 7}, "*.json*"),
+        (None, "*.json*"),
+    ],
 )
-def test_a_damaged_baseline_is_an_error_of_one_line(session, pytester, content):
+def test_a_baseline_that_is_none_for_this_call_is_an_error_of_one_line(session, pytester, change, line):
     session(2e-3, "--rooflens-save", "main")
     (path,) = pytester.path.glob("rooflens-baselines/main/*.json")
-    path.write_text(content)
+    path.write_text(json.dumps(change(json.loads(path.read_text()))) if change else "{")
     result = session(2e-3)
     assert outcome(result) == {"failed": 1}
-    assert path.name in result.stdout.str()
+    result.stdout.fnmatch_lines([line])
     assert "Traceback" not in result.stdout.str()
 
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -38,12 +39,8 @@ def test_the_interval_is_students_over_the_logs_of_the_round_medians(planted):
     logs = np.log([np.median(samples) for samples in timing.rounds_s])
     assert math.log(timing.median_s) == pytest.approx(logs.mean())
     assert np.log(timing.interval_s) == pytest.approx(stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs)))
-
-
-def test_one_round_has_no_interval_and_says_so(planted):
-    timing = rooflens.bench(planted.call("gemm", 2e-3), **WARM, rounds=1)
-    assert timing.interval_s is None
-    assert "one round has no interval" in timing.warnings
+    alone = rooflens.bench(planted.call("gemm", 2e-3), **WARM, rounds=1)
+    assert (alone.interval_s, alone.warnings) == (None, ("one round has no interval",))
 
 
 def test_estimates_of_the_samples_of_a_run_are_those_of_its_cells():
@@ -205,24 +202,23 @@ def test_a_page_escapes_names(planted):
         assert "<b>" not in page
 
 
-def test_unknown_baseline_and_nothing_to_compare(planted):
-    with pytest.raises(UsageError, match="did you mean old"):
-        rooflens.compare({"old": planted.call("old", 2e-3)}, baseline="odl", **WARM)
-    with pytest.raises(UsageError, match="nothing to measure"):
-        rooflens.compare({})
-    with pytest.raises(UsageError, match="give a dictionary"):
-        rooflens.compare([planted.call("old", 2e-3)])
-    with pytest.raises(UsageError, match="what is measured can be called"):
-        rooflens.compare({"old": 3})
+@pytest.mark.parametrize(
+    ("calls", "options", "words"),
+    [
+        ({"old": len}, {"baseline": "odl"}, "did you mean old"),
+        ({}, {}, "nothing to measure"),
+        ([len], {}, "give a dictionary"),
+        ({"old": 3}, {}, "what is measured can be called"),
+    ],
+)
+def test_what_cannot_be_compared_is_told(calls, options, words):
+    with pytest.raises(UsageError, match=words):
+        rooflens.compare(calls, **options, **WARM)
 
 
 def _as_an_h200(monkeypatch):
     device = sampling.open_bench("cpu").device
     spec = match_spec("NVIDIA H200", "sm90")
-    fields = _fields(device) | {"name": "NVIDIA H200", "spec": spec, "llc_bytes": spec.l2_bytes}
-    monkeypatch.setattr(sampling.open_bench("cpu"), "device", type(device)(**fields))
+    planted = replace(device, name="NVIDIA H200", spec=spec, llc_bytes=spec.l2_bytes)
+    monkeypatch.setattr(sampling.open_bench("cpu"), "device", planted)
     return spec
-
-
-def _fields(device):
-    return {name: getattr(device, name) for name in device.__dataclass_fields__}

@@ -28,90 +28,51 @@ class FakeNvml:
     NVMLError_Timeout = _error("Timeout")
 
     def __init__(self, uuids=(GPU_0, GPU_1), pids=((), ()), reasons=0, broken=None):
-        self.uuids, self.pids, self.reasons = list(uuids), list(pids), reasons
+        addresses = [f"0000:{10 + index:02d}:00.0" for index in range(len(uuids))]
         self.broken = broken or {}
         self.calls = []
+        self._answers = {
+            "Init": lambda: None,
+            "DeviceGetCount": lambda: len(uuids),
+            "DeviceGetHandleByIndex": lambda index: index,
+            "DeviceGetHandleByUUID": lambda uuid: self._place(uuids, uuid),
+            "DeviceGetHandleByPciBusId": lambda address: self._place(addresses, address),
+            "DeviceGetClockInfo": lambda handle, kind: {1: 1500, 2: 3201}[kind] + handle,  # MHz
+            "DeviceGetMaxClockInfo": lambda handle, kind: {1: 1980, 2: 3201}[kind] + handle,
+            "DeviceGetTemperature": lambda handle, sensor: {0: 41}[sensor] + handle,
+            "DeviceGetTemperatureThreshold": lambda handle, slowdown: {1: 92}[slowdown] + handle,
+            "DeviceGetPowerUsage": lambda handle: 254_000 + 1000 * handle,  # mW
+            "DeviceGetEnforcedPowerLimit": lambda handle: 700_000,
+            "DeviceGetPowerManagementDefaultLimit": lambda handle: 700_000,
+            "DeviceGetCurrentClocksEventReasons": lambda handle: reasons,
+            "DeviceGetCurrentClocksThrottleReasons": lambda handle: reasons,
+            "DeviceGetComputeRunningProcesses": lambda handle: [
+                SimpleNamespace(pid=pid, usedGpuMemory=5 << 30) for pid in pids[handle]
+            ],
+            "SystemGetProcessName": lambda pid: f"program{pid}".encode(),
+            "SystemGetDriverVersion": lambda: b"580.159.03",
+            "DeviceGetEccMode": lambda handle: [1, 1],
+            "DeviceGetMigMode": lambda handle: [0, 0],
+            "DeviceGetPersistenceMode": lambda handle: 1,
+        }
 
-    def __getattribute__(self, name):
+    def __getattr__(self, name):
         """Log every call, and raise where the script says so."""
-        found = object.__getattribute__(self, name)
-        if not name.startswith("nvml"):
-            return found
+        if (answer := self._answers.get(name.removeprefix("nvml"))) is None:
+            raise AttributeError(name)
 
         def call(*arguments):
             self.calls.append(name)
             if name in self.broken:
                 raise self.broken[name]
-            return found(*arguments)
+            return answer(*arguments)
 
         return call
 
-    def nvmlInit(self):
-        return None
-
-    def nvmlDeviceGetCount(self):
-        return len(self.uuids)
-
-    def nvmlDeviceGetHandleByIndex(self, index):
-        return index
-
-    def nvmlDeviceGetHandleByUUID(self, uuid):
-        if uuid not in self.uuids:
+    def _place(self, known, name):
+        if name not in known:
             raise self.NVMLError_NotFound
-        return self.uuids.index(uuid)
-
-    def nvmlDeviceGetHandleByPciBusId(self, address):
-        known = [f"0000:{10 + index:02d}:00.0" for index in range(len(self.uuids))]
-        if address not in known:
-            raise self.NVMLError_NotFound
-        return known.index(address)
-
-    def nvmlDeviceGetClockInfo(self, handle, kind):
-        return {1: 1500, 2: 3201}[kind] + handle  # MHz
-
-    def nvmlDeviceGetMaxClockInfo(self, handle, kind):
-        return {1: 1980, 2: 3201}[kind] + handle
-
-    def nvmlDeviceGetTemperature(self, handle, sensor):
-        assert sensor == 0
-        return 41 + handle
-
-    def nvmlDeviceGetTemperatureThreshold(self, handle, threshold):
-        assert threshold == 1  # NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
-        return 92 + handle
-
-    def nvmlDeviceGetPowerUsage(self, handle):
-        return 254_000 + 1000 * handle  # mW
-
-    def nvmlDeviceGetEnforcedPowerLimit(self, handle):
-        return 700_000
-
-    def nvmlDeviceGetPowerManagementDefaultLimit(self, handle):
-        return 700_000
-
-    def nvmlDeviceGetCurrentClocksEventReasons(self, handle):
-        return self.reasons
-
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):
-        return self.reasons
-
-    def nvmlDeviceGetComputeRunningProcesses(self, handle):
-        return [SimpleNamespace(pid=pid, usedGpuMemory=5 << 30) for pid in self.pids[handle]]
-
-    def nvmlSystemGetProcessName(self, pid):
-        return f"program{pid}".encode()
-
-    def nvmlSystemGetDriverVersion(self):
-        return b"580.159.03"
-
-    def nvmlDeviceGetEccMode(self, handle):
-        return [1, 1]
-
-    def nvmlDeviceGetMigMode(self, handle):
-        return [0, 0]
-
-    def nvmlDeviceGetPersistenceMode(self, handle):
-        return 1
+        return known.index(name)
 
 
 class AmdSmiLibraryException(Exception):
@@ -159,52 +120,40 @@ class FakeAmdSmi:
     AmdSmiTemperatureMetric = SimpleNamespace(CURRENT="current", CRITICAL="critical")
 
     def __init__(self, metrics=None, pids=((), ()), serials=("0xA1B2C3D4E5F60718", "0x0BADC0DE12345678")):
-        self.metrics, self.pids, self.serials = metrics, pids, serials
+        self.metrics = metrics
         self.calls = []
+        clocks = {"gfx": {"clk": 1700, "max_clk": 2100}, "mem": {"clk": 900, "max_clk": 1300}}
+        temperatures = {("hotspot", "current"): 61, ("hotspot", "critical"): 100}
+        self.answers = {
+            "init": lambda: None,
+            "get_processor_handles": lambda: list(range(len(serials))),
+            "get_gpu_device_bdf": lambda handle: f"0000:C{handle}:00.0",
+            "get_gpu_asic_info": lambda handle: {"asic_serial": serials[handle]},
+            "get_gpu_metrics_info": self._metrics,
+            "get_clock_info": lambda handle, kind: clocks[kind],
+            "get_temp_metric": lambda handle, sensor, metric: temperatures[sensor, metric],
+            "get_power_info": lambda handle: {
+                "current_socket_power": "N/A",
+                "average_socket_power": 95,
+                "power_limit": 300,
+            },
+            "get_power_cap_info": lambda handle: {"power_cap": 600_000_000, "default_power_cap": 750_000_000},  # uW
+            "get_gpu_driver_info": lambda handle: {"driver_name": "amdgpu", "driver_version": "6.12.12"},
+            "get_gpu_ecc_enabled": lambda handle: 0x7,
+            "get_gpu_compute_partition": lambda handle: "SPX",
+            "get_gpu_memory_partition": lambda handle: "NPS1",
+            "get_gpu_process_list": lambda handle: [
+                {"name": "N/A", "pid": pid, "mem": 3 << 30} for pid in pids[handle]
+            ],
+        }
 
-    def amdsmi_init(self):
-        return None
+    def __getattr__(self, name):
+        if (answer := self.answers.get(name.removeprefix("amdsmi_"))) is None:
+            raise AttributeError(name)
+        return answer
 
-    def amdsmi_get_processor_handles(self):
-        return list(range(len(self.serials)))
-
-    def amdsmi_get_gpu_device_bdf(self, handle):
-        return f"0000:C{handle}:00.0"
-
-    def amdsmi_get_gpu_asic_info(self, handle):
-        return {"asic_serial": self.serials[handle]}
-
-    def amdsmi_get_gpu_metrics_info(self, handle):
+    def _metrics(self, handle):
         self.calls.append("metrics")
         if self.metrics is None:
             raise NOT_SUPPORTED
         return dict(self.metrics)
-
-    def amdsmi_get_clock_info(self, handle, kind):
-        clocks = {"gfx": {"clk": 1700, "max_clk": 2100}, "mem": {"clk": 900, "max_clk": 1300}}
-        return clocks[kind]
-
-    def amdsmi_get_temp_metric(self, handle, sensor, metric):
-        assert sensor == "hotspot"
-        return {"current": 61, "critical": 100}[metric]
-
-    def amdsmi_get_power_info(self, handle):
-        return {"current_socket_power": "N/A", "average_socket_power": 95, "power_limit": 300}
-
-    def amdsmi_get_power_cap_info(self, handle):
-        return {"power_cap": 600_000_000, "default_power_cap": 750_000_000}  # microwatts
-
-    def amdsmi_get_gpu_driver_info(self, handle):
-        return {"driver_name": "amdgpu", "driver_version": "6.12.12", "driver_date": "N/A"}
-
-    def amdsmi_get_gpu_ecc_enabled(self, handle):
-        return 0x7
-
-    def amdsmi_get_gpu_compute_partition(self, handle):
-        return "SPX"
-
-    def amdsmi_get_gpu_memory_partition(self, handle):
-        return "NPS1"
-
-    def amdsmi_get_gpu_process_list(self, handle):
-        return [{"name": "N/A", "pid": pid, "mem": 3 << 30} for pid in self.pids[handle]]

@@ -27,27 +27,28 @@ def test_a_folder_outside_is_told(tmp_path):
         Repository.at(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("span", ["start..main", "start..", "HEAD~2..HEAD", "HEAD~2.."])
-def test_spans_name_two_commits(repo, span):
-    found = Repository.at(repo).commits(span)
-    assert found == (git(repo, "rev-parse", "HEAD~2"), git(repo, "rev-parse", "HEAD"))
+def test_spans_name_two_commits(repo):
+    here, both = Repository.at(repo), (git(repo, "rev-parse", "HEAD~2"), git(repo, "rev-parse", "HEAD"))
+    assert {here.commits(span) for span in ("start..main", "start..", "HEAD~2..HEAD", "HEAD~2..")} == {both}
 
 
-@pytest.mark.parametrize("span", ["main", "..main", "start...main", ""])
-def test_what_is_no_span_is_told(repo, span):
-    with pytest.raises(UsageError, match=r"write BASE\.\.HEAD"):
-        Repository.at(repo).commits(span)
-
-
-@pytest.mark.parametrize("span", ["nothing..main", "start..--help", "start..HEAD~99"])
-def test_unknown_commits_are_told(repo, span):
-    with pytest.raises(UsageError, match="is not a commit of"):
-        Repository.at(repo).commits(span)
+@pytest.mark.parametrize(
+    ("spans", "words"),
+    [
+        (("main", "..main", "start...main", ""), r"write BASE\.\.HEAD"),
+        (("nothing..main", "start..--help", "start..HEAD~99"), "is not a commit of"),
+    ],
+)
+def test_what_is_no_span_of_commits_is_told(repo, spans, words):
+    for span in spans:
+        with pytest.raises(UsageError, match=words):
+            Repository.at(repo).commits(span)
 
 
 def test_worktrees_come_and_go(repo, tmp_path):
     here = Repository.at(repo)
     base, head = here.commits("start..main")
+    assert here.describe("start").endswith(" version 0")
     before = git(repo, "status", "--porcelain", "--branch")
     for place, commit in ((tmp_path / "x" / "base", base), (tmp_path / "x" / "head", head)):
         here.add_worktree(place, commit)
@@ -84,10 +85,6 @@ def test_changes_without_a_commit_are_noticed(repo):
     assert not here.is_dirty()
     (repo / "a.txt").write_text("changed")
     assert here.is_dirty()
-
-
-def test_a_commit_describes_itself(repo):
-    assert Repository.at(repo).describe("start").endswith(" version 0")
 
 
 def test_git_that_fails_says_why(repo, tmp_path):
@@ -151,13 +148,11 @@ def with_submodule(repo, tmp_path, monkeypatch):
     return repo
 
 
-def test_a_checkout_has_the_submodules_of_the_working_tree(with_submodule, tmp_path):
-    Repository.at(with_submodule).add_worktree(tmp_path / "head", "HEAD")
-    assert (tmp_path / "head" / "3rdparty" / "a library" / "library.py").is_file()
-
-
-def test_a_submodule_that_the_working_tree_does_without_is_not_fetched(with_submodule, tmp_path):
+def test_a_checkout_has_the_submodules_of_the_working_tree_and_fetches_no_others(with_submodule, tmp_path):
+    here, place = Repository.at(with_submodule), "3rdparty/a library/library.py"
+    here.add_worktree(tmp_path / "with", "HEAD")
+    assert (tmp_path / "with" / place).is_file()
     git(with_submodule, "submodule", "--quiet", "deinit", "--all")
     shutil.rmtree(tmp_path / "library")
-    Repository.at(with_submodule).add_worktree(tmp_path / "head", "HEAD")
-    assert not any((tmp_path / "head" / "3rdparty" / "a library").iterdir())
+    here.add_worktree(tmp_path / "without", "HEAD")
+    assert not any((tmp_path / "without" / place).parent.iterdir())

@@ -46,8 +46,7 @@ def test_nvidia_without_a_driver_says_so(monkeypatch, error, words):
 
 
 def test_no_surprise_of_a_driver_stops_a_measurement(monkeypatch):
-    fake = FakeNvml(broken={"nvmlDeviceGetHandleByIndex": RuntimeError("a\nsurprise")})
-    fake.uuids = [GPU_0]
+    fake = FakeNvml(uuids=(GPU_0,), broken={"nvmlDeviceGetHandleByIndex": RuntimeError("a\nsurprise")})
     monkeypatch.setitem(sys.modules, "pynvml", fake)
     monkeypatch.setattr(front, "pci_address", lambda device: None)
     assert unknown(replace(H200, uuid="")) == "RuntimeError: a surprise"

@@ -52,29 +52,28 @@ def loaded(monkeypatch):
     return load
 
 
-def test_a_provider_of_the_checkout_is_welcome(place):
-    (place.tree / "kernels.py").write_text(PROVIDER, encoding="utf-8")
-    place.check_providers(registry.load((), [place.tree / "kernels.py"]))
-
-
-def test_a_provider_of_the_working_tree_is_refused(place):
-    (place.working_tree / "kernels.py").write_text(PROVIDER, encoding="utf-8")
-    with pytest.raises(RooflensError, match=r"provider mine comes from .*repo/kernels\.py, not from the checkout"):
-        place.check_providers(registry.load((), [place.working_tree / "kernels.py"]))
-
-
-def test_shipped_providers_may_serve_as_controls(place):
-    place.check_providers(registry.load(["blas"]))
-
-
-def test_shipped_kernels_of_another_rooflens_are_refused_where_they_are_what_is_compared(place):
-    ours = Origin(place.tree, place.environment, place.working_tree, ours=True)
-    with pytest.raises(RooflensError, match="provider blas comes from"):
-        ours.check_providers(registry.load(["blas"]))
+@pytest.mark.parametrize(
+    ("folder", "ours", "refused"),
+    [
+        ("tree", False, ""),
+        ("working_tree", False, r"provider mine comes from .*repo/kernels\.py, not from the checkout"),
+        ("", False, ""),  # shipped providers may serve as controls
+        ("", True, "provider blas comes from"),  # but are of another rooflens where they are what is compared
+    ],
+)
+def test_providers_are_those_of_the_checkout_and_shipped_controls(place, folder, ours, refused):
+    if folder:
+        file = getattr(place, folder) / "kernels.py"
+        file.write_text(PROVIDER, encoding="utf-8")
+    providers = registry.load((), [file]) if folder else registry.load(["blas"])
+    with pytest.raises(RooflensError, match=refused) if refused else nullcontext():
+        replace(place, ours=ours).check_providers(providers)
+    if not refused:
+        place.check_used(providers.values())  # a file of the repository is its version itself
 
 
 def test_modules_of_other_kernels_of_rooflens_are_refused_where_they_are_what_is_compared(place, loaded, tmp_path):
-    ours = Origin(place.tree, place.environment, place.working_tree, ours=True)
+    ours = replace(place, ours=True)
     loaded("rooflens.kernels.planted", ours.tree / "kernels" / "planted.py")
     here = sys.modules.copy()
     for name in [name for name in here if name.startswith("rooflens.kernels.") and name != "rooflens.kernels.planted"]:
@@ -238,11 +237,6 @@ def test_a_copied_file_that_uses_the_checkout_or_what_setup_installed_is_welcome
     origin, providers = copied
     loaded("kernels_of_test", getattr(origin, folder) / "kernels_of_test.py")
     origin.check_used(providers.values())
-
-
-def test_a_file_of_the_repository_is_its_version_itself(place):
-    (place.tree / "kernels.py").write_text(PROVIDER, encoding="utf-8")
-    place.check_used(registry.load((), [place.tree / "kernels.py"]).values())
 
 
 def test_a_shipped_control_uses_nothing_of_the_version(copied):

@@ -229,9 +229,10 @@ def test_in_a_rotation_a_sample_changes_one_copy(operands):
         assert [place for place, one in enumerate(changed) if one] == [number % 20]
 
 
+@pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("rotates", [False, True])
-def test_candidates_that_take_turns_on_the_same_copies_are_all_checked(operands, rotates):
-    """Each changes the activations of the others, also when its outputs have been compared."""
+def test_candidates_that_take_turns_on_the_same_copies_are_all_checked(operands, rotates, together):
+    """Each changes the activations of the others, also when its outputs have been compared, or before any have."""
     for skips in (lambda number: False, lambda number: number > 7):
         kernels = [Kernel(operands, 3, skips if number else lambda number: False) for number in range(3)]
         watches = [
@@ -239,27 +240,15 @@ def test_candidates_that_take_turns_on_the_same_copies_are_all_checked(operands,
         ]
         at_fault = set()
         for _ in range(4):
-            for number, watch in enumerate(watches):
-                sample(watch, 7)
-                try:
-                    watch.check()
-                except IncorrectError:
-                    at_fault.add(number)
+            for turns in [watches] if together else [[watch] for watch in watches]:
+                for watch in turns * (5 if together else 1):
+                    sample(watch, 7)
+                for watch in turns:
+                    try:
+                        watch.check()
+                    except IncorrectError:
+                        at_fault.add(watches.index(watch))
         assert at_fault == ({1, 2} if skips(30) else set())
-
-
-@pytest.mark.parametrize("rotates", [False, True])
-def test_known_products_are_those_of_activations_that_others_have_changed_meanwhile(operands, rotates):
-    """Candidates of a search take turns before any of them is checked."""
-    for _ in range(20):
-        kernels = [Kernel(operands, 20) for _ in range(2)]
-        watches = [
-            Watch(operands, kernel.launches, subject_of(kernel.launches, rotates), HOST, 0.0) for kernel in kernels
-        ]
-        for watch in 5 * watches:
-            sample(watch, 7)
-        for watch in watches:
-            watch.check()
 
 
 @pytest.mark.parametrize("samples", [1, 2, 7])
@@ -276,23 +265,26 @@ def test_a_launch_that_writes_into_its_activations_is_always_found(operands, sam
     assert not operands.rewritten()
 
 
-def known_by_sight(operands):
-    """Return `skips` of a launch that computes for activations that it has seen before, and for no other."""
+def is_known(operands):
+    """Return a function that tells, at each launch, whether its activations are known by sight."""
     seen = set()
 
-    def skips(number):
+    def known(number):
         signs = tuple(operands.inputs.activations[0].signbit().flatten().tolist())
         found = signs in seen
         seen.add(signs)
-        return not found
+        return found
 
-    return skips
+    return known
 
 
 @pytest.mark.parametrize("budget_s", [0.0, 1e9])
 def test_activations_that_come_once_only_find_what_is_known_by_sight(operands, budget_s):
     """Without a second reference, what computes for the known activations alone is wrong at their first sight only."""
-    outcomes = [caught(operands, 40, 1, known_by_sight(operands), budget_s) for _ in range(40)]
+    outcomes = []
+    for _ in range(40):
+        known = is_known(operands)
+        outcomes.append(caught(operands, 40, 1, lambda number, known=known: not known(number), budget_s))
     assert sum(outcomes) == 40 if budget_s else sum(outcomes) < 40
 
 
@@ -316,15 +308,8 @@ def test_few_activations_of_a_round_come_again(operands, samples):
     """However few the samples are, what keeps all its results has most of them to compute: the median is honest."""
     rounds_won = 0
     for _ in range(200):
-        seen, again = set(), []
-
-        def skips(number, seen=seen, again=again):
-            signs = tuple(operands.inputs.activations[0].signbit().flatten().tolist())
-            again.append(signs in seen)
-            seen.add(signs)
-            return False
-
-        caught(operands, samples, skips=skips)
+        known, again = is_known(operands), []
+        caught(operands, samples, skips=lambda number, known=known, again=again: again.append(known(number)))
         rounds_won += sum(again[:samples]) > samples / 2
     assert rounds_won < 0.1 * 200
 
