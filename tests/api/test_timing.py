@@ -40,7 +40,8 @@ def test_the_interval_is_students_over_the_logs_of_the_round_medians(planted):
     assert math.log(timing.median_s) == pytest.approx(logs.mean())
     assert np.log(timing.interval_s) == pytest.approx(stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs)))
     alone = rooflens.bench(planted.call("gemm", 2e-3), **WARM, rounds=1)
-    assert (alone.interval_s, alone.warnings) == (None, ("one round has no interval",))
+    assert alone.interval_s is None
+    assert "one round has no interval" in alone.warnings
 
 
 def test_estimates_of_the_samples_of_a_run_are_those_of_its_cells():

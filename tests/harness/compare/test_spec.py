@@ -25,13 +25,10 @@ def test_what_was_noted_is_gone_on_with(tmp_path, what):
     assert spec.read_state(tmp_path).done == [[0, "base"], [1, "head"]]
 
 
-def test_a_folder_without_a_note_holds_no_comparison(tmp_path):
+def test_a_folder_without_a_note_or_with_half_a_note_holds_no_comparison(tmp_path):
     assert spec.read_state(tmp_path) is None
     with pytest.raises(UsageError, match=r"no comparison to resume: .*compare\.json does not exist; name its folder"):
         spec.stored(tmp_path)
-
-
-def test_a_note_that_cannot_be_read_is_told(tmp_path):
     (tmp_path / spec.COMPARISON).write_text('{"reposi')
     with pytest.raises(UsageError, match=r"compare\.json line 1, column 2: .*; restore the file from a copy"):
         spec.read_state(tmp_path)
@@ -42,10 +39,7 @@ def test_a_note_of_another_version_is_told(tmp_path, change):
     spec.write_state(tmp_path, WHAT, [])
     state = json.loads((tmp_path / spec.COMPARISON).read_text()) | change
     (tmp_path / spec.COMPARISON).write_text(json.dumps({name: v for name, v in state.items() if v is not ...}))
-    with pytest.raises(
-        UsageError,
-        match=r"is not of this version of rooflens|key '\w+' is missing; read the run with the rooflens version that",
-    ):
+    with pytest.raises(UsageError, match=r"is not of this version of rooflens|key '\w+' is missing; read the run with"):
         spec.stored(tmp_path)
 
 
@@ -59,17 +53,13 @@ def test_rooflens_own_kernels_are_compared_in_its_repository_without_provider_fi
     assert replace(WHAT, repository=str(tmp_path), files=files).ours is ours
 
 
-def test_a_cache_behind_a_link_is_found_by_its_real_path(tmp_path, monkeypatch):
+def test_each_folder_has_a_scratch_of_its_own_at_a_real_path(tmp_path, monkeypatch):
     """Modules are known by their real paths, and must be recognised as the arm's own."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "link"))
-    assert spec.scratch_of(tmp_path / "both").is_relative_to((tmp_path / "real").resolve())
-
-
-def test_each_folder_has_a_scratch_of_its_own(tmp_path):
-    assert spec.scratch_of(tmp_path / "a") != spec.scratch_of(tmp_path / "b")
-    assert spec.scratch_of(tmp_path / "a") == spec.scratch_of(tmp_path / "a")
+    assert spec.scratch_of(tmp_path / "a").is_relative_to((tmp_path / "real").resolve())
+    assert spec.scratch_of(tmp_path / "a") == spec.scratch_of(tmp_path / "a") != spec.scratch_of(tmp_path / "b")
 
 
 def test_a_suite_is_known_by_all_it_says(tmp_path):
@@ -85,11 +75,6 @@ def test_a_suite_is_known_by_all_it_says(tmp_path):
 @pytest.mark.parametrize(("arm", "version"), [("base", "base"), ("head+base-config", "head"), ("head+own", "head")])
 def test_arms_of_one_version_share_its_checkout(arm, version):
     assert spec.version(arm) == version
-
-
-def test_two_arms_go_abba():
-    arms = [arm for _, arm in spec.balanced(("base", "head"), 4)]
-    assert arms == ["base", "head", "head", "base"] * 2
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])

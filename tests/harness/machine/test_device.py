@@ -37,32 +37,26 @@ def test_a_cpu_that_says_nothing_gets_a_large_cache(tmp_path, monkeypatch):
     assert find_device("cpu", 1 << 20).llc_bytes == 1 << 20
 
 
-@pytest.mark.parametrize(("name", "error"), [("cpu:1", UsageError), ("tpu", UsageError)])
-def test_unknown_names(name, error):
-    with pytest.raises(error, match="write cpu, cuda or cuda:N"):
-        find_device(name)
-
-
-def test_no_gpu_says_what_torch_was_built_for(monkeypatch):
+def test_what_is_no_device_here_is_told(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    for name in ("cpu:1", "tpu"):
+        with pytest.raises(UsageError, match="write cpu, cuda or cuda:N"):
+            find_device(name)
     with pytest.raises(RooflensError, match=r"sees no GPU here.*--device cpu"):
         find_device("cuda:0")
 
 
-@pytest.mark.parametrize("file", ["nvidia0", "nvidiactl", "nvhost-gpu", "kfd", "dxg"])
-def test_a_device_file_of_a_gpu_is_reason_enough_to_ask_torch(tmp_path, monkeypatch, file):
-    monkeypatch.setattr("shutil.which", lambda name: None)
+@pytest.mark.parametrize("found", ["nvidia0", "nvidiactl", "nvhost-gpu", "kfd", "dxg", "nvidia-smi"])
+def test_a_device_file_or_a_tool_of_a_gpu_is_reason_enough_to_ask_torch(tmp_path, monkeypatch, found):
     monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev" / "nvme0").touch()
     assert not devices.gpu_possible(tmp_path)
-    (tmp_path / "dev" / file).touch()
-    assert devices.gpu_possible(tmp_path)
-
-
-def test_a_tool_of_a_driver_is_reason_enough_too(tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/nvidia-smi" if name == "nvidia-smi" else None)
+    if found == "nvidia-smi":
+        monkeypatch.setattr("shutil.which", lambda name: name if name == found else None)
+    else:
+        (tmp_path / "dev" / found).touch()
     assert devices.gpu_possible(tmp_path)
 
 

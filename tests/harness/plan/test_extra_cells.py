@@ -36,13 +36,7 @@ def test_a_further_M_is_measured_by_the_named_providers_only(cells):
 def test_cells_of_one_problem_are_one_task_and_those_of_one_weight_are_neighbours(cells):
     cold, warm = (next(cell for cell in cells if cell.cache is cache) for cache in Cache)
     other = next(cell for cell in cells if cell.shape != cold.shape)
-    rows = [
-        row(other, 3, "blas"),
-        row(cold, 9, "blas"),
-        row(warm, 5, "blas"),
-        row(cold, 5, "blas"),
-        row(warm, 9, "blas"),
-    ]
+    rows = [row(cell, m, "blas") for cell, m in ((other, 3), (cold, 9), (warm, 5), (cold, 5), (warm, 9))]
     found = Surroundings(cells).cells(rows)
     assert [(task.cells[0].shape, task.problem.M, len(task.cells)) for task in tasks(found)] == [
         (cold.shape, 5, 2),
@@ -55,13 +49,8 @@ def test_what_the_plan_has_or_has_nothing_like_adds_nothing(cells):
     assert Surroundings(cells).cells([row(cells[0], 16, "blas")]) == ()
     assert Surroundings(cells).cells([row(cells[0], 5, "blas") | {"dtype": "fp32"}]) == ()
     assert len(Surroundings(cells).cells([row(cells[0], 5, "blas")] * 2)) == 1
-
-
-def test_an_M_that_cannot_be_is_left_out_and_the_others_stay(cells):
-    found = Surroundings(cells).cells(
-        [row(cells[0], 1 << 50, "blas"), row(cells[0], 5, "blas")]
-    )  # too large for any device
-    assert [cell.problem.M for cell in found] == [5]
+    too_large = row(cells[0], 1 << 50, "blas")  # for any device
+    assert [cell.problem.M for cell in Surroundings(cells).cells([too_large, row(cells[0], 5, "blas")])] == [5]
 
 
 def test_an_M_that_the_scheme_cannot_store_is_left_out():
@@ -96,15 +85,15 @@ def test_run_json_says_what_is_scanned(cells):
     ]
 
 
-def test_a_size_that_the_scheme_cannot_store_is_refused_in_one_line():
-    mx = suite.load("mxfp8-decode")
-    mx = dataclasses.replace(mx, shapes=mx.shapes[:1])
-    with pytest.raises(UsageError, match=r"--scan 'K=4096~1x8': shape .* K=4088: ") as error:
-        scanned(plan(mx), Scan.parse("K=4096~1x8"))
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("mxfp8-decode", "K=4096~1x8", r"--scan 'K=4096~1x8': shape .* K=4088: "),
+        ("mxfp8-quant-quick", "N=512,1024", "has no N; scan K"),
+    ],
+)
+def test_a_size_that_cannot_be_scanned_is_refused_in_one_line(name, text, words):
+    chosen = suite.load(name)
+    with pytest.raises(UsageError, match=words) as error:
+        scanned(plan(dataclasses.replace(chosen, shapes=chosen.shapes[:1])), Scan.parse(text))
     assert "\n" not in str(error.value)
-
-
-def test_a_quantization_has_no_N_to_scan():
-    quantizers = suite.load("mxfp8-quant-quick")
-    with pytest.raises(UsageError, match="has no N; scan K"):
-        scanned(plan(quantizers), Scan.parse("N=512,1024"))

@@ -45,13 +45,6 @@ def test_filters_that_say_nothing(expression):
     assert "\n" not in str(error.value)
 
 
-def test_a_batch_is_refused_since_its_operands_have_none():
-    quick = suite.load("llm4bit-quick")
-    batched = dataclasses.replace(quick, shapes=(dataclasses.replace(quick.shapes[0], B=4),))
-    with pytest.raises(UsageError, match="B=4"):
-        plan(batched)
-
-
 def test_identity_is_content():
     first, second = plan(suite.load("llm4bit-quick"))[:2]
     protocol = Protocol()
@@ -109,10 +102,17 @@ def test_contests_name_who_is_compared_on_each_problem():
         assert set(names) == set(quick.providers) - ({"blas"} if problem.M == 1 else set())
 
 
-def test_a_pass_that_a_scheme_lacks_is_refused_with_the_shape():
-    training = dataclasses.replace(suite.load("llm4bit-quick"), passes=(Pass.STEP,))
-    with pytest.raises(UsageError, match=r"shape llama3.2-1b k/v: scheme nf4-g64 has no pass step"):
-        plan(training)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda quick: {"passes": (Pass.STEP,)}, r"shape llama3.2-1b k/v: scheme nf4-g64 has no pass step"),
+        (lambda quick: {"shapes": (dataclasses.replace(quick.shapes[0], B=4),)}, "B=4"),  # its operands have no batch
+    ],
+)
+def test_what_no_scheme_can_do_is_refused_with_the_shape(change, words):
+    quick = suite.load("llm4bit-quick")
+    with pytest.raises(UsageError, match=words):
+        plan(dataclasses.replace(quick, **change(quick)))
 
 
 @pytest.mark.parametrize(
