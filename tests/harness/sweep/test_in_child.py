@@ -41,14 +41,14 @@ def burns(seconds, where, begin):
     return "done"
 
 
+def refuses(begin):
+    raise UsageError("not so")
+
+
 def test_a_value_and_an_error_come_back():
     assert call(takes, 0, MEASURE_PHASE) == "done"
     with pytest.raises(UsageError, match="not so"):
         call(refuses)
-
-
-def refuses(begin):
-    raise UsageError("not so")
 
 
 def ends(how, begin):

@@ -6,9 +6,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from rooflens.harness.telemetry.nvml import REASONS, Nvml
+from rooflens.harness.telemetry.nvml import Nvml
 from rooflens.harness.telemetry.reading import OtherProcesses, TelemetryError, others
-from rooflens.harness.telemetry.source import INVALIDATING, SLOWDOWNS, Reading
+from rooflens.harness.telemetry.source import Reading
 from rooflens.shapes.device import Device
 
 from ..fake_smi import GPU_0, GPU_1, FakeNvml
@@ -75,12 +75,6 @@ def test_an_unknown_gpu_is_the_only_one_or_an_error_but_never_a_guess():
 )
 def test_slowdown_words_are_those_of_the_bits_in_fixed_order(bits, words):
     assert nvml(FakeNvml(reasons=bits)).read().slowdown == words
-
-
-def test_only_heat_and_hardware_invalidate_samples():
-    assert set(REASONS.values()) <= set(SLOWDOWNS)
-    assert sorted(INVALIDATING) == ["hardware", "thermal"]
-    assert {bit for bit, word in REASONS.items() if word in INVALIDATING} == {0x08, 0x20, 0x40, 0x80}
 
 
 def test_a_driver_that_only_knows_throttle_reasons_is_asked_for_those():

@@ -34,8 +34,9 @@ HOST = TorchHost()
 REPEATS = 900
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def operands():
+    """Of each test its own: every check looks at all copies that there are."""
     found = Operands(make_inputs(Problem(2, 16, 64), parse_scheme("nf4-g64", DType.FP32), CPU, seed=0))
     found.copies(3)
     found.draw(1)
@@ -114,7 +115,7 @@ def test_launches_that_compute_are_never_at_fault(operands):
 @pytest.mark.parametrize("room", [KEPT, 1])
 @pytest.mark.parametrize(
     ("samples", "copies", "rotates"),
-    [(6, 1, False), (10, 1, False), (18, 3, False), (6, 30, True), (10, 3, True)],
+    [(6, 1, False), (10, 1, False), (18, 3, False), (6, 8, True), (10, 3, True)],
 )
 def test_every_sample_is_as_likely_to_be_checked(operands, monkeypatch, samples, copies, rotates, room):
     """A skip in one sample is found with the probability that this sample is among those that are kept."""
