@@ -370,22 +370,12 @@ def of_half_of_k(compute, x, weight, out):
     torch.mm(x[:, :half], weight[:half], out=out)
 
 
-def at_garbage_collection(compute, *_):
-    """Leave no trace of it, so that it is not measured alone."""
-
-    def collects(phase, info):
-        gc.callbacks.remove(collects)
-        compute()
-
-    gc.callbacks.append(collects)
-
-
 def at_a_signal(compute, *_):
     def handles(number, frame):
         signal.signal(signal.SIGALRM, before)
         compute()
 
-    before = signal.signal(signal.SIGALRM, handles)
+    before = signal.signal(signal.SIGALRM, handles)  # put back: what stays changed is measured in another worker
     signal.setitimer(signal.ITIMER_REAL, 2e-5)
 
 
@@ -409,11 +399,12 @@ class DispatchMode(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def within_modes(compute, x, weight, out):
-    """Leave the work to modes of torch, of both kinds, which are entered again whenever somebody has left them."""
+def in_hooks_that_stay(compute, x, weight, out):
+    """Leave the work to what comes first: a mode of torch, of either kind, that is still entered, or a collection."""
     kinds = (FunctionMode, torch._C._len_torch_function_stack), (DispatchMode, torch._C._len_torch_dispatch_stack)
 
     def enter():
+        gc.callbacks[:] = [lambda phase, info: compute()]
         for mode, depth in kinds:
             if depth() == 0:
                 left = mode()
@@ -631,9 +622,8 @@ CHEATS = {
     # A view of memory in which a result is already.
     "output_of_an_earlier_call": keeps(lambda kept, x, out: out.set_(kept["out"])),
     "at_exit": unless_poisoned(lambda compute, *_: atexit.register(compute)),
-    "at_garbage_collection": unless_poisoned(at_garbage_collection),
     "at_a_signal": unless_poisoned(at_a_signal),
-    "within_modes": product(within_modes),
+    "in_hooks_that_stay": product(in_hooks_that_stay),
     "slows_the_clock": product(slows_the_clock),
     "constant_folded": constant_folded,
     "shares_its_result_among_copies": product(shares_its_result_among_copies),
