@@ -48,46 +48,36 @@ def test_rotation_counts_what_every_launch_reads(problem, scheme, bytes_each):
     assert bench.copies(cell(problem, scheme, Cache.WARM)) == 1
 
 
-def test_the_gradient_of_a_weight_takes_few_copies():
-    """Of 100 MB each, not of the 1 MiB that its scales are."""
-    wgrad = cell(Problem(8192, 4096, 4096, pass_=Pass.WGRAD), "fp8-blockwise")
-    assert Bench(DEVICE, Protocol(cold_by="rotation")).copies(wgrad) == 3
+@pytest.fixture
+def busy(monkeypatch):
+    """Return `busy(processor_s, allowed)`: look at a launch of 100 us, by when so much was used of 4 cores."""
+
+    def look(processor_s, allowed):
+        now, calls = [0.0], []
+        monkeypatch.setattr(bench_module.time, "perf_counter", lambda: now[0])
+        monkeypatch.setattr(bench_module.time, "process_time", lambda: processor_s(now[0]))
+        monkeypatch.setattr(bench_module.os, "sched_getaffinity", lambda pid: range(4))
+        monkeypatch.setattr(bench_module.torch, "get_num_threads", lambda: allowed)
+
+        def run():
+            calls.append(None)
+            now[0] += 1e-4
+
+        Bench(DEVICE, Protocol(cold_by="rotation"))._require_threads(Launch(run, torch.empty(0)))
+        return len(calls)
+
+    return look
 
 
-@pytest.mark.parametrize(
-    ("used", "allowed", "cores"), [(1.0, 1, 4), (1.9, 2, 4), (1.9, 1, 4), (4.0, 2, 4), (4.0, 4, 4)]
-)
-def test_a_launch_uses_no_more_cores_than_others_may(monkeypatch, used, allowed, cores):
+@pytest.mark.parametrize(("used", "allowed"), [(1.0, 1), (1.9, 2), (1.9, 1), (4.0, 2), (4.0, 4)])
+def test_a_launch_uses_no_more_cores_than_others_may(busy, used, allowed):
     """It could have threads of its own, or give torch more for the time of a call."""
-    now = [0.0]
-    monkeypatch.setattr(bench_module.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(bench_module.time, "process_time", lambda: used * now[0])
-    monkeypatch.setattr(bench_module.os, "sched_getaffinity", lambda pid: range(cores))
-    monkeypatch.setattr(bench_module.torch, "get_num_threads", lambda: allowed)
-
-    def run():
-        now[0] += 1e-4
-
-    bench = Bench(DEVICE, Protocol(cold_by="rotation"))
-    with (
-        pytest.raises(ProviderError, match=f"{used} cores busy, and --threads allows {allowed}")
-        if used > (allowed + 0.5)
-        else nullcontext()
-    ):
-        bench._require_threads(Launch(run, torch.empty(0)))
+    refused = pytest.raises(ProviderError, match=f"{used} cores busy, and --threads allows {allowed}")
+    with refused if used > allowed + 0.5 else nullcontext():
+        busy(lambda now: used * now, allowed)
 
 
-def test_a_thread_that_is_busy_now_and_then_is_none_of_the_launch(monkeypatch):
+def test_a_thread_that_is_busy_now_and_then_is_none_of_the_launch(busy):
     """It keeps a second core busy for as long as 30 launches take."""
-    now, calls = [0.0], []
-    monkeypatch.setattr(bench_module.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(bench_module.time, "process_time", lambda: now[0] + min(now[0], 30e-4))
-    monkeypatch.setattr(bench_module.os, "sched_getaffinity", lambda pid: range(4))
-    monkeypatch.setattr(bench_module.torch, "get_num_threads", lambda: 1)
-
-    def run():
-        calls.append(None)
-        now[0] += 1e-4
-
-    Bench(DEVICE, Protocol(cold_by="rotation"))._require_threads(Launch(run, torch.empty(0)))
-    assert 30 < len(calls) < 100, "it is looked at again until only the launch is busy, and no longer"
+    calls = busy(lambda now: now + min(now, 30e-4), 1)
+    assert 30 < calls < 100, "it is looked at again until only the launch is busy, and no longer"

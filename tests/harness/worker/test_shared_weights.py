@@ -82,19 +82,16 @@ def in_an_attribute(is_first):
     return keep
 
 
-def in_a_cache(inputs_of_shape, pack_of_shape):
+def cached():
     """Keep the latest shapes only, as `functools.lru_cache` does."""
+    packs = {}
+    find = functools.lru_cache(maxsize=4)(lambda n, k: packs[n, k]())
 
     def keep(inputs, pack):
-        inputs_of_shape[inputs.problem.N, inputs.problem.K] = pack
-        return partial(pack_of_shape, inputs.problem.N, inputs.problem.K)
+        packs[inputs.problem.N, inputs.problem.K] = pack
+        return partial(find, inputs.problem.N, inputs.problem.K)
 
     return keep
-
-
-def cached():
-    packs = {}
-    return in_a_cache(packs, functools.lru_cache(maxsize=4)(lambda n, k: packs[n, k]()))
 
 
 def in_one_buffer():
