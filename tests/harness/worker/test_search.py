@@ -121,18 +121,12 @@ def test_only_the_default_and_what_is_near_the_best_is_timed_again():
 
 
 def test_at_most_six_go_on_the_default_among_them():
-    rivals = {f"r{i}": 1e-6 * (1 + i / 1000) for i in range(20)}
+    rivals = {f"r{i}": 1e-6 * (1 + i / 1000) for i in range(19, -1, -1)}  # better and better
     script = Script()
     script.search(named(default=1.05e-6, **rivals))
     assert set(script.order[21:]) == {"default", "r0", "r1", "r2", "r3", "r4"}
     assert len(script.order) == 21 + MOST_CONTENDERS * PASSES
     assert script.most_living <= MOST_CONTENDERS + 1, "trials that are out of the race must give their memory back"
-
-
-def test_a_list_that_gets_better_and_better_does_not_hold_everything():
-    script = Script()
-    script.search(named(**{f"c{i}": 1e-6 * (1 - i / 1000) for i in range(40)}))
-    assert script.most_living <= MOST_CONTENDERS + 1
 
 
 def test_passes_are_shuffled_reproducibly_and_each_takes_every_contender_once():
