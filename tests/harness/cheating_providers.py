@@ -370,6 +370,10 @@ def of_half_of_k(compute, x, weight, out):
     torch.mm(x[:, :half], weight[:half], out=out)
 
 
+def at_garbage_collection(compute, *_):
+    gc.callbacks[:] = [lambda phase, info: compute()]
+
+
 def at_a_signal(compute, *_):
     def handles(number, frame):
         signal.signal(signal.SIGALRM, before)
@@ -399,19 +403,19 @@ class DispatchMode(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def in_hooks_that_stay(compute, x, weight, out):
-    """Leave the work to what comes first: a mode of torch, of either kind, that is still entered, or a collection."""
-    kinds = (FunctionMode, torch._C._len_torch_function_stack), (DispatchMode, torch._C._len_torch_dispatch_stack)
+def within(mode, depth):
+    """Leave the work to a mode of torch, which is entered again whenever somebody has left it."""
 
-    def enter():
-        gc.callbacks[:] = [lambda phase, info: compute()]
-        for mode, depth in kinds:
+    def run(compute, x, weight, out):
+        def enter():
             if depth() == 0:
                 left = mode()
                 left.compute = compute
                 left.__enter__()
 
-    return enter
+        return enter
+
+    return product(run)
 
 
 def slows_the_clock(compute, x, weight, out):
@@ -622,8 +626,10 @@ CHEATS = {
     # A view of memory in which a result is already.
     "output_of_an_earlier_call": keeps(lambda kept, x, out: out.set_(kept["out"])),
     "at_exit": unless_poisoned(lambda compute, *_: atexit.register(compute)),
+    "at_garbage_collection": unless_poisoned(at_garbage_collection),
     "at_a_signal": unless_poisoned(at_a_signal),
-    "in_hooks_that_stay": product(in_hooks_that_stay),
+    "within_a_function_mode": within(FunctionMode, torch._C._len_torch_function_stack),
+    "within_a_dispatch_mode": within(DispatchMode, torch._C._len_torch_dispatch_stack),
     "slows_the_clock": product(slows_the_clock),
     "constant_folded": constant_folded,
     "shares_its_result_among_copies": product(shares_its_result_among_copies),

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from rooflens.harness.timing.event_timer import (
     HOST_SAMPLES,
     LONGEST_BLOCKER_S,
+    MAX_QUEUED,
     MOST_LATE,
     TRIES,
     EventTimer,
@@ -150,6 +151,14 @@ def test_a_launch_of_many_kernels_is_queued_in_smaller_batches():
         assert len(counting) >= (1 - MOST_LATE) * len(reasons)
 
 
+def test_the_queue_stays_short_of_what_the_driver_holds():
+    device = FakeDevice(queue_limit=MAX_QUEUED + 2)
+    timer = EventTimer(device, Subject(device.launcher(device.kernel(5e-6)), device.flusher(60e-6), 2))
+    batch = timer.batch(1000)
+    assert batch.blocked is True
+    assert len(batch.times_s) * 5 <= MAX_QUEUED
+
+
 def test_negative_times_are_kept_with_their_reason():
     """HIP returns some: here the begin of the fourth sample is stamped a millisecond late (3 stamps were before)."""
     device = FakeDevice(moved_stamps={3 + 2 * 3 + 1: 1e-3})
@@ -181,7 +190,8 @@ def test_bookkeeping_of_a_short_cold_kernel_is_at_most_a_tenth_and_less_once_the
     device.synchronize()
     for most in (0.10, 0.03):
         began, busy = device.host_s, device.busy_s
-        assert timer.batch(33).blocked is True
+        batch = timer.batch(33)
+        assert (len(batch.times_s), batch.blocked) == (33, True)
         assert 1 - (device.busy_s - busy) / (device.host_s - began) <= most
 
 
