@@ -77,6 +77,11 @@ def test_arms_of_one_version_share_its_checkout(arm, version):
     assert spec.version(arm) == version
 
 
+def test_two_arms_go_abba():
+    arms = [arm for _, arm in spec.balanced(("base", "head"), 4)]
+    assert arms == ["base", "head", "head", "base"] * 2
+
+
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_every_arm_is_in_every_round_once_first_equally_often_and_hit_alike_by_a_drift(count):
     """A drift in straight lines: mean position of each arm over 2 * count rounds."""
