@@ -56,11 +56,11 @@ CASES = {
     "some providers": (GPU, "ok providers: 1 of 2 providers"),
     "GPU but a CPU build": (
         replace(HOST, driver_gpus=("NVIDIA", "NVIDIA")),
-        "warn device: 2 NVIDIA device files here, but the CPU is",
+        "warn device: the CPU is surveyed; torch 2.13.0+cpu is built for CPU only: install a CUDA",
     ),
     "GPU that the right build does not see": (
         replace(software(HOST, torch_build="ROCm 7.1"), driver_gpus=("AMD",)),
-        "warn device: check the driver",
+        "warn device: 1 AMD device file here, but the CPU is surveyed; torch cannot use it: check the driver",
     ),
     "GPU not in the table": (
         UNKNOWN_GPU,
@@ -92,7 +92,7 @@ CASES = {
         replace(
             reading(other_processes=1), others=(DeviceProcess(4711, "train", 20 * GIB),), siblings=("cuda:1", "cuda:2")
         ),
-        "warn processes: (4711 train), holding 20.0 GiB: its work disturbs timings; stop it, or choose ",
+        "warn processes: (4711 train), holding 20.0 GiB: its work disturbs timings; stop it, or choose --device cuda:1",
     ),
     "neighbours unseen": (reading(other_processes=3), "warn processes: 3 other processes are on the device: "),
     "MIG": (board(mig=True), "warn partition: MIG is on"),
