@@ -80,11 +80,14 @@ def left_lock(tmp_path, monkeypatch):
     return lock
 
 
-def test_a_timeout_and_an_interruption_say_what_may_have_been_waited_for_and_a_crash_does_not(run, left_lock, tmp_path):
-    rows, _, _ = run(Workers([Begin("prepare", ((0, 0),)), HUNG], [Begin("measure", ((1, 0),)), DIED]))
+@pytest.mark.parametrize(("phase", "limit"), [("prepare", "600 s; --build-timeout"), ("measure", "120 s; --timeout")])
+def test_a_timeout_and_an_interruption_say_what_may_have_been_waited_for_and_a_crash_does_not(
+    run, left_lock, tmp_path, phase, limit
+):
+    rows, _, _ = run(Workers([Begin(phase, ((0, 0),)), HUNG], [Begin("measure", ((1, 0),)), DIED]))
     reasons = {row["verdict"]: row["reason"] for row in rows}
     told = f"no process here holds {left_lock}, "
-    assert reasons["timeout"].startswith(f"prepare: no end within 600 s; --build-timeout sets the limit; {told}")
+    assert reasons["timeout"].startswith(f"{phase}: no end within {limit} sets the limit; {told}")
     assert reasons["crashed"] == "measure: worker killed by SIGSEGV"
     with pytest.raises(Interrupted):
         run(Workers([Begin("prepare", ((0, 0),)), Interrupted("stopped")]), retry=("crashed",))

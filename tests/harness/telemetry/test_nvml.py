@@ -70,6 +70,7 @@ def test_an_unknown_gpu_is_the_only_one_or_an_error_but_never_a_guess():
         (0x40 | 0x8, ("thermal", "hardware")),
         (0x80 | 0x8, ("hardware",)),
         (0x4 | 0x20 | 0x2 | 0x10, ("thermal", "power_cap", "sync_boost", "application_clocks")),
+        (0x100 | 0x200 | 0x400, ("board_limit", "reliability", "display_clocks")),
         (0x1000, ()),  # a bit of a later driver
     ],
 )
