@@ -121,6 +121,14 @@ def test_what_fails_for_the_whole_cell_is_its_row(tune):
     assert rows[0]["config"] == "{}"
 
 
+@pytest.mark.parametrize("end", [DIED, HUNG])
+def test_a_fault_after_a_result_blames_nobody(tune, end):
+    workers = Workers([CandidateBegun(0, 1), tuned(0), end])
+    rows, _ = tune(workers)
+    assert short(rows) == ALL
+    assert asked(workers)[1] == (0, (1,), {})
+
+
 def test_an_arm_that_imports_what_is_not_its_own_ends_the_sweep_with_its_reason(tune):
     workers = Workers([CandidateBegun(0, 0), Refused("module mine comes from elsewhere", 1), DIED])
     with pytest.raises(RooflensError, match="module mine comes from elsewhere"):

@@ -5,6 +5,7 @@ from rooflens.harness.timing.host_timer import LEAST_READINGS, MOST_LAUNCHES, Ho
 from rooflens.harness.timing.timer import Subject
 from rooflens.harness.timing.timers import TIMERS, automatic, make_timer, unavailable
 from rooflens.shapes.errors import UsageError
+from rooflens.shapes.protocol import TIMERS as PROTOCOL_TIMERS
 
 from ..fake_device import CPU, H200, FakeDevice
 from ..fake_latency import Latency
@@ -60,6 +61,10 @@ def test_where_only_the_kernel_takes_time_all_timers_agree(name):
     truth = kernel.durations_s[-len(found) * timer.launches_per_sample :]
     assert sum(found) / len(found) == pytest.approx(sum(truth) / len(truth), abs=32e-9)
     assert timer.name == name
+
+
+def test_each_timer_of_the_protocol_exists():
+    assert {"auto", *TIMERS} == set(PROTOCOL_TIMERS)
 
 
 @pytest.mark.parametrize(
