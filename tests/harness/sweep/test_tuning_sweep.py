@@ -178,6 +178,12 @@ def test_finished_searches_are_not_repeated_and_a_torn_one_is(tune, tmp_path):
     assert (observer.total, observer.before, observer.units) == (2, 1, 1)
 
 
+def test_a_table_of_other_code_is_refused(tune):
+    tune(Workers())
+    with pytest.raises(UsageError, match="source of provider blas was source and is other now"):
+        tune(Workers(sources=["other"]), searches=2)
+
+
 def test_a_row_that_is_none_is_named(tune, tmp_path):
     tune(Workers())
     path = tmp_path / "run" / "tuning.csv"
