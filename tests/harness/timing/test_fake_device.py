@@ -2,6 +2,7 @@
 
 import pytest
 
+from ..fake_cache import Buffer, FakeCache
 from ..fake_device import FakeDevice
 from ..fake_script import FREE, Costs, Slowdown
 
@@ -30,3 +31,14 @@ def test_the_clock_slows_kernels_down_and_the_telemetry_says_so():
     assert device.read().slowdown == ("thermal",)
     assert device.read().clock_hz == fast / 2
     assert kernel.durations_s == pytest.approx((10e-6, 20e-6))
+
+
+def test_the_least_recently_used_lines_go_first_and_those_told_to_stay_never():
+    """Of 64 bytes; memory gives a byte per second, the cache two."""
+    cache = FakeCache(64, memory_bytes_per_s=1.0, cache_bytes_per_s=2.0)
+    first, second, third, fourth = (Buffer(32) for _ in range(4))
+    assert [cache.read_s(buffer) for buffer in (first, second, first, third, first)] == [32, 32, 16, 32, 16]
+    assert [cache.read_s(first, persists=True), cache.read_s(fourth), cache.read_s(second)] == [16, 32, 32]
+    assert cache.read_s(first) == 16
+    cache.end_persistence()
+    assert [cache.read_s(buffer) for buffer in (third, fourth, first)] == [32, 32, 32]
