@@ -4,7 +4,7 @@ import io
 import os
 import shutil
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,13 +33,14 @@ LONGEST = 1200
 
 @dataclass(frozen=True)
 class Target:
-    """Files that are damaged, one at a time, and the commands that then read them.
+    """Files that `write` writes whole, to be damaged one at a time, and the commands that then read them.
 
     In a command, `{}` is the folder, and `@NAME` the content of a file in it. Where a command names one of the files,
     and not all do, that one is damaged. `everyday` is the number of inputs in `make test`.
     """
 
     name: str
+    write: Callable[[Path], None]
     files: Sequence[str]
     commands: Sequence[str]
     everyday: int

@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from rooflens.shapes.files.csv_file import csv_text
 from rooflens.shapes.run_folder.columns import TUNING
 from rooflens.shapes.run_folder.columns_isa import ISA
 
+from ..analysis.planted_searches import candidate
 from ..analysis.synthetic import H200, write_run, write_table
 from ..cli.tiny_runs import ON_CPU, rooflens, run_args, write_suite
 from ..harness.sharded import split
@@ -33,12 +34,18 @@ SMALL: dict[str, Any] = {
 }
 
 
-SEARCHED = {
-    "cell_id": "c0", "search": 0, "candidate": 0, "arch": "x86-64", "compute_units": 2, "op": "gemm", "pass": "fwd",
-    "B": 1, "E": 1, "top_k": 1, "M": 1, "N": 48, "K": 128, "dtype": "fp32", "scheme": "nf4-g64",
-    "provider": "dequant_blas", "cache": "warm", "config": {"BLOCK_N": 8}, "verdict": "passed", "time_s": 4e-6,
-    "winner": True, "near_tie": False, "candidates": 1, "source": "s0",
-}  # fmt: skip
+SEARCHED = candidate(
+    {"BLOCK_N": 8},
+    arch="x86-64",
+    compute_units=2,
+    N=48,
+    K=128,
+    dtype="fp32",
+    provider="dequant_blas",
+    cache="warm",
+    time_s=4e-6,
+    winner=True,
+)
 """A row of tuning.csv."""
 
 COMPILED = {
@@ -105,12 +112,13 @@ def write_compiled(folder: Path) -> None:
     (folder / "isa.condition").write_text("store_short == 0 and kernel.str.contains('k') or not vgprs > 128")
 
 
-def write_options(folder: Path) -> None:
-    """Write a suite, a run, and values of options."""
+def write_suites(folder: Path) -> None:
+    """Write a suite of one's own, a table of configurations for it, a run, and values of options."""
     write_suite(folder)
+    (folder / "tuning.csv").write_text(csv_text(TUNING.names, [fields(TUNING, SEARCHED)]))
     write_run(folder / "run", **SMALL)
     for name, text in OPTIONS.items():
-        (folder / f"{name}.option").write_text(text)
+        (folder / name).write_text(text)
 
 
 def _configured(cell: Any, round_: int) -> dict[str, Any]:
@@ -122,12 +130,6 @@ def write_resumable(folder: Path) -> None:
     write_suite(folder)
     done = rooflens(folder, *run_args("dequant_blas", file=None), "--rounds", "1", "-a", "M=1")
     assert done.returncode == 0, done.stderr
-
-
-def write_suites(folder: Path) -> None:
-    """Write a suite of one's own, its shapes, and a table of configurations for it."""
-    write_suite(folder)
-    (folder / "tuning.csv").write_text(csv_text(TUNING.names, [fields(TUNING, SEARCHED)]))
 
 
 def write_dispatch(folder: Path) -> None:
@@ -144,30 +146,22 @@ def write_tables(folder: Path) -> None:
             (folder / source.name).write_bytes(source.read_bytes())
     for source in PUBLISHED:
         (folder / source.name).write_bytes(source.read_bytes())
-    write_run(folder / "run", **SMALL)
-    assert main(["dispatch", str(folder / "run"), "-o", str(folder)]) == 0
-
-
-def write_condition(folder: Path) -> None:
-    """Write a suite, a run, and a condition to choose cells."""
-    write_suite(folder)
-    write_run(folder / "run", **SMALL)
-    (folder / "cells.condition").write_text("M <= 16 and provider == 'simt_4bit' and not model.str.startswith('n')")
+    write_dispatch(folder)
 
 
 OPTIONS = {
-    "axis": "M=1,2,4..64",
-    "time": "0.5s",
-    "percent": "1.5%",
-    "size": "256MiB",
-    "scan": "N=4096..4224",
-    "names": "M,N,K,waves",
-    "map": "time_ms='Latency (ms)',M=m,N=n,K=k,provider=name",
+    "axis.option": "M=1,2,4..64",
+    "time.option": "0.5s",
+    "percent.option": "1.5%",
+    "size.option": "256MiB",
+    "scan.option": "N=4096..4224",
+    "map.option": "time_ms='Latency (ms)',M=m,N=n,K=k,provider=name",
+    "cells.condition": "M <= 16 and provider == 'simt_4bit' and not model.str.startswith('n')",
 }
-"""Values of options, by what they are."""
+"""Values of options, by the files that hold them."""
 
 _DRY = f"run {{}}/tiny.toml {' '.join(ON_CPU)} --dry-run"
-_IMPORTS = sorted(source.name for source in (DATA / "imports").glob("*.csv"))
+_IMPORTS = [*sorted(source.name for source in (DATA / "imports").glob("*.csv")), "nvbench.json", "dispatch.csv"]
 _PUBLISHED = sorted(source.name for source in PUBLISHED)
 _RUN = (
     "validate {}/run",
@@ -187,147 +181,123 @@ _RESUMED = "--rounds 1 -a M=1 --no-report --no-calibrate --resume -o {}/out"
 _TABLES = [f"run/{name}" for name in TABLES]
 _BOTH = "{}/both/base {}/both/head"
 
-_EVERY: tuple[tuple[Target, Callable[[Path], None]], ...] = (
-    (Target("tables of a run", _TABLES, _RUN, 15), write_runs),
-    (
-        Target("compressed tables", [f"{name}.gz" for name in _TABLES], ["validate {}/run", "crossover {}/run"], 10),
+_EVERY = (
+    Target("tables of a run", write_runs, ["run/run.json", *_TABLES], _RUN, 30),
+    Target(
+        "compressed tables",
         write_compressed,
+        [f"{name}.gz" for name in _TABLES],
+        ["validate {}/run", "crossover {}/run"],
+        10,
     ),
-    (Target("run.json", ["run/run.json"], _RUN, 15), write_runs),
-    (Target("report", ["run/run.json", *_TABLES], _REPORTS, 3), write_runs),
-    (
-        Target(
-            "resume",
-            ["out/run.json", "out/cells.csv", "out/samples.csv"],
-            ["run --resume -o {}/out --dry-run", f"{_DRY} {_RESUMED}"],
-            25,
-        ),
+    Target("report", write_runs, ["run/run.json", *_TABLES], _REPORTS, 3),
+    Target(
+        "resume",
         write_resumable,
+        ["out/run.json", "out/cells.csv", "out/samples.csv"],
+        ["run --resume -o {}/out --dry-run", f"{_DRY} {_RESUMED}"],
+        25,
     ),
-    (
-        Target(
-            "shards",
-            [f"{part}/{name}" for part in "mn" for name in ("run.json", "cells.csv", "samples.csv", "ceilings.csv")],
-            ["merge {}/m {}/n -o {}/merged", "validate {}/m {}/n"],
-            10,
-        ),
+    Target(
+        "shards",
         write_shards,
+        [f"{part}/{name}" for part in "mn" for name in ("run.json", "cells.csv", "samples.csv", "ceilings.csv")],
+        ["merge {}/m {}/n -o {}/merged", "validate {}/m {}/n"],
+        10,
     ),
-    (
-        Target(
-            "compare.json",
-            ["both/compare.json"],
-            [f"compare {_BOTH}", f"history {_BOTH}", f"report {_BOTH} --text -", "validate {}/both/base"],
-            10,
-        ),
+    Target(
+        "compare.json",
         write_arms,
+        ["both/compare.json"],
+        [f"compare {_BOTH}", f"history {_BOTH}", f"report {_BOTH} --text -", "validate {}/both/base"],
+        10,
     ),
-    (
-        Target(
-            "fleet.json",
-            ["runs/night/fleet.json", "runs/night/sm90/run.json"],
-            [
-                "crossover {}/runs/night",
-                "validate {}/runs/night/sm90",
-                "history {}/runs/night",
-                "run -o {}/runs/night --resume --dry-run",
-            ],
-            5,
-        ),
+    Target(
+        "fleet.json",
         write_sweep,
+        ["runs/night/fleet.json", "runs/night/sm90/run.json"],
+        [
+            "crossover {}/runs/night",
+            "validate {}/runs/night/sm90",
+            "history {}/runs/night",
+            "run -o {}/runs/night --resume --dry-run",
+        ],
+        5,
     ),
-    (
-        Target(
-            "compiled kernels",
-            ["head.csv", "base.csv", "isa.condition"],
-            [
-                "isa {}/head.csv --rows",
-                "isa {}/head.csv --diff {}/base.csv --markdown {}/isa.md",
-                "isa {}/head.csv --diff {}/base.csv --json",
-                "isa {}/head.csv --claim @isa.condition",
-                "isa {}/head.csv --filter @isa.condition",
-            ],
-            30,
-        ),
+    Target(
+        "compiled kernels",
         write_compiled,
+        ["head.csv", "base.csv", "isa.condition"],
+        [
+            "isa {}/head.csv --rows",
+            "isa {}/head.csv --diff {}/base.csv --markdown {}/isa.md",
+            "isa {}/head.csv --diff {}/base.csv --json",
+            "isa {}/head.csv --claim @isa.condition",
+            "isa {}/head.csv --filter @isa.condition",
+        ],
+        30,
     ),
-    (
-        Target(
-            "suite",
-            ["tiny.toml", "tiny.csv", "tuning.csv"],
-            [_DRY, f"{_DRY} --tuned {{}}/tuning.csv", "list shapes {}/tiny.csv"],
-            100,
-        ),
+    Target(
+        "suite",
         write_suites,
+        ["tiny.toml", "tiny.csv", "tuning.csv"],
+        [_DRY, f"{_DRY} --tuned {{}}/tuning.csv", "list shapes {}/tiny.csv"],
+        100,
     ),
-    (
-        Target(
-            "policy",
-            ["dispatch.json", "weights.csv"],
-            ["dispatch {}/run --against {}/dispatch.json --weights {}/weights.csv"],
-            8,
-        ),
+    Target(
+        "policy",
         write_dispatch,
+        ["dispatch.json", "weights.csv"],
+        ["dispatch {}/run --against {}/dispatch.json --weights {}/weights.csv"],
+        8,
     ),
-    (
-        Target(
-            "imported tables",
-            [*_IMPORTS, "dispatch.csv"],
-            [
-                *(f"compare {{}}/{name} {{}}/{name}" for name in [*_IMPORTS, "dispatch.csv"]),
-                "audit {}/tidy.csv --strict",
-            ],
-            100,
-        ),
+    Target(
+        "imported tables",
         write_tables,
+        _IMPORTS,
+        [*(f"compare {{}}/{name} {{}}/{name}" for name in _IMPORTS), "audit {}/tidy.csv --strict"],
+        115,
     ),
-    (Target("nvbench JSON", ["nvbench.json"], ["compare {}/nvbench.json {}/nvbench.json"], 15), write_tables),
-    (
-        Target(
-            "published tables",
-            _PUBLISHED,
-            [f"audit {{}}/{name} --device MI300X --dtype bf16" for name in _PUBLISHED],
-            40,
-        ),
+    Target(
+        "published tables",
         write_tables,
+        _PUBLISHED,
+        [f"audit {{}}/{name} --device MI300X --dtype bf16" for name in _PUBLISHED],
+        40,
     ),
-    (
-        Target(
-            "conditions",
-            ["cells.condition"],
-            [f"{_DRY} --filter @cells.condition", "history {}/run --filter @cells.condition"],
-            30,
-        ),
-        write_condition,
+    Target(
+        "conditions",
+        write_suites,
+        ["cells.condition"],
+        [f"{_DRY} --filter @cells.condition", "history {}/run --filter @cells.condition"],
+        30,
     ),
-    (
-        Target(
-            "options",
-            [f"{name}.option" for name in OPTIONS],
-            [
-                f"{_DRY} -a @axis.option",
-                f"{_DRY} --budget @time.option",
-                f"{_DRY} --within @time.option",
-                f"{_DRY} --target-ci @percent.option",
-                f"{_DRY} --llc @size.option",
-                f"{_DRY} --scan @scan.option",
-                "dispatch {}/run --margin @percent.option",
-                "compare {}/tiny.csv {}/tiny.csv --columns @map.option",
-            ],
-            30,
-        ),
-        write_options,
+    Target(
+        "options",
+        write_suites,
+        [name for name in OPTIONS if name.endswith(".option")],
+        [
+            f"{_DRY} -a @axis.option",
+            f"{_DRY} --budget @time.option",
+            f"{_DRY} --within @time.option",
+            f"{_DRY} --target-ci @percent.option",
+            f"{_DRY} --llc @size.option",
+            f"{_DRY} --scan @scan.option",
+            "dispatch {}/run --margin @percent.option",
+            "compare {}/tiny.csv {}/tiny.csv --columns @map.option",
+        ],
+        30,
     ),
 )
 
 
-def _installed() -> Iterator[tuple[Target, Callable[[Path], None]]]:
+def _installed() -> Iterator[Target]:
     """Yield the targets with the commands that are there: without a plugin, its own are not."""
     known = commands()
-    for target, write in _EVERY:
+    for target in _EVERY:
         lines = [line for line in target.commands if line.split()[0] in known]
         if lines:
-            yield replace(target, commands=lines), write
+            yield replace(target, commands=lines)
 
 
 TARGETS = tuple(_installed())
