@@ -56,66 +56,30 @@ def test_a_planted_regression_is_found_and_nothing_else(pair, invoke):
     assert found["order"] == "interleaved"
     assert (found["sums"], found["verdicts of sums"], found["fwd+bwd"]) == (None, None, None)  # there is one pass
     assert "4 cases are verified to be slower" in err
+    means = dict(
+        re.findall(r"^time of head over base, (\w+), fwd: (\S+) .*", invoke("compare", "both", code=3).out, re.M)
+    )
+    assert (means["simt_4bit"][:4], means["blas"][0]) == ("+5.0", "~")
 
 
-def test_a_mean_that_is_not_told_from_no_change_is_marked(pair, invoke):
-    out = invoke("compare", pair(1.0)).out
-    same, slower = (_means(text) for text in (out, invoke("compare", pair(1.05, folder="slower"), code=3).out))
-    assert same.keys() == slower.keys() == {"simt_4bit, fwd", "blas, fwd"}  # of one provider each
-    assert all(text.startswith("~") for text in (*same.values(), slower["blas, fwd"]))
-    assert slower["simt_4bit, fwd"].startswith("+5.0")
+def declined(M=None, verdict="unsupported", reason="not any more"):
+    return {"failures": lambda cell: (verdict, reason) if M in (None, cell.M) else None}
 
 
-def _means(out):
-    lines = (line.removeprefix("Change of time, ").partition(": ") for line in out.splitlines())
-    return {part: text for part, found, text in lines if part.endswith(", fwd") and text[:1] in "~+"}
-
-
-def test_a_change_in_the_terminal_has_the_digits_of_its_interval(pair, invoke):
-    out = invoke("compare", pair(1.8, round_noise=0.08), code=3).out
-    rows = [line for line in out.splitlines() if line.endswith("slower")]
-    assert len(rows) == 4
-    for row in rows:  # two digits of a change that is known to 10 %
-        assert re.search(r" \+\d\d% +\[", row)
-
-
-def test_an_improvement_is_no_failure(pair, invoke):
-    assert "verdicts  4 faster, 4 same" in invoke("compare", pair(0.9), "--strict").out
-
-
-def test_noise_is_inconclusive_and_strict_says_so(pair, invoke):
-    folder = str(pair(1.0, round_noise=0.2))
-    assert main(["compare", folder]) == 0
-    out, err = invoke("compare", folder, "--strict", code=4)
-    assert "verdicts  8 inconclusive" in out
-    assert "would find" in out
-    assert "8 cases are inconclusive: more --rounds would decide" in err
-
-
-def test_a_wrong_output_outranks_a_slow_one(pair, invoke):
-    folder = pair(1.2, failures=lambda cell: ("incorrect", "SNR 3 dB") if cell.M == 16 else None)
-    out, err = invoke("compare", folder, code=5)
-    assert "2 cases passed in base and no longer do in head" in err
-    assert "SNR 3 dB" in out
-    assert re.search(r"^not compared +2 broken$", out, re.MULTILINE)
-
-
-def test_a_null_arm_shows_what_the_same_code_looks_like(pair, invoke):
-    out = invoke("compare", pair(1.05, arms=("base", "head", "null")), code=3).out
-    assert "A second copy of base was called different from it in 0 of 8 cases" in out
-
-
-def test_nothing_compared_is_not_fine(pair, invoke):
-    failing = {"failures": lambda cell: ("oom", "out of memory: 3 GiB")}
-    folder = pair(1.0, **failing)
-    write_run(folder / "base", run_id="base", **QUIET, **NOISE, latency=slower(1.0), **failing)
-    assert "nothing was compared: out of memory: 3 GiB" in invoke("compare", folder, code=4).err
-
-
-def test_what_head_declines_is_no_success_under_strict(pair, invoke):
-    folder = str(pair(1.0, failures=lambda cell: ("unsupported", "not any more") if cell.M == 16 else None))
-    assert main(["compare", folder]) == 0
-    assert "2 cases of base could not be compared" in invoke("compare", folder, "--strict", code=4).err
+@pytest.mark.parametrize(
+    ("factor", "head", "codes", "words"),
+    [
+        (0.9, {}, (0, 0), "cases: 4 faster"),
+        (1.0, {"round_noise": 0.2}, (0, 4), "8 cases are inconclusive: more --rounds would decide"),
+        (1.2, declined(16, "incorrect", "SNR 3 dB"), (5, 5), "2 cases passed in base and no longer do in head"),
+        (1.0, declined(16), (0, 4), "2 cases of base could not be compared"),
+        (1.0, {"both": declined(None, "oom", "3 GiB")}, (4, 4), "nothing was compared: 3 GiB"),
+    ],
+)
+def test_what_is_found_decides_the_exit_code(pair, invoke, factor, head, codes, words):
+    folder = pair(factor, **head)
+    invoke("compare", folder, code=codes[0])
+    assert words in "".join(invoke("compare", folder, "--strict", code=codes[1]))
 
 
 def test_an_unfinished_comparison_is_incomplete(pair, invoke):
@@ -125,23 +89,16 @@ def test_an_unfinished_comparison_is_incomplete(pair, invoke):
     assert "the comparison is not complete" in invoke("compare", folder, "--strict", code=4).err
 
 
-def test_two_stored_runs_are_sequential_and_judged_with_a_wider_margin(pair, invoke):
-    folder, far = pair(1.02), pair(1.3, folder="far")
-    found = json.loads(invoke("compare", folder / "base", pair(1.02, folder="other") / "head", "--json").out)
-    assert found["order"] == "sequential"
-    assert {case["margin"] for case in found["cases"]} == {0.03}
-    assert "one after the other" in " ".join(found["notes"])
-    assert main(["compare", str(folder / "base"), str(far / "head")]) == 3
-
-
-def test_two_arms_of_one_comparison_are_compared_in_the_order_of_it(pair, invoke):
+def test_arms_of_one_comparison_took_turns_and_runs_of_two_did_not(pair, invoke):
     folder = pair(1.02, arms=("base", "head", "null"))
-    whole = json.loads(invoke("compare", folder, "--json", code=3).out)
-    assert json.loads(invoke("compare", folder / "base", folder / "head", "--json", code=3).out) == whole
+    whole = invoke("compare", folder, "--json", code=3)
+    assert "A second copy of base was called different from it in 0 of 8 cases" in whole.out
+    assert invoke("compare", folder / "base", folder / "head", "--json", code=3).out == whole.out
     other = json.loads(invoke("compare", folder / "null", folder / "head", "--json", code=3).out)
-    assert (whole["order"], other["order"]) == ("interleaved", "interleaved")
-    words = {case["word"] for case in other["cases"] if case["provider"] == "simt_4bit"}
-    assert words == {"slower"}
+    assert (other["order"], other["verdicts"]["slower"]) == ("interleaved", 4)
+    found = json.loads(invoke("compare", folder / "base", pair(1.02, folder="other") / "head", "--json").out)
+    assert (found["order"], {case["margin"] for case in found["cases"]}) == ("sequential", {0.03})
+    assert main(["compare", str(folder / "base"), str(pair(1.3, folder="far") / "head")]) == 3
 
 
 def readings(*gemm_s):
@@ -152,33 +109,22 @@ def readings(*gemm_s):
     ]
 
 
-def sequential(pair, factor, both=None, **head):
-    """Arguments that compare two stored runs, of which one was measured after the other."""
-    later = pair(factor, folder=f"{factor}", both=both, **head) / "head"
-    return ["compare", str(pair(1.0, both=both) / "base"), str(later)]
-
-
 def test_the_canary_withholds_what_its_change_between_two_runs_could_explain(pair, invoke):
     before = {"canary": readings(1e-3, 1.02e-3, 1e-3)}
-    steady = sequential(pair, 2.5, both=before, canary=readings(1.02e-3, 1e-3, 1.01e-3))
-    assert json.loads(invoke(*steady, "--json", code=3).out)["verdicts"]["slower"] == 4
-    much = sequential(pair, 19.0, both=before, canary=readings(3e-3, 5e-3, 2e-3))
-    found = json.loads(invoke(*much, "--json", code=3).out)
-    assert found["verdicts"] == dict.fromkeys(found["verdicts"], 0) | {"slower": 4, "inconclusive": 4}
-    assert found["withheld"] == ""
     told = "the device changed (gemm canary +200% in head)"
-    assert {(case["word"], case["withheld"]) for case in found["cases"]} == {("slower", ""), ("inconclusive", told)}
-    assert "that could be 4 of 8 verdicts" in found["notes"][0]
-    slow = sequential(pair, 2.8, both=before, canary=readings(3e-3, 5e-3, 2e-3))
-    found = json.loads(invoke(*slow, "--json").out)
+    base, other = (pair(factor, str(factor), both=before, canary=readings(3e-3, 5e-3, 2e-3)) for factor in (2.8, 19.0))
+    found = json.loads(invoke("compare", base / "base", other / "head", "--json", code=3).out)
+    assert found["withheld"] == ""
+    assert {(case["provider"], case["word"], case["withheld"]) for case in found["cases"]} == {
+        ("simt_4bit", "slower", ""), ("blas", "inconclusive", told),
+    }  # fmt: skip
+    arguments = ("compare", other / "base", base / "head")
+    found = json.loads(invoke(*arguments, "--json").out)
     assert found["verdicts"] == dict.fromkeys(found["verdicts"], 0) | {"inconclusive": 8}
-    reason = "the device changed (gemm canary +200% in head)"
-    assert found["withheld"] == reason
-    assert {case["withheld"] for case in found["cases"]} == {reason}
-    assert "Measure both versions again on an idle device." in found["notes"][0]
-    printed = invoke(*slow, "--strict", code=4)
-    assert f"No result: {reason}" in printed.out.splitlines()
-    assert reason in printed.err
+    assert (found["withheld"], {case["withheld"] for case in found["cases"]}) == (told, {told})
+    printed = invoke(*arguments, "--strict", code=4)
+    assert printed.out.splitlines()[2] == f"No result: {told}"
+    assert told in printed.err
 
 
 @pytest.mark.parametrize(
@@ -188,11 +134,6 @@ def test_a_canary_of_versions_that_took_turns_withholds_verdicts_beyond_chance_a
     steady = [1e-3 * (1 + 0.01 * (number % 3)) for number in range(12)]
     canaries = readings(*steady), readings(*(factor * one for one in steady))
     assert main(["compare", str(pair(1.2, both={"canary": canaries[0]}, canary=canaries[1]))]) == exit_code
-
-
-def test_a_canary_that_scatters_withholds_nothing_from_versions_that_took_turns(pair):
-    base, head = readings(1e-3, 2e-3, 1.2e-3, 1.9e-3), readings(1.9e-3, 1e-3, 2e-3, 1.4e-3)
-    assert main(["compare", str(pair(1.2, both={"canary": base}, canary=head))]) == 3
 
 
 def binary(source):
@@ -230,14 +171,6 @@ def test_nothing_is_verified_where_a_second_copy_of_base_differs_from_it(pair, i
 def test_mistakes_are_one_line(tmp_path, monkeypatch, refused, arguments, words):
     monkeypatch.chdir(tmp_path)
     assert words in refused("compare", *arguments)
-
-
-def test_the_markdown_of_a_pull_request(pair, tmp_path):
-    assert main(["compare", str(pair(1.05)), "--markdown", "pr.md", "--html", "pr.html"]) == 3
-    text = (tmp_path / "pr.md").read_text()
-    for words in ("- Slower, verified: **4**", "slowest change first", "<summary>The suite<", "| blas | fwd |"):
-        assert words in text, words
-    assert "<title>" in (tmp_path / "pr.html").read_text()
 
 
 def table(tmp_path, name, factor):
@@ -293,51 +226,26 @@ def two_passes(folder, change):
     return str(folder)
 
 
-def opposed(pass_, round_):
-    """Noise that two passes share with opposite signs."""
-    return (0.1 if pass_ == "fwd" else -0.1) * (-1) ** (round_ // 2 % 2 + round_)
+@pytest.mark.parametrize(("change", "sums"), [(0.05, {"slower": 1, "same": 1}), (None, {"inconclusive": 2})])
+def test_a_sum_of_passes_is_counted_apart_and_judged_like_a_case(pair, invoke, change, sums):
+    """Noise of opposite signs leaves the sum known where neither pass is; shared noise does not."""
 
+    def longer(M, pass_, round_):
+        noise = 0.1 * (-1) ** (round_ // 2 % 2 + round_)
+        return noise if change is None or pass_ == "fwd" else -noise + 2 * change * (M == 16)
 
-TWO = {"caches": ("cold", "warm"), "Ms": (1, 16), "providers": ("simt_4bit",)}
-
-
-def test_a_verified_slower_sum_is_a_regression_though_no_case_is(pair, tmp_path, invoke):
-    folder = two_passes(pair(both=TWO), lambda M, pass_, round_: opposed(pass_, round_) + (0.05 if M == 16 else 0))
-    out, err = invoke("compare", folder, "--markdown", "pr.md", code=3)
-    assert "verdicts  4 inconclusive" in out
-    assert "sums of fwd+bwd: 1 slower, 0 faster" in out
-    assert "error: 1 sum of fwd+bwd is verified to be slower" in err
-    text = (tmp_path / "pr.md").read_text()
-    assert "- Slower, verified: **0**" in text
-    assert "sums of fwd+bwd: 1 slower, 0 faster" in text
-    assert "| **slower** |" not in text  # bold is for what is best
-    rows = [line for line in text.splitlines() if line.startswith("| llama2-7b q/k/v/o | 2 | 16 |")]
-    assert [line.endswith(" | slower |") for line in rows if "| fwd+bwd |" in line] == [True]
-
-
-def test_cases_and_sums_are_counted_apart(pair, invoke):
-    folder = two_passes(pair(both=TWO), lambda M, pass_, round_: 0.05 if M == 16 else 0.0)
-    out, err = invoke("compare", folder, "--json", code=3)
+    both = {"caches": ("cold", "warm"), "Ms": (1, 16), "providers": ("simt_4bit",)}
+    folder = two_passes(pair(both=both), longer)
+    out, err = invoke("compare", folder, "--json", code=3 if change else 0)
     found = json.loads(out)
-    assert found["verdicts"] | {"unverified": 0} == {
-        "faster": 0, "slower": 2, "same": 2, "inconclusive": 0, "unverified": 0,
-    }  # fmt: skip
-    assert sum(found["verdicts"].values()) == len(found["cases"])
-    assert {name: found["verdicts of sums"][name] for name in ("slower", "same")} == {"slower": 1, "same": 1}
-    assert [(case["M"], case["pass"], case["word"]) for case in found["sums"]] == [
-        (1, "fwd+bwd", "same"),
-        (16, "fwd+bwd", "slower"),
-    ]
-    assert "2 cases and 1 sum of fwd+bwd are verified to be slower" in err
-
-
-def test_under_strict_an_inconclusive_sum_is_one(pair, invoke):
-    def noisy_together(M, pass_, round_):
-        return opposed("fwd", round_)
-
-    folder = two_passes(pair(both=TWO), noisy_together)
-    err = invoke("compare", folder, "--strict", code=4).err
-    assert "4 cases and 2 sums of fwd+bwd are inconclusive: more --rounds would decide" in err
+    assert {name: count for name, count in found["verdicts"].items() if count} == {"inconclusive": 4}
+    assert {name: count for name, count in found["verdicts of sums"].items() if count} == sums
+    assert {(case["M"], case["pass"]) for case in found["sums"]} == {(1, "fwd+bwd"), (16, "fwd+bwd")}
+    if change:
+        assert "error: 1 sum of fwd+bwd is verified to be slower" in err
+        assert "sums of fwd+bwd: 0 faster, 1 slower, 1 same" in invoke("compare", folder, code=3).out
+    else:
+        assert "4 cases and 2 sums of fwd+bwd are inconclusive" in invoke("compare", folder, "--strict", code=4).err
 
 
 def test_what_was_noted_of_commits_searches_and_machine_code_is_reported(pair, tmp_path, invoke):

@@ -42,9 +42,15 @@ def kernel(repeat=1, imports="", candidates='[{"repeat": 1}]'):
     return {"bench/kernels.py": KERNEL.format(repeat=repeat, imports=imports, candidates=candidates)}
 
 
-def compare(here, *arguments):
-    given = ("--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "bench/kernels.py", "tiny.toml")
-    return rooflens(here, "compare", *given, *ON_CPU, "-o", "both", *arguments)
+COMPARE = (
+    *("compare", "--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "bench/kernels.py", "tiny.toml"),
+    *(*ON_CPU, "-o", "both"),
+)
+SMALL = ("--rounds", 2, "-a", "M=3", "--filter", "layer == 'q'")
+
+
+def compare(here, *arguments, code=0):
+    return rooflens(here, *COMPARE, *arguments, code=code)
 
 
 def head_is_slow(done):
@@ -65,8 +71,7 @@ def test_more_work_in_a_package_is_found_from_inside_the_working_tree(here):
     whole = kernel(repeat="REPEAT", imports=imports)
     repo = repository(here / "repo", whole | package(1), package(300))
     given = ("--git", "HEAD~1..HEAD", "--providers", "bench/kernels.py", "../tiny.toml", *ON_CPU, "-o", "../both")
-    small = ("--rounds", 2, "-a", "M=3", "--filter", "layer == 'q'")
-    done = fresh(repo, "compare", *given, *small, "--json")
+    done = fresh(repo, "compare", *given, *SMALL, "--json", code=(0, 3))
     found = head_is_slow(done)
     assert {case["provider"] for case in found["cases"]} == {"mine"}, "only the kernels of the file are measured"
     cells = {arm: pd.read_csv(here / "both" / arm / "cells.csv") for arm in ("base", "head")}
@@ -91,10 +96,8 @@ def test_a_package_of_the_invoking_python_is_no_second_version(here, tmp_path):
     imports = "import planted_package"
     version = kernel(imports=imports) | {"src/planted_package/__init__.py": ""}
     repository(here / "repo", version, version)
-    given = ("--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "bench/kernels.py", "tiny.toml", *ON_CPU)
     shared = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
-    refused = fresh(here, "compare", *given, "-o", "both", "-a", "M=1", "--setup", "true", env=shared)
-    assert refused.returncode == 1
+    refused = fresh(here, *COMPARE, "-a", "M=1", "--setup", "true", env=shared, code=1)
     assert "module planted_package comes from" in refused.stderr
     assert "--setup" in refused.stderr
 
@@ -103,10 +106,7 @@ def test_a_package_of_the_invoking_python_is_no_second_version(here, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_killed_and_resumed(here, number):
     repository(here / "repo", kernel(), kernel())
-    given = ("--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "bench/kernels.py", "tiny.toml")
-    process = start(
-        here, "compare", *given, *ON_CPU, "-o", "both", "--rounds", 2, "-a", "M=1", "--filter", "layer == 'q'"
-    )
+    process = start(here, *COMPARE, *SMALL)
     state = here / "both" / "compare.json"
     wait_until(lambda: state.is_file() and len(json.loads(state.read_text())["done"]) >= 1, process, "a finished round")
     process.send_signal(number)
@@ -117,15 +117,13 @@ def test_killed_and_resumed(here, number):
         assert last.startswith("rooflens: error: interrupted; finished rounds are in")
         assert last.endswith("resume with: rooflens compare -o both --resume")
     before = (here / "both" / "base" / "samples.csv").read_bytes()
-    again = rooflens(here, "compare", "-o", "both", "--resume")
-    assert again.returncode in (0, 3), again.stderr
+    rooflens(here, "compare", "-o", "both", "--resume", code=(0, 3))
     assert (here / "both" / "base" / "samples.csv").read_bytes().startswith(before)
     for arm in ("base", "head"):
         cells = pd.read_csv(here / "both" / arm / "cells.csv")
         assert not cells.duplicated(["cell_id", "round"]).any()
         assert cells.groupby("cell_id")["round"].nunique().tolist() == [2]
-    twice = rooflens(here, "compare", *given, "-o", "both")
-    assert twice.returncode == 2
+    twice = compare(here, code=2)
     assert "holds a comparison already" in twice.stderr
 
 
@@ -134,7 +132,7 @@ def test_another_configuration_is_replayed_in_both_versions(here):
     """Head puts the slow configuration first: the choice is what costs."""
     both = ('[{"repeat": 1}, {"repeat": 300}]', '[{"repeat": 300}, {"repeat": 1}]')
     repository(here / "repo", kernel(candidates=both[0]), kernel(candidates=both[1]))
-    done = compare(here, "--rounds", 2, "-a", "M=3", "--filter", "layer == 'q'", "--json")
+    done = compare(here, *SMALL, "--json", code=(0, 3))
     causes = head_is_slow(done)["causes"]
     assert causes
     assert all(row["choice"] > math.log(10) > 2 * abs(row["code"]) for row in causes), causes
@@ -146,8 +144,7 @@ def test_tuned_versions_run_what_base_chose_and_heads_own_choice_stands_beside(h
     """Head has a configuration that base lacks, and that is faster: the code is the same, the choice is not."""
     slow, fast = '[{"repeat": 300}, {"repeat": 200}]', '[{"repeat": 300}, {"repeat": 200}, {"repeat": 1}]'
     repository(here / "repo", kernel(candidates=slow), kernel(candidates=fast))
-    done = compare(here, "--rounds", 2, "-a", "M=1", "--filter", "layer == 'q'", "--tune", "--json")
-    assert done.returncode in (0, 3), done.stderr
+    done = compare(here, *SMALL, "--tune", "--json", code=(0, 3))
     found = json.loads(done.stdout)
     assert found["causes"] is None, "both versions ran the same configuration"
     ran = {(case["base_config"], case["head_config"]) for case in found["cases"]}
@@ -158,71 +155,33 @@ def test_tuned_versions_run_what_base_chose_and_heads_own_choice_stands_beside(h
     assert found["selection"]["cases"]["fwd"]["ratio"] < 0.2
 
 
-def test_a_file_that_a_version_lacks_is_told(here):
-    repository(here / "repo", {"README": "nothing yet"}, kernel())
-    done = compare(here)
-    assert done.returncode == 2
-    assert "bench/kernels.py: base (" in done.stderr
-    assert "has no such file" in done.stderr
-
-
-def test_a_setup_that_fails_is_told(here):
-    repository(here / "repo", kernel(), kernel())
-    done = compare(here, "--setup", "echo cannot build; exit 7")
-    assert done.returncode == 2
-    assert "--setup failed with exit code 7" in done.stderr
-    assert "cannot build" in done.stderr
-
-
-OUTSIDE = """
-import torch
-from planted_package import REPEAT
-from rooflens.kernels.provider import Launch, Provider
-
-class Mine(Provider):
-    name = "mine"
-
-    def prepare(self, inputs, config=None):
-        weight, out = inputs.dequantized().t(), inputs.empty_output()
-
-        def run():
-            for _ in range(REPEAT):
-                torch.mm(inputs.x, weight, out=out)
-
-        return Launch(run, out)
-
-PROVIDERS = [Mine()]
-"""
-
-
-def from_outside(here, text):
-    (here / "mine.py").write_text(text)
+def from_outside(here, version, code=(0, 3)):
+    (here / "mine.py").write_text(version["bench/kernels.py"])
     given = ("--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "mine.py", "tiny.toml", *ON_CPU, "-o", "both")
-    return fresh(here, "compare", *given, "--rounds", 2, "-a", "M=3", "--filter", "layer == 'q'", "--json")
+    return fresh(here, "compare", *given, *SMALL, "--json", code=code)
 
 
 @pytest.mark.slow
-def test_a_provider_file_outside_of_the_repository_measures_what_it_imports_of_it(here):
+def test_a_provider_file_outside_of_the_repository_measures_what_it_imports_of_it_or_is_refused(here):
     repository(here / "repo", package(1), package(300))
-    found = head_is_slow(from_outside(here, OUTSIDE))
-    assert [case["provider"] for case in found["cases"]] == ["mine"]
-    assert git(here / "repo", "status", "--porcelain") == ""
-
-
-@pytest.mark.slow
-def test_a_provider_file_outside_of_the_repository_that_imports_nothing_of_it_is_refused(here):
-    repository(here / "repo", package(1), package(300))
-    done = from_outside(here, OUTSIDE.replace("from planted_package import REPEAT", "REPEAT = 1"))
-    assert done.returncode == 1
+    done = from_outside(here, kernel(), code=1)
     assert "has imported nothing of it: both versions would run the same code" in done.stderr
     assert not list((here / "both").glob("*/cells.csv"))  # nothing was stored that a later call would take for measured
     assert git(here / "repo", "worktree", "list").count("\n") == 0
-    again = from_outside(here, OUTSIDE)
+    again = from_outside(here, kernel(repeat="REPEAT", imports="from planted_package import REPEAT"))
     assert [case["provider"] for case in head_is_slow(again)["cases"]] == ["mine"]
+    assert git(here / "repo", "status", "--porcelain") == ""
 
 
-def test_a_provider_file_from_outside_that_is_gone_is_told(here):
-    repository(here / "repo", package(1), package(300))
-    done = rooflens(here, "compare", "--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "mine.py", "tiny.toml")
-    assert done.returncode == 2
-    assert "--providers mine.py: base (" in done.stderr
+@pytest.mark.parametrize(
+    ("first", "arguments", "words"),
+    [
+        ({"README": "nothing yet"}, (), ["bench/kernels.py: base (", "has no such file"]),
+        ({"README": "nothing yet"}, ("--providers", "mine.py"), ["--providers mine.py: base ("]),
+        (kernel(), ("--setup", "echo cannot build; exit 7"), ["--setup failed with exit code 7", "cannot build"]),
+    ],
+)
+def test_what_cannot_be_set_up_is_told(here, first, arguments, words):
+    repository(here / "repo", first, kernel())
+    done = compare(here, *arguments, code=2)
+    assert all(word in done.stderr for word in words), done.stderr

@@ -62,7 +62,6 @@ def measured(tmp_path_factory):
         *("--providers", "mine.py", "-p", "dequant_blas", *(part for name in NAMES for part in ("-p", name))),
         *("--no-calibrate", "--no-report", "-o", "runs/one"),
     )
-    assert done.returncode == 0, done.stderr
     return place, done
 
 
@@ -88,13 +87,11 @@ def test_it_is_not_dispatched(measured):
     place, _ = measured
     found = json.loads(rooflens(place, "dispatch", "runs/one", "--json").stdout)
     assert "decodes_before" not in json.dumps(found["recommended"])
-    refused = rooflens(place, "dispatch", "runs/one", "-p", "decodes_before")
-    assert refused.returncode == 2
+    refused = rooflens(place, "dispatch", "runs/one", "-p", "decodes_before", code=2)
     assert "it is a reference" in refused.stderr
 
 
 def test_a_resumed_run_measures_nothing_and_keeps_it(measured):
     place, _ = measured
-    done = rooflens(place, "run", "-o", "runs/one", "--resume", "--no-report")
-    assert done.returncode == 0, done.stderr
+    rooflens(place, "run", "-o", "runs/one", "--resume", "--no-report")
     assert load_run(place / "runs" / "one").is_reference("decodes_before")

@@ -19,8 +19,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.exclusive]
 def run_on_device(place, *providers, options=()):
     """Three problems: M = 1, 2 (where providers fail) and 3."""
     arguments = run_args("right_on_device", *providers, file=FAULTY, device=ON_GPU)
-    done = fresh(place, *arguments, "--filter", "layer == 'q'", *options)
-    assert done.returncode == 0, done.stderr
+    fresh(place, *arguments, "--filter", "layer == 'q'", *options)
     return place
 
 
@@ -28,29 +27,24 @@ def run_on_device(place, *providers, options=()):
 def broken(tmp_path_factory):
     """Return the folder of one run of every provider that breaks something."""
     place = write_suite(tmp_path_factory.mktemp("broken"))
-    return run_on_device(place, "illegal_access", "device_assert", "device_oom")
+    return run_on_device(place, *FAULTS)
 
 
-@pytest.mark.parametrize(
-    ("provider", "known", "words"),
-    [
-        ("illegal_access", {"runtime_error", "crashed"}, "measur"),
-        ("device_assert", {"runtime_error", "crashed"}, "measur"),
-        ("device_oom", {"oom"}, "out of memory"),
-    ],
-)
-def test_a_device_fault_is_the_verdict_of_its_cell(broken, provider, known, words):
-    (row,) = [row for row in read(broken) if (row["provider"], row["M"]) == (provider, "2")]
-    assert row["verdict"] in known
-    assert words in row["reason"]
-    assert row["samples"] == ""
+FAULTS = {
+    "illegal_access": ({"runtime_error", "crashed"}, "measur"),
+    "device_assert": ({"runtime_error", "crashed"}, "measur"),
+    "device_oom": ({"oom"}, "out of memory"),
+}
 
 
-def test_a_device_fault_costs_no_other_cell(broken):
+def test_a_device_fault_is_the_verdict_of_its_cell_and_costs_no_other(broken):
     found = verdicts(broken)
-    faulty = {(name, 2) for name in ("illegal_access", "device_assert", "device_oom")}
-    assert {cell for cell, words in found.items() if words != {"passed"}} == faulty
-    assert len(found) == 3 * 4
+    for provider, (known, words) in FAULTS.items():
+        assert found.pop((provider, 2)) <= known
+        (row,) = [row for row in read(broken) if (row["provider"], row["M"]) == (provider, "2")]
+        assert words in row["reason"]
+        assert row["samples"] == ""
+    assert list(found.values()) == [{"passed"}] * (3 * 4 - 3)
     check_whole(broken, cells=3 * 4 - 3)
 
 

@@ -39,7 +39,6 @@ def real():
     """The JSON of this machine's CPU, from a process of its own as a user starts it."""
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     done = fresh(Path.cwd(), "doctor", "--device", "cpu", "--json", env=environment)
-    assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 

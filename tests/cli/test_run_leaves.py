@@ -21,8 +21,7 @@ def run(place, out, *providers):
     options = ("-a", "M=2,3", "--filter", "layer == 'q'", "--rounds", "3", "--threads", "2")
     # What pytest changes between tests is not what a provider has left.
     environment = {name: text for name, text in os.environ.items() if not name.startswith(("PYTEST_", "COLUMNS"))}
-    done = fresh(place, *arguments, *options, env=environment)
-    assert done.returncode == 0, done.stderr
+    fresh(place, *arguments, *options, env=environment)
     rows = read(place, out=place / out)
     return {name: [row for row in rows if row["provider"] == name] for name in providers}
 
@@ -132,8 +131,7 @@ def test_a_library_that_flushes_denormals_once_it_is_loaded_has_its_times(place)
     )
     arguments = run_args("fast", "sees", file=place / "flushing.py")
     arguments[arguments.index("out")] = "fast"
-    done = fresh(place, *arguments, "-a", "M=1,2,3", "--rounds", "2")
-    assert done.returncode == 0, done.stderr
+    fresh(place, *arguments, "-a", "M=1,2,3", "--rounds", "2")
     rows = read(place, out=place / "fast")
     fast, sees = ([row for row in rows if row["provider"] == name] for name in ("fast", "sees"))
     assert len(fast) == len(sees) == 2 * 3 * 2
@@ -179,8 +177,7 @@ def test_a_provider_may_have_a_pool_of_processes(place, monkeypatch):
     (place / "pools.py").write_text(POOLS)
     arguments = run_args("pools", "keeps", file=place / "pools.py")
     arguments[arguments.index("out")] = "pools"
-    done = fresh(place, *arguments, "--rounds", "2", "--filter", "layer == 'q'")
-    assert done.returncode == 0, done.stderr
+    fresh(place, *arguments, "--rounds", "2", "--filter", "layer == 'q'")
     rows = read(place, out=place / "pools")
     assert len(rows) == 2 * 3 * 2
     assert {(row["verdict"], row["reason"]) for row in rows} == {("passed", "")}

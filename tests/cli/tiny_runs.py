@@ -40,18 +40,27 @@ def write_suite(folder):
     return folder
 
 
-def rooflens(place, *arguments):
-    """Run a command from this process, with `place` as working directory: no start of Python, no imports."""
+def rooflens(place, *arguments, code=0):
+    """Run a command from this process, with `place` as working directory: no start of Python, no imports.
+
+    It ends with `code`, or one of several.
+    """
     out, errors = StringIO(), StringIO()
     with chdir(place), redirect_stdout(out), redirect_stderr(errors):
-        code = main([*map(str, arguments)])
-    return subprocess.CompletedProcess(arguments, code, out.getvalue(), errors.getvalue())
+        ended = main([*map(str, arguments)])
+    return _ended(subprocess.CompletedProcess(arguments, ended, out.getvalue(), errors.getvalue()), code)
 
 
-def fresh(place, *arguments, **options):
+def fresh(place, *arguments, code=0, **options):
     """Run a command in a process of its own: what a test says of its environment, streams, or imports needs one."""
     command = [sys.executable, "-m", "rooflens.cli", *map(str, arguments)]
-    return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=300, **options)
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=300, **options)
+    return _ended(done, code)
+
+
+def _ended(done, code):
+    assert done.returncode in ([code] if isinstance(code, int) else code), (done.stdout, done.stderr)
+    return done
 
 
 def planned(done):

@@ -129,7 +129,6 @@ def write_resumable(folder: Path) -> None:
     """Measure a run that can be gone on with."""
     write_suite(folder)
     done = rooflens(folder, *run_args("dequant_blas", file=None), "--rounds", "1", "-a", "M=1")
-    assert done.returncode == 0, done.stderr
 
 
 def write_dispatch(folder: Path) -> None:

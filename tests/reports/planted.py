@@ -1,27 +1,15 @@
-"""Reports of planted runs: the run folders come from the analysis tests, whose truth is known."""
+"""Views and reports of planted runs, whose truth is known from the analysis tests, and what stands in them."""
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 
 from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.run.pipeline import analyze
 from rooflens.reports.build import build_report
-from rooflens.reports.model import Bullets, Remarks, Report, Table, Text
+from rooflens.reports.figures.chart import Figure
+from rooflens.reports.model import Bullets, Remarks, Report, Section, Table, Text
+from rooflens.reports.view import View
 
-
-def _load_synthetic() -> ModuleType:
-    path = Path(__file__).parents[1] / "analysis" / "synthetic.py"
-    spec = importlib.util.spec_from_file_location("planted_runs_for_reports", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclasses look themselves up by module name
-    spec.loader.exec_module(module)
-    return module
-
-
-synthetic = _load_synthetic()
+from ..analysis import synthetic
 
 SMALL = (("toy", "up", 512, 2048), ("toy", "down", 2048, 512), ("toy", "square", 1024, 1024))
 """(model, layer, N, K): three shapes of 2^20 weights each."""
@@ -32,14 +20,28 @@ def report_of(folder: Path, **options: object) -> Report:
     return build_report(load_run(synthetic.write_run(folder, **options)))
 
 
+def view_of(folder: Path, **options: object) -> View:
+    """Write a planted run into `folder` and look at it."""
+    return View(analyze(load_run(synthetic.write_run(folder, **options))))
+
+
+def chapters_of(view: View, *chapters) -> Report:
+    """Build a report of some chapters, which checks that anchors are distinct."""
+    sections = tuple(section for chapter in chapters if (section := chapter(view)) is not None)
+    return Report("planted", (), sections, generator="rooflens test", source=view.run_path)
+
+
 def exact(**latencies: object) -> dict[str, object]:
-    """Options for a run without noise: provider -> seconds as a function of the cell."""
-    return {
-        "providers": tuple(latencies),
-        "latency": lambda cell: latencies[cell.provider](cell),  # type: ignore[operator]
-        "round_noise": 0,
-        "sample_noise": 0,
-    }
+    """Options for a run without noise: provider -> seconds, or seconds as a function of the cell."""
+
+    def latency(cell):
+        found = latencies[cell.provider]
+        return found(cell) if callable(found) else found
+
+    return {"providers": tuple(latencies), "latency": latency, "round_noise": 0, "sample_noise": 0}
+
+
+PLAIN = exact(simt_4bit=1e-3, dequant_blas=2e-3, blas=0.5e-3)
 
 
 def tables(report: Report) -> dict[str, Table]:
@@ -52,10 +54,25 @@ def texts(table: Table) -> list[list[str]]:
     return [[column.header for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
 
 
-def all_text(report: Report) -> str:
+def words(report: Report) -> list[str]:
     """Every sentence of a report outside tables and figures."""
     blocks = [block for section in report.walk() for block in section.blocks]
-    return " ".join(
-        [block.text for block in blocks if isinstance(block, Text)]
-        + [item for block in blocks if isinstance(block, Bullets | Remarks) for item in block.items]
-    )
+    said = [block.text for block in blocks if isinstance(block, Text)]
+    return said + [item for block in blocks if isinstance(block, Bullets | Remarks) for item in block.items]
+
+
+def all_text(report: Report) -> str:
+    """The sentences as one text."""
+    return " ".join(words(report))
+
+
+def figures_of(section: Section | None) -> dict[str, Figure]:
+    """Figures of a chapter by id, in order."""
+    assert section is not None
+    return {block.id: block for part in section.walk() for block in part.blocks if isinstance(block, Figure)}
+
+
+def records(figure: Figure) -> list[dict[str, object]]:
+    """Rows of the data of a figure."""
+    assert figure.data is not None
+    return [dict(zip(figure.data.columns, row, strict=True)) for row in figure.data.rows]

@@ -18,7 +18,7 @@ from rooflens.reports.render import html, json_form, markdown
 from rooflens.reports.sections.conditions.context import reproduce
 from rooflens.reports.view import View
 
-from .figures import records
+from .planted import records
 from .pages import Page, markdown_tables
 from .planted import SMALL, exact, report_of, synthetic, tables, texts
 

@@ -7,7 +7,7 @@ from rooflens.reports.render import html
 from rooflens.reports.sections.conditions.devices import devices
 
 from ..analysis.several_devices import fleet, gpu, noisy, reading
-from .figures import view_of
+from .planted import view_of
 from .planted import report_of, texts
 
 

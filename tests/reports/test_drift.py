@@ -7,7 +7,7 @@ from rooflens.reports.render import html
 from rooflens.reports.sections.conditions.drift import drift
 
 from ..analysis.several_devices import fleet, gpu, noisy, reading
-from .figures import figures_of, records, view_of
+from .planted import figures_of, records, view_of
 from .measured import WATCHED
 from .planted import SMALL
 

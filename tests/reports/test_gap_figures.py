@@ -8,7 +8,7 @@ from rooflens.reports.figures import svg
 from rooflens.reports.sections.limits.gap import LEGEND, gap
 from rooflens.reports.terms import GAP_PARTS as SAID
 
-from .figures import figures_of, records, view_of
+from .planted import figures_of, records, view_of
 from .planted import exact, synthetic
 
 READ = synthetic.H200.read

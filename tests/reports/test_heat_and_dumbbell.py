@@ -14,7 +14,7 @@ from rooflens.reports.render import html, markdown
 from rooflens.reports.sections.comparison.dumbbell import dumbbell
 from rooflens.reports.sections.speedups.heat import heat_fill
 
-from .figures import figures_of, records
+from .planted import figures_of, records
 from .planted import SMALL, exact, synthetic
 
 MS = tuple(2**n for n in range(9))

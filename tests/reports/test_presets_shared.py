@@ -10,10 +10,7 @@ from rooflens.reports.sections.summary.open_items import open_items
 from rooflens.reports.sections.summary.tally import bar_text, tally
 from rooflens.reports.sections.summary.tally import floor_of as snr_floor
 
-from .chapters import checklist, plain, report, view_of, words
-from .planted import SMALL, exact, tables, texts
-
-# -- limitations, open items ------------------------------------------------------------------------------------------
+from .planted import PLAIN, SMALL, chapters_of, exact, tables, texts, view_of, words
 
 
 def test_limitations_say_where_a_challenger_cannot_run_and_where_it_loses(tmp_path):
@@ -26,7 +23,7 @@ def test_limitations_say_where_a_challenger_cannot_run_and_where_it_loses(tmp_pa
             ("unsupported", "M=64: made for up to 16 rows") if (cell.provider, cell.M) == ("simt_4bit", 64) else None
         ),
     )
-    rows = texts(tables(report(view, known_limitations))["limitations-table"])[1:]
+    rows = texts(tables(chapters_of(view, known_limitations))["limitations-table"])[1:]
     assert rows[0] == [
         "simt_4bit cannot run",
         "3 cells of up, down, square; M=64",
@@ -39,7 +36,7 @@ def test_limitations_say_where_a_challenger_cannot_run_and_where_it_loses(tmp_pa
 
 
 def test_a_run_without_limits_has_no_chapter_of_them(tmp_path):
-    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), ceilings=False, **plain())
+    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), ceilings=False, **PLAIN)
     assert known_limitations(view) is None
 
 
@@ -53,23 +50,21 @@ def test_open_items_of_an_unfinished_run(tmp_path):
         tmp_path / "run",
         shapes=SMALL,
         Ms=(1, 8),
-        **plain(),
+        **PLAIN,
         failures=failures,
         skip=lambda cell, round_: cell.provider == "blas" and round_ == 2,
     )
-    done = checklist(view)
+    (block,) = open_items(view).blocks
+    done = dict(zip(block.items, block.checked, strict=True))
     assert not any(done[text] for text in done if not text.startswith("all"))
     assert "correct the output of simt_4bit (1 cell)" in done
     assert "find out why there is no time for simt_4bit (2 cells): see the cells without a time" in done
     (left,) = [text for text in done if "6 / 54 rounds to do" in text]
     assert f"rooflens run --resume -o {view.run_path}" in left
-    text = markdown.render(report(view, open_items)).text
+    text = markdown.render(chapters_of(view, open_items)).text
     assert "- [ ] correct the output of simt_4bit (1 cell)\n" in text
     assert "- [x] all " not in text.partition("- [ ]")[0]
     assert list(done.values()) == sorted(done.values())
-
-
-# -- tally, provenance ------------------------------------------------------------------------------------------------
 
 
 def test_the_tally_has_the_bar_of_each_scheme_and_the_reasons(tmp_path):
@@ -78,8 +73,8 @@ def test_the_tally_has_the_bar_of_each_scheme_and_the_reasons(tmp_path):
             return ("unsupported", f"M={cell.M}: needs a GPU")
         return ("incorrect", "SNR 3 dB") if (cell.provider, cell.M, cell.layer) == ("simt_4bit", 8, "up") else None
 
-    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1, 8), **plain(), failures=failures)
-    found = report(view, tally)
+    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1, 8), **PLAIN, failures=failures)
+    found = chapters_of(view, tally)
     assert words(found)[0].startswith("Cells: 11 / 12 timed; 1 failed; 6 more cannot run here.")
     bar = texts(tables(found)["bars"])[1]
     assert bar[:6] == ["nf4-g64", "bf16", "≥ 40.0 dB (relative error ≤ 0.010)", "12", "11", "1"]
@@ -98,8 +93,8 @@ def test_bars_of_schemes_are_theirs():
 
 
 def test_provenance_has_the_checksums_of_the_files(tmp_path):
-    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), **plain())
-    rows = {row[0].text: row for row in tables(report(view, provenance))["files"].rows}
+    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), **PLAIN)
+    rows = {row[0].text: row for row in tables(chapters_of(view, provenance))["files"].rows}
     for name in ("cells.csv", "samples.csv", "ceilings.csv", "run.json"):
         whole = hashlib.sha256((tmp_path / "run" / name).read_bytes()).hexdigest()
         assert (rows[name][3].text, rows[name][3].value) == (whole[:16], whole)

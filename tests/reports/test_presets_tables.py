@@ -17,13 +17,9 @@ from rooflens.reports.sections.summary.open_items import open_items
 from rooflens.reports.view import ShapeKey
 from rooflens.shapes.errors import UsageError
 
-from .chapters import plain, report, view_of, words
-from .planted import SMALL, exact, synthetic, tables, texts
+from .planted import PLAIN, SMALL, chapters_of, exact, synthetic, tables, texts, view_of, words
 
 TRIO = ("simt_4bit", "dequant_blas", "blas")
-
-
-# -- run-to-run bands -----------------------------------------------------------------------------------------------
 
 
 def test_a_band_runs_from_the_least_to_the_largest_ratio_of_a_round(tmp_path):
@@ -56,7 +52,7 @@ def many_ties(folder, rounds=3):
 
 
 def test_many_ties_share_a_footnote_and_have_a_table_of_bands(tmp_path):
-    found = report(many_ties(tmp_path / "run"), decode_grid)
+    found = chapters_of(many_ties(tmp_path / "run"), decode_grid)
     assert list(found.notes) == [
         "not claimed as a speedup; run-to-run 0.97× to 1.03× over all such cells, each in the table of ties"
     ]
@@ -67,12 +63,9 @@ def test_many_ties_share_a_footnote_and_have_a_table_of_bands(tmp_path):
 
 
 def test_one_round_has_no_band(tmp_path):
-    found = report(many_ties(tmp_path / "run", rounds=1), decode_grid)
+    found = chapters_of(many_ties(tmp_path / "run", rounds=1), decode_grid)
     (note,) = found.notes
     assert note.startswith("one round, so no band and no interval: not claimed as a speedup")
-
-
-# -- winners --------------------------------------------------------------------------------------------------------
 
 
 def test_a_win_is_verified_or_shared(tmp_path):
@@ -81,7 +74,7 @@ def test_a_win_is_verified_or_shared(tmp_path):
         return 1e-3 * order[cell.provider]
 
     view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1, 8), providers=TRIO, latency=latency, sample_noise=0)
-    found = tables(report(view, winners))
+    found = tables(chapters_of(view, winners))
     assert texts(found["wins-bf16-nf4-g64-cold"]) == [
         ["fastest", "M=1", "M=8", "all"],
         ["dequant_blas or simt_4bit", "3", "0", "3"],
@@ -100,7 +93,7 @@ def test_a_win_is_verified_or_shared(tmp_path):
 
 def test_a_kernel_beside_references_alone_has_nothing_to_win(tmp_path):
     view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1, 8), providers=("simt_4bit", "blas", "stock_triton"))
-    found = tables(report(view, winners))
+    found = tables(chapters_of(view, winners))
     assert list(found) == ["times-bf16-nf4-g64-cold"]
     rows = found["times-bf16-nf4-g64-cold"].rows
     assert {row[-1].text for row in rows} == {""}
@@ -113,14 +106,11 @@ def test_providers_timed_in_different_ways_share_a_win(tmp_path):
         tmp_path / "run",
         shapes=SMALL[:1],
         Ms=(1,),
-        **plain(simt=1e-3, dequant=2e-3, blas=4e-3),
+        **exact(simt_4bit=1e-3, dequant_blas=2e-3, blas=4e-3),
         columns=lambda cell, round_: {"timer": timers[cell.provider]},
     )
-    rows = texts(tables(report(view, winners))["wins-bf16-nf4-g64-cold"])
+    rows = texts(tables(chapters_of(view, winners))["wins-bf16-nf4-g64-cold"])
     assert rows[1] == ["dequant_blas or simt_4bit", "1", "1"]
-
-
-# -- configurations -------------------------------------------------------------------------------------------------
 
 
 def test_configurations_name_what_differs():
@@ -136,30 +126,27 @@ def test_routes_of_a_dispatching_provider(tmp_path):
         tmp_path / "run",
         shapes=SMALL,
         Ms=(1, 64),
-        **plain(),
+        **PLAIN,
         columns=lambda cell, round_: (
             {"dispatched": f"{'gemv' if cell.M == 1 else 'mma'}: by its table"} if cell.provider == "simt_4bit" else {}
         ),
     )
-    assert texts(tables(report(view, configurations))["routes"])[1:] == [
+    assert texts(tables(chapters_of(view, configurations))["routes"])[1:] == [
         ["simt_4bit", "gemv", "by its table", "1", "3"],
         ["simt_4bit", "mma", "by its table", "64", "3"],
     ]
 
 
-# -- three sides ----------------------------------------------------------------------------------------------------
-
-
 def test_sides_follow_roles(tmp_path):
-    assert sides(view_of(tmp_path / "a", shapes=SMALL[:1], Ms=(1,), **plain())) == ("dequant_blas", "simt_4bit", "blas")
-    over_blas = view_of(tmp_path / "b", shapes=SMALL[:1], Ms=(1,), baseline="blas", **plain())
+    assert sides(view_of(tmp_path / "a", shapes=SMALL[:1], Ms=(1,), **PLAIN)) == ("dequant_blas", "simt_4bit", "blas")
+    over_blas = view_of(tmp_path / "b", shapes=SMALL[:1], Ms=(1,), baseline="blas", **PLAIN)
     assert sides(over_blas) == ("dequant_blas", "simt_4bit", "blas")
     alone = view_of(tmp_path / "c", shapes=SMALL[:1], Ms=(1,), providers=("simt_4bit",))
     assert sides(alone) is None
 
 
 def test_three_sides_need_no_time_of_the_baseline(tmp_path):
-    view = view_of(tmp_path / "a", shapes=SMALL[:1], Ms=(1,), baseline="missing", **plain())
+    view = view_of(tmp_path / "a", shapes=SMALL[:1], Ms=(1,), baseline="missing", **PLAIN)
     assert view.uncompared
     assert {section.id for section in of_a_run("three-way").sections(view)} >= {"three-way", "takeaways"}
     assert sides(view) == ("dequant_blas", "simt_4bit", "blas")
@@ -179,7 +166,7 @@ def test_forward_and_backward_are_summed_where_no_step_was_measured(tmp_path):
             "pass": seen[cell.layer], "layer": "q", "flops": (2 if cell.layer == "down" else 1) * cell.problem.flops
         },
     )  # fmt: skip
-    table = tables(report(view, three_way))["sums-bwd-bf16-nf4-g64-cold"]
+    table = tables(chapters_of(view, three_way))["sums-bwd-bf16-nf4-g64-cold"]
     row = dict(zip((column.header for column in table.columns), table.rows[0], strict=True))
     assert [row[name].text for name in ("forward", "backward", "sum")] == ["1.000 ms", "3.000 ms", "4.000 ms"]
     assert row["rate"].value == pytest.approx(6 * 64 * 512 * 512 / 4e-3)
@@ -197,12 +184,9 @@ def test_sums_of_forward_and_backward_leave_impossible_times_out_and_say_how_man
         ),
         columns=lambda cell, round_: dict(zip(("layer", "pass"), cell.layer.split(), strict=True)),
     )
-    (table,) = (table for name, table in tables(report(view, three_way)).items() if name.startswith("sums-"))
+    (table,) = (table for name, table in tables(chapters_of(view, three_way)).items() if name.startswith("sums-"))
     assert len(table.rows) == 3
     assert "3 problems; 1 excluded, faster than the device allows." in table.reading
-
-
-# -- flat -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_floor_needs_rows_of_equal_time_whose_work_grows():
@@ -218,8 +202,10 @@ def test_a_floor_needs_rows_of_equal_time_whose_work_grows():
 
 def test_launch_bound_rows_say_so(tmp_path):
     tiny = (("toy", "a", 64, 64), ("toy", "b", 64, 128))
-    view = view_of(tmp_path / "run", shapes=tiny, Ms=(1, 2), **plain(1.6e-6, 1.6e-6, 1.6e-6))
-    found = report(view, flat)
+    view = view_of(
+        tmp_path / "run", shapes=tiny, Ms=(1, 2), **exact(simt_4bit=1.6e-6, dequant_blas=1.6e-6, blas=1.6e-6)
+    )
+    found = chapters_of(view, flat)
     table = tables(found)["flat-bf16-nf4-g64-cold-simt-4bit"]
     classes = [row[-2] for row in table.rows]
     launched = [cell for cell in classes if cell.text == "launch"]
@@ -241,18 +227,15 @@ def test_families_of_shapes_are_named_without_their_degree():
 
 
 def test_asked_sizes_are_told_from_those_of_the_suite(tmp_path):
-    of_suite = view_of(tmp_path / "a", shapes=SMALL, Ms=(1, 8), **plain())
-    assert "M = 1, 8: as the suite llm4bit-quick lists them." in words(report(of_suite, legend))[0]
-    asked = view_of(tmp_path / "b", shapes=SMALL, Ms=(1, 8), manifest={"request": {"axes": ["M=1,8"]}}, **plain())
-    assert "M = 1, 8: the command line asked for M=1,8." in words(report(asked, legend))[0]
-
-
-# -- maxima, colours, refinement ---------------------------------------------------------------------------------------
+    of_suite = view_of(tmp_path / "a", shapes=SMALL, Ms=(1, 8), **PLAIN)
+    assert "M = 1, 8: as the suite llm4bit-quick lists them." in words(chapters_of(of_suite, legend))[0]
+    asked = view_of(tmp_path / "b", shapes=SMALL, Ms=(1, 8), manifest={"request": {"axes": ["M=1,8"]}}, **PLAIN)
+    assert "M = 1, 8: the command line asked for M=1,8." in words(chapters_of(asked, legend))[0]
 
 
 def test_maxima_say_where_nothing_is_verified(tmp_path):
-    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), rounds=1, **plain())
-    row = tables(report(view, maxima))["maxima-table"].rows[0]
+    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), rounds=1, **PLAIN)
+    row = tables(chapters_of(view, maxima))["maxima-table"].rows[0]
     assert row[2].text == "none verified"
     assert row[4].text.startswith("largest ratio at ")
     assert row[5].text == "~2.00×"
@@ -261,8 +244,8 @@ def test_maxima_say_where_nothing_is_verified(tmp_path):
 
 @pytest.mark.parametrize(("rounds", "without"), [(1, True), (2, False)])
 def test_one_round_prints_no_interval_however_many_samples_it_took(tmp_path, rounds, without):
-    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), rounds=rounds, samples=60, **plain())
-    every = tables(report(view, throughput)).values()
+    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), rounds=rounds, samples=60, **PLAIN)
+    every = tables(chapters_of(view, throughput)).values()
     lists = [table for table in every if "95% interval" in (column.header for column in table.columns)]
     assert lists
     for table in lists:

@@ -8,7 +8,7 @@ from rooflens.reports.figures import colours, svg
 from rooflens.reports.sections.limits.regimes import regimes
 from rooflens.reports.terms import BOUND_CODES as CODES
 
-from .figures import figures_of, records, view_of
+from .planted import figures_of, records, view_of
 from .planted import exact, synthetic
 
 SHAPES = (("toy", "small", 64, 64), ("toy", "large", 16384, 16384))

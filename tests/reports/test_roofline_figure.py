@@ -7,7 +7,7 @@ from rooflens.reports.figures.labels import LINE, point_labels, roof_labels
 from rooflens.reports.formatting import tick_time
 from rooflens.reports.sections.limits.roofline import roofline
 
-from .figures import figures_of, records, view_of
+from .planted import figures_of, records, view_of
 from .planted import SMALL, synthetic
 
 PLANTED = {
