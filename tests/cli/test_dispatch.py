@@ -6,7 +6,6 @@ import json
 import math
 
 import pytest
-from rooflens.cli.main import main
 
 SHAPES = tuple((f"model {index % 3}", f"l{index}", 512 * (1 + index), 1024) for index in range(6))
 
@@ -24,13 +23,8 @@ def crossed(plant):
     )  # fmt: skip
 
 
-def told(capsys):
-    return json.loads(capsys.readouterr().out)
-
-
-def test_the_planted_rule_is_found(crossed, capsys):
-    assert main(["dispatch", "planted", "--json"]) == 0
-    found = told(capsys)
+def test_the_planted_rule_is_found_with_the_weights_and_the_margin_that_are_asked_for(crossed, invoke, tmp_path):
+    found = json.loads(invoke("dispatch", "planted", "--json").out)
     assert (found["incumbent"], found["arms"]) == ("dequant_blas", ["dequant_blas", "simt_4bit"])
     assert (found["recommended"], found["criterion"], found["gemms"]) == ("threshold", "shape", 30)
     by_name = {one["name"]: one for one in found["policies"]}
@@ -44,14 +38,19 @@ def test_the_planted_rule_is_found(crossed, capsys):
     ]
     assert len(found["changes"]) == 18
     assert {row["after"] for row in found["changes"]} == {"simt_4bit"}
+    (tmp_path / "decode.csv").write_text("M,weight\n1,9\n64,1\n")
+    found = json.loads(invoke("dispatch", "planted", "--weights", "decode.csv", "--margin", "80%", "--json").out)
+    assert (found["weights"], found["margin"]) == ("histogram decode.csv", 0.8)
+    by_name = {one["name"]: one["in_sample"] for one in found["policies"]}
+    assert by_name["always simt_4bit"]["mean"] == pytest.approx(0.1 * math.log(2), abs=0.01)
+    assert by_name["table"]["gain"] == 0  # ln 2 is less than 0.8
 
 
-@pytest.mark.parametrize("width", ["80", "200"])
-def test_for_a_reader(crossed, invoke, monkeypatch, width):
-    monkeypatch.setenv("COLUMNS", width)
+def test_for_a_reader(crossed, invoke, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     out = invoke("dispatch", "latest", "--rows", "2").out
     lines = out.splitlines()
-    assert max(map(len, lines)) <= int(width)
+    assert max(map(len, lines)) <= 80
     assert "M <= 8: simt_4bit" in out
     assert "M > 8: dequant_blas" in out
     (oracle,) = (line for line in lines if line.startswith("oracle"))
@@ -61,19 +60,9 @@ def test_for_a_reader(crossed, invoke, monkeypatch, width):
     assert "threshold is the simplest policy within 0.5% of the least regret on new shapes" in joined
 
 
-def test_a_histogram_weighs(crossed, capsys, tmp_path):
-    (tmp_path / "decode.csv").write_text("M,weight\n1,9\n64,1\n")
-    assert main(["dispatch", "planted", "--weights", "decode.csv", "--json"]) == 0
-    found = told(capsys)
-    assert found["weights"] == "histogram decode.csv"
-    always = next(one for one in found["policies"] if one["name"] == "always simt_4bit")
-    assert always["in_sample"]["mean"] == pytest.approx(0.1 * math.log(2), abs=0.01)
-
-
-def test_what_is_emitted_is_all_that_is_printed(crossed, invoke, capsys):
-    assert main(["dispatch", "planted", "--emit", "python"]) == 0
+def test_what_is_emitted_is_all_that_is_printed(crossed, invoke):
     space: dict[str, object] = {}
-    exec(capsys.readouterr().out, space)
+    exec(invoke("dispatch", "planted", "--emit", "python").out, space)
     arch = json.loads((crossed / "run.json").read_text())["device"]["arch"]
     choose = space["choose"]
     assert [choose(arch, "bf16", "nf4-g64", size, 512, 1024) for size in (1, 8, 9)] == [
@@ -84,56 +73,24 @@ def test_what_is_emitted_is_all_that_is_printed(crossed, invoke, capsys):
     assert {row["policy"] for row in rows} == {"table"}
 
 
-def test_a_folder_gets_all_forms_and_a_later_run_is_compared_with_them(crossed, invoke, capsys):
+def test_a_folder_gets_all_forms_and_a_later_run_is_compared_with_them(crossed, invoke):
     out, err = invoke("dispatch", "planted", "-o", "tuned", "--json")
     assert json.loads(out)["recommended"] == "threshold"
     assert [line for line in err.splitlines() if line.startswith("written")] == [
         f"written: tuned/dispatch.{suffix}" for suffix in ("csv", "json", "py")
     ]
-    assert main(["dispatch", "planted", "--against", "tuned/dispatch.json", "--json"]) == 0
-    assert told(capsys)["changes"] == []
-    out = invoke("dispatch", "planted", "--against", "tuned/dispatch.json", "--policy", "always simt_4bit").out
+    against = ("dispatch", "planted", "--against", "tuned/dispatch.json")
+    assert json.loads(invoke(*against, "--json").out)["changes"] == []
+    out = invoke(*against, "--policy", "always simt_4bit").out
     assert "decisions that differ from tuned/dispatch.json: 12 of 30 GEMMs" in out
-
-
-def test_arms_of_an_earlier_policy_that_are_gone_are_told(crossed, invoke, capsys):
-    assert main(["dispatch", "planted", "-o", "tuned"]) == 0
     path = crossed.parents[1] / "tuned" / "dispatch.json"
-    path.write_text(path.read_text().replace("simt_4bit", "gone_4bit"))
-    capsys.readouterr()
-    out, err = invoke("dispatch", "planted", "--against", "tuned/dispatch.json", "--json")
+    whole = path.read_text()
+    path.write_text(whole.replace("simt_4bit", "gone_4bit"))
+    out, err = invoke(*against, "--json")
     assert "note: --against tuned/dispatch.json: no arm here is gone_4bit; counted as dequant_blas" in err
     assert {row["before"] for row in json.loads(out)["changes"]} == {"dequant_blas"}
-
-
-def test_rules_of_many_settings_stay_within_the_width(plant, invoke, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    schemes = ("nf4-g64", "nf4-g128", "fp4-g64", "fp4-g128", "nf4-g256")
-    plant(
-        latency=crossing, shapes=SHAPES[:2], Ms=(1, 64), providers=("simt_4bit", "dequant_blas"), rounds=4, samples=3,
-        schemes=schemes,
-    )  # fmt: skip
-    out = invoke("dispatch", "latest", "--policy", "threshold").out
-    assert max(map(len, out.splitlines())) <= 80
-    joined = " ".join(out.split())
-    assert "; ".join(f"bf16, {scheme}" for scheme in schemes) in joined
-    assert "before dequant_blas" in joined
-
-
-def test_the_margin_is_what_was_asked_for(crossed, capsys):
-    assert main(["dispatch", "planted", "--margin", "80%", "--json"]) == 0
-    found = told(capsys)
-    assert found["margin"] == 0.8
-    table = next(one for one in found["policies"] if one["name"] == "table")
-    assert table["in_sample"]["gain"] == 0  # ln 2 is less than 0.8
-
-
-def test_a_device_of_another_kind_is_not_compared_with(crossed, invoke):
-    assert main(["dispatch", "planted", "-o", "tuned"]) == 0
-    path = crossed.parents[1] / "tuned" / "dispatch.json"
-    path.write_text(path.read_text().replace('"arch": "x86-64-avx512",\n "incumbent"', '"arch": "sm90",\n "incumbent"'))
-    err = invoke("dispatch", "planted", "--against", "tuned/dispatch.json", code=2).err
-    assert "it is for sm90, and this run is of x86-64-avx512" in err
+    path.write_text(whole.replace('"arch": "x86-64-avx512",\n "incumbent"', '"arch": "sm90",\n "incumbent"'))
+    assert "it is for sm90, and this run is of x86-64-avx512" in invoke(*against, code=2).err
 
 
 @pytest.mark.parametrize(

@@ -94,12 +94,11 @@ def test_a_mean_over_fewer_shapes_than_others_is_marked(tmp_path, capsys):
     assert len(lines) == 4  # the headline has the best and the worst cell
 
 
-def test_a_run_without_a_ratio_has_no_table(tmp_path, capsys):
-    assert printed(capsys, tmp_path, Ms=(1,), providers=("dequant_blas",), challengers=()) == []
-
-
-def test_all_failed(tmp_path, capsys):
-    assert printed(capsys, tmp_path, Ms=(1, 2), failures=lambda cell: ("oom", "3 GiB asked")) == []
+@pytest.mark.parametrize(
+    "what", [{"providers": ("dequant_blas",), "challengers": ()}, {"failures": lambda cell: ("oom", "3 GiB asked")}]
+)
+def test_a_run_without_a_ratio_has_no_table(tmp_path, capsys, what):
+    assert printed(capsys, tmp_path, Ms=(1, 2), **what) == []
 
 
 def test_names_cannot_move_the_cursor_or_the_numbers(tmp_path, capsys):

@@ -27,24 +27,16 @@ def listed(invoke):
     return call
 
 
-def test_suites_as_json_hold_the_whole_sweep(listed):
-    suites = {suite["name"]: suite for suite in listed("suites")}
-    full, quick = suites["llm4bit"], suites["llm4bit-quick"]
-    assert len(full["shapes"]) == 40
-    assert full["dtypes"] == ["bf16", "fp16", "fp32"]
-    assert full["axes"]["M"] == [2**power for power in range(12)]
-    assert len(quick["shapes"]) == 6
-    assert quick["axes"]["M"] == [1, 4, 16, 64]
-
-
-def test_suites_as_a_table(invoke):
+def test_suites(listed, invoke):
+    (full,) = (suite for suite in listed("suites") if suite["name"] == "llm4bit")
+    assert (len(full["shapes"]), full["axes"]["M"]) == (40, [2**power for power in range(12)])
     header, *rows = invoke("list", "suites").out.splitlines()
     assert header.split() == ["suite", "shapes", "dtypes", "M", "caches", "providers", "description"]
     full = next(row for row in rows if row.startswith("llm4bit "))
     assert full.split()[1:8] == ["40", "bf16", "fp16", "fp32", "1..2048", "cold", "warm"]
 
 
-def test_shapes_of_a_set_are_those_of_its_file(listed):
+def test_shapes_of_a_set_are_those_of_its_file(listed, invoke):
     with (ROOT / "shapes" / "sets" / "llm4bit_40.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     found = listed("shapes", "llm4bit_40")
@@ -52,9 +44,6 @@ def test_shapes_of_a_set_are_those_of_its_file(listed):
         (row["model"], row["layer"], int(row["N"]), int(row["K"])) for row in rows
     ]
     assert {"shape_set": "llm4bit_40", "shapes": 40} in listed("shapes")
-
-
-def test_an_unknown_shape_set_names_the_nearest(invoke):
     assert "did you mean llm4bit_40" in invoke("list", "shapes", "llm4bit_4", code=2).err
 
 
@@ -64,24 +53,9 @@ def test_devices_in_base_units_as_json_and_scaled_in_the_table(listed, invoke):
     assert mi300x["llc_bytes"] == 256 << 20
     assert mi300x["source"]
     row = next(line for line in invoke("list", "devices").out.splitlines() if line.startswith("AMD Instinct MI300X"))
-    assert row.split() == [
-        "AMD",
-        "Instinct",
-        "MI300X",
-        "gfx942",
-        "304",
-        "1307.4",
-        "163.4",
-        "5300",
-        "256",
-        "192",
-        "verified",
-    ]
-
-
-def test_unknown_figures_of_a_device_are_null_and_never_zero(listed):
+    assert row.split()[3:] == ["gfx942", "304", "1307.4", "163.4", "5300", "256", "192", "verified"]
     figures = [value for device in listed("devices") for value in device.values()]
-    assert None in figures
+    assert None in figures  # unknown, and never 0
     assert 0 not in [value for value in figures if not isinstance(value, str)]
 
 
@@ -104,15 +78,10 @@ def test_columns_in_three_forms(listed, invoke):
     assert names == [f"{table.file}:{name}" for table in TABLES for name in table.names]
 
     assert invoke("list", "columns", "--markdown").out == columns_page(TABLES)
+    table = TableSchema("t", "one row per thing", (ColumnSchema("a", ColumnType.INT, "x | y", "byte", required=True),))
+    assert "| `a` \\* | int | byte |  | x \\| y |" in columns_page([table])
 
     assert "choose one" in invoke("list", "columns", "--markdown", "--json", code=2).err
-
-
-def test_columns_page_marks_required_columns_and_escapes_bars():
-    table = TableSchema("t", "one row per thing", (ColumnSchema("a", ColumnType.INT, "x | y", "byte", required=True),))
-    page = columns_page([table])
-    assert "## `t.csv`\n\nOne row per thing.\n" in page
-    assert "| `a` \\* | int | byte |  | x \\| y |" in page
 
 
 def test_providers_say_why_they_are_not_available():

@@ -14,10 +14,6 @@ from ..harness.sharded import manifest_of, split
 SMALL = {"Ms": (1, 8, 64), "providers": ("simt_4bit", "dequant_blas", "blas"), "rounds": 3, "samples": 10}
 """6 shapes x 3 M x 3 providers = 54 cells, 162 units, 1620 samples."""
 
-DATED = re.compile(r"planted|merged|rooflens (run|merge) .*|runs/\S+")
-FILE_HASH = re.compile(r"^(\| (?:cells\.csv|samples\.csv|run\.json) \|.*\|) [0-9a-f]{16} \|$", re.M)
-"""Merged rows stand in another order and run.json says so: other files with the same numbers."""
-
 
 @pytest.fixture
 def merged(plant, tmp_path, invoke, monkeypatch):
@@ -39,7 +35,7 @@ def numbers(frame):
     return frame.sort_values(named, key=lambda column: column.astype(str), kind="stable").reset_index(drop=True)
 
 
-@pytest.mark.parametrize("axis", ["M", "provider", "model", "round", "order"])
+@pytest.mark.parametrize("axis", ["provider", "round"])
 def test_every_number_of_the_analysis_is_that_of_the_whole_run(merged, axis):
     whole, joined = (analyze(load_run(folder)) for folder in merged(lambda row: row[axis].replace("/", "_")))
     for name in ("cells", "rounds", "speedups", "means", "crossovers"):
@@ -49,18 +45,6 @@ def test_every_number_of_the_analysis_is_that_of_the_whole_run(merged, axis):
     assert len(whole.medians)
     assert joined.medians == whole.medians
     assert joined.warnings == whole.warnings
-
-
-@pytest.mark.slow
-def test_the_report_says_the_same(merged, tmp_path):
-    pages = []
-    for folder in merged(lambda row: "small" if int(row["M"]) <= 8 else "large"):
-        assert main(["report", str(folder), "--markdown", "page.md", "--html", "page.html"]) == 0
-        text = FILE_HASH.sub(r"\1", (tmp_path / "page.md").read_text())
-        pages.append([DATED.sub("", line) for line in text.splitlines()])
-    whole, joined = pages
-    assert len(whole) > 50
-    assert joined == whole
 
 
 def test_other_commands_take_the_merged_run(merged, invoke):
@@ -78,12 +62,7 @@ def test_it_says_what_the_merged_run_holds(plant, tmp_path, invoke):
     split(plant("planted", **SMALL), tmp_path, lambda row: "M" + row["M"])
     out, err = invoke("merge", "-o", "runs/all", "M8", "M1")
     shown = dict(line.rsplit(maxsplit=1) for line in out.splitlines())
-    assert (shown["run"], shown["units stored"], shown["units missing"], shown["samples"]) == (
-        "all",
-        "108",
-        "0",
-        "1080",
-    )
+    assert [shown[name] for name in ("run", "units stored", "units missing", "samples")] == ["all", "108", "0", "1080"]
     assert err == ""
     stored = manifest_of(tmp_path / "runs" / "all")
     assert stored["command"][0] == "rooflens"
@@ -109,6 +88,7 @@ def test_an_incomplete_merged_run_goes_on_with_its_shards(plant, tmp_path, invok
         (["-o", "M1", "M1", "M8"], "M1 exists already: choose another -o"),
         (["-o", "all", "M1", "planted"], "these runs do not merge: .*round 0 of cell .* duplicates"),
         (["-o", "all", "M1", "empty"], "cannot|empty"),
+        (["-o", "all", "none"], "no cell of these runs is finished"),
         (["M1", "M8"], "Missing option '-o'"),
         (["-o", "all"], "Missing argument 'RUN"),
     ],
@@ -116,13 +96,9 @@ def test_an_incomplete_merged_run_goes_on_with_its_shards(plant, tmp_path, invok
 def test_refusals_are_one_line(plant, tmp_path, refused, arguments, line):
     split(plant("planted", **SMALL), tmp_path, lambda row: "M" + row["M"])
     (tmp_path / "empty").mkdir()
+    split(tmp_path / "runs" / "planted", tmp_path, lambda row: "none")
+    for name in ("cells.csv", "samples.csv"):
+        path = tmp_path / "none" / name
+        path.write_text(path.read_text().splitlines()[0] + "\n")
     assert re.search(line, refused("merge", *arguments))
     assert not (tmp_path / "all").exists()
-
-
-def test_shards_without_a_finished_cell_have_nothing_to_merge(plant, tmp_path, invoke):
-    whole = plant("planted", **SMALL)
-    for name in ("cells.csv", "samples.csv"):
-        path = whole / name
-        path.write_text(path.read_text().splitlines()[0] + "\n")
-    assert "no cell of these runs is finished" in invoke("merge", "-o", "all", "planted", code=2).err

@@ -25,11 +25,6 @@ def told(*failures):
     return stream.getvalue().splitlines()
 
 
-def test_what_is_declined_for_its_size_is_told_once():
-    lines = told(*(("p", M, Verdict.UNSUPPORTED, f"nobody takes M={M} N=64") for M in (1, 2, 4)))
-    assert lines == ["p unsupported: nobody takes M=1 N=64"]
-
-
 def test_providers_with_one_reason_share_a_line_before_whatever_comes_next():
     declined = [(name, 1, Verdict.UNSUPPORTED, "needs a GPU") for name in ("p", "q", "r")]
     lines = told(*declined, ("s", 1, Verdict.UNSUPPORTED, "needs ROCm"), ("t", 1, Verdict.RUNTIME_ERROR, "boom"))
@@ -40,12 +35,30 @@ def test_providers_with_one_reason_share_a_line_before_whatever_comes_next():
     ]
 
 
-def test_failures_at_other_sizes_are_told_each_with_their_place():
-    lines = told(*(("p", M, Verdict.RUNTIME_ERROR, f"no tile for M={M}") for M in (1, 2, 2)))
-    assert lines == [
+def test_a_failure_is_told_once_for_each_size_and_what_is_declined_once_for_all():
+    declined = [("p", M, Verdict.UNSUPPORTED, f"nobody takes M={M} N=64") for M in (1, 2, 4)]
+    failed = [("p", M, Verdict.RUNTIME_ERROR, f"no tile for M={M}") for M in (1, 2, 2)]
+    assert told(*declined, *failed) == [
+        "p unsupported: nobody takes M=1 N=64",
         "p runtime_error (s, M=1, warm): no tile for M=1",
         "p runtime_error (s, M=2, warm): no tile for M=2",
     ]
+
+
+@pytest.mark.parametrize(
+    ("deadline", "planned", "left"), [(None, "2 of 8", ["90 s", "510 s"]), (160.0, "2 of 8", ["30 s", "0 s"])]
+)
+def test_the_time_left_is_that_of_the_units_or_of_the_budget(monkeypatch, deadline, planned, left):
+    now = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    with Progress(stream, **({"deadline": deadline} if deadline else {})) as progress:
+        progress.started(2, 0)
+        progress.finished(cell(), Verdict.PASSED, "", 2)
+        progress.grown(8)  # cells are added
+        for now[0] in (130.0, 270.0):
+            progress.doing("measure")
+    assert stream.getvalue().splitlines() == [f"{planned} units, about {seconds} left: measure" for seconds in left]
 
 
 @pytest.fixture
@@ -85,32 +98,3 @@ def test_the_clock_goes_on_while_ceilings_are_measured_after_the_last_unit(termi
     assert line() == "2/2 0:01:05 ceiling 3 of 14: llc read bandwidth"
     clock.now += 3600
     assert line().startswith("2/2 1:01:05 ")
-
-
-def test_cells_that_are_added_lengthen_the_sweep(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    stream = io.StringIO()
-    with Progress(stream) as progress:
-        progress.started(2, 0)
-        progress.finished(cell(), Verdict.PASSED, "", 2)
-        progress.grown(8)
-        now[0] = 30.0
-        progress.doing("measure")
-    assert stream.getvalue() == "2 of 8 units, about 90 s left: measure\n"
-
-
-def test_a_time_budget_counts_down_to_its_end(monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    stream = io.StringIO()
-    with Progress(stream, deadline=160.0) as progress:
-        progress.started(10, 0)
-        now[0] = 130.0
-        progress.doing("measure")
-        now[0] = 200.0
-        progress.doing("measure")
-    assert stream.getvalue().splitlines() == [
-        "0 of 10 units, about 30 s left: measure",
-        "0 of 10 units, about 0 s left: measure",
-    ]

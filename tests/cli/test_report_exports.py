@@ -7,7 +7,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from rooflens.analysis.imports.read import read
-from rooflens.cli.main import main
 from rooflens.kernels.dispatch_table import DispatchRow, find_row, read_table
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
@@ -33,13 +32,6 @@ def exported(plant, invoke):
         return invoke("report", "planted", f"--{name}", "-").out
 
     return export
-
-
-@pytest.mark.parametrize("others", [("--parquet", "./same"), ("--html", "same")])
-def test_two_formats_in_one_file_would_lose_the_first(plant, tmp_path, invoke, others):
-    plant("planted", **EXACT)
-    assert "would both write" in invoke("report", "planted", "--aiter", "same", *others, code=2).err
-    assert not Path("same").exists()
 
 
 def test_aiters_table_comes_back_to_the_last_digit(exported, tmp_path):
@@ -84,9 +76,11 @@ def test_an_impossible_time_wins_no_row_of_aiters_table(exported):
     assert {row["libtype"] for row in csv.DictReader(text.splitlines())} == {"dequant_blas"}
 
 
-def test_parquet_has_every_cell_with_and_without_a_time(plant, tmp_path):
+def test_parquet_has_every_cell_with_and_without_a_time(plant, tmp_path, invoke):
     plant("planted", **EXACT, failures=lambda cell: ("oom", "no memory") if cell.M == 16 else None)
-    assert main(["report", "planted", "--parquet", "cells.parquet"]) == 0
+    out = invoke("report", "planted", "--aiter", "a.csv", "--parquet", "cells.parquet", "--text", "r.txt").out
+    assert out.split() == ["a.csv", "cells.parquet", "r.txt"]
+    assert not (tmp_path / "runs" / "planted" / "report.html").exists()
     cells = pd.read_parquet(tmp_path / "cells.parquet")
     assert cells.groupby("verdict").size().to_dict() == {"passed": 6, "oom": 6}
     assert cells.loc[cells["verdict"] == "oom", "time_s"].isna().all()
@@ -95,17 +89,12 @@ def test_parquet_has_every_cell_with_and_without_a_time(plant, tmp_path):
     assert set(cells["run"]) == {"planted"}
 
 
-def test_several_files_and_a_report_at_once(plant, tmp_path, invoke):
-    plant("planted", **EXACT)
-    out = invoke("report", "planted", "--aiter", "a.csv", "--parquet", "c.parquet", "--text", "r.txt").out
-    assert out.split() == ["a.csv", "c.parquet", "r.txt"]
-    assert not (tmp_path / "runs" / "planted" / "report.html").exists()
-
-
 @pytest.mark.parametrize(
     "what, arguments, words",
     [
         ({}, ["planted", "planted", "--aiter", "-"], "exports one run"),
+        ({}, ["planted", "--aiter", "same", "--parquet", "./same"], "would both write"),
+        ({}, ["planted", "--aiter", "same", "--html", "same"], "would both write"),
         ({}, ["planted", "--aiter", "-", "--json", "-"], "only one of --aiter - and --json -"),
         ({}, ["planted", "--parquet", "-"], "--parquet -: it cannot be printed"),
         ({"failures": lambda cell: ("oom", "")}, ["planted", "--aiter", "-"], "no time of a GEMM's forward pass"),
@@ -122,3 +111,4 @@ def test_what_cannot_be_exported_is_one_line(plant, invoke, what, arguments, wor
     out, err = invoke("report", *arguments, code=2)
     assert (out, err.count("\n")) == ("", 1)
     assert words in err
+    assert not Path("same").exists()

@@ -101,7 +101,7 @@ def test_more_rounds_on_resume_are_added(copied):
 
 
 @pytest.mark.slow
-def test_resume_from_another_directory(place):
+def test_resume_from_another_directory_remembers_the_request(place):
     """The suite, its shape set and the user's kernels are found again, in a folder with a blank in its name."""
     (place / "mine.py").write_text(FAULTY.read_text())
     flags = ["--device", "cpu", "--llc", "1MiB", "--no-report", "--no-calibrate", "--providers", "mine.py"]
@@ -110,8 +110,16 @@ def test_resume_from_another_directory(place):
     cells.write_text("".join(cells.read_text().splitlines(keepends=True)[:-2]))  # two units are missing
     (place / "else where").mkdir()
     moved = (place / "out").rename(place / "else where" / "out")
-    rooflens(place / "else where", "run", "-o", moved, "--resume", "--no-report")
+    looked = rooflens(place, "run", "-o", moved, "--resume", "--dry-run")
+    assert "10 of 12 units are stored in " in looked.stdout
+    assert planned(looked).startswith("6 cells x 2 rounds = 12 units")
+    done = rooflens(place / "else where", "run", "-o", moved, "--resume", "--no-report")
     check_whole(place / "else where", cells=6)
+    assert "cells: 6 / 6 timed\n" in done.stdout
+    assert read(place, "ceilings.csv", out=moved) == []  # as it was begun: --no-calibrate
+    (moved / "cells.csv").write_text("".join((moved / "cells.csv").read_text().splitlines(keepends=True)[:-1]))
+    rooflens(place / "else where", "run", "-o", moved, "--resume", "--no-report", "--calibrate")
+    assert read(place, "ceilings.csv", out=moved)
 
 
 @pytest.mark.parametrize(
@@ -138,17 +146,12 @@ def test_a_start_that_failed_is_no_run(place):
     check_whole(place, cells=1)
 
 
-def test_lists_name_each_value_once_and_axes_add_up(place):
+def test_lists_and_files_name_each_value_once_and_axes_add_up(place):
     done = rooflens(place, "run", "tiny.toml", "--cache", "warm,warm", "-a", "M=1,2", "-a", "M=2,4", "--dry-run")
     assert planned(done).startswith("6 cells x 2 rounds = 12 units")
-
-
-def test_a_suite_may_name_the_providers_of_the_file_that_is_given(place):
     (place / "mine.toml").write_text(SUITE.replace('["dequant_blas"]', '["right", "dequant_blas"]', 1))
-    done = rooflens(place, "run", "mine.toml", "--providers", FAULTY, "--dry-run")
-    cells = int(planned(done).split()[0])
-    others = rooflens(place, "run", "tiny.toml", "--providers", FAULTY, "--dry-run")
-    assert cells == int(planned(others).split()[0]), "a provider named twice was planned twice"
+    suites = (rooflens(place, "run", f"{name}.toml", "--providers", FAULTY, "--dry-run") for name in ("mine", "tiny"))
+    assert len({planned(done) for done in suites}) == 1, "a provider named twice was planned twice"
 
 
 def test_the_candidates_of_the_file_that_is_given_are_the_challengers(place):
@@ -185,56 +188,6 @@ def test_a_run_within_a_time_has_two_rounds_of_every_cell_and_more(place):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--max-time", "9m"], "--within ends the sweep by itself: omit --max-time"),
-        (["--jobs", "local:2"], "--within is for one device: omit --jobs"),
-    ],
-)
-def test_what_does_not_go_with_a_time_budget(place, options, words):
-    done = rooflens(place, "run", "tiny.toml", "--within", "60s", *options, code=2)
-    assert done.stderr.count("\n") == 1
-    assert words in done.stderr
-
-
-@pytest.mark.slow
-def test_resume_without_the_suite_remembers_no_calibrate(place):
-    """Four units of which the last is missing, so that there is something to calibrate for."""
-    rooflens(place, *run_args("dequant_blas", file=None), "--filter", "M <= 2 and layer == 'q'")
-    cells = place / "out" / "cells.csv"
-    cells.write_text("".join(cells.read_text().splitlines(keepends=True)[:-1]))
-    done = rooflens(place, "run", "-o", "out", "--resume", "--no-report")
-    assert "cells: 2 / 2 timed\n" in done.stdout
-    assert read(place, "ceilings.csv") == []
-    assert not (place / "out" / "tuning.csv").exists()
-    assert json.loads((place / "out" / "run.json").read_text())["request"]["calibrate"] is False
-    cells.write_text("".join(cells.read_text().splitlines(keepends=True)[:-1]))
-    looked = rooflens(place, "run", "-o", "out", "--resume", "--dry-run")
-    assert "3 of 4 units are stored in out already\n" in looked.stdout
-    assert planned(looked).startswith("2 cells x 2 rounds = 4 units")
-    more = rooflens(place, *run_args("dequant_blas", file=None), "--filter", "layer == 'q'", "--resume", "--dry-run")
-    assert "3 of 6 units are stored in out already\n" in more.stdout
-    other = rooflens(place, *run_args("dequant_blas", file=None), "--seed", "9", "--resume", "--dry-run", code=2)
-    assert "seed was 0 and is 9 now" in other.stderr
-    rooflens(place, "run", "-o", "out", "--resume", "--no-report", "--calibrate")
-    assert read(place, "ceilings.csv")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--tuned", "absent"], "absent: no such tuned table; make one with rooflens tune"),
-        (["--device", "cpu", "--timer", "graph"], "timer graph: it times GPUs, not --device cpu"),
-        (["-o", "nowhere", "--resume"], "no run to resume: nowhere/run.json does not exist"),
-    ],
-)
-def test_a_dry_run_finds_what_would_end_the_run(place, arguments, words):
-    done = rooflens(place, "run", "tiny.toml", *arguments, "--dry-run", code=2)
-    assert done.stdout == ""
-    assert words in done.stderr
-
-
-@pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
         (["run", "llm5bit"], 2, "did you mean llm4bit"),
@@ -250,6 +203,20 @@ def test_a_dry_run_finds_what_would_end_the_run(place, arguments, words):
         (["run", "tiny.toml", "--target-ci", "1"], 2, "a percentage such as 1%"),
         (["run", "tiny.toml", "--device", "cpu", "--timer", "event"], 2, "--timer host"),
         (["run", "tiny.toml", "--device", "cpu", "--llc", "900000GiB"], 2, "give the right size with --llc"),
+        (
+            ["run", "tiny.toml", "--within", "60s", "--max-time", "9m"],
+            2,
+            "--within ends the sweep by itself: omit --max",
+        ),
+        (["run", "tiny.toml", "--within", "60s", "--jobs", "local:2"], 2, "--within is for one device: omit --jobs"),
+        (["run", "tiny.toml", "--tuned", "absent", "--dry-run"], 2, "absent: no such tuned table; make one with roofl"),
+        (
+            ["run", "tiny.toml", "--device", "cpu", "--timer", "graph", "--dry-run"],
+            2,
+            "it times GPUs, not --device cpu",
+        ),
+        (["run", "tiny.toml", "-o", "nowhere", "--resume", "--dry-run"], 2, "no run to resume: nowhere/run.json does"),
+        (["run", "tiny.toml", "--device", "cpu", "--llc", "big", "--dry-run"], 2, "--llc 'big': write a size"),
         (["run", "typo.toml"], 2, "unknown provider 'dequant_blass': did you mean dequant_blas"),
         (["run", "tiny.toml", "--filter", "M >"], 2, "--filter"),
         (["run", "tiny.toml", "--device", "cuda:99"], 1, "--device cuda:99: "),
@@ -288,11 +255,6 @@ def test_what_cannot_be_compared_here_is_said_before_anything_is_measured(place)
     assert "only torch_quant_mx can run, not triton_quant_mx" in told[0]
     lines = done.stderr.splitlines()
     assert lines.index(told[0]) < next(i for i, line in enumerate(lines) if "unsupported" in line)
-
-
-def test_a_dry_run_refuses_a_size_that_the_run_would_refuse(place):
-    done = rooflens(place, "run", "tiny.toml", "--device", "cpu", "--llc", "big", "--dry-run", code=2)
-    assert done.stderr.startswith("rooflens: error: --llc 'big': write a size")
 
 
 def repository_of(folder):

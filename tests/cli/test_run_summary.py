@@ -10,14 +10,11 @@ from rooflens.reports.view import View
 from rooflens.shapes.errors import CorrectnessError, IncompleteError
 from rooflens.shapes.run_folder.columns import TUNING
 
+from ..analysis.planted_searches import candidate, searched
 from ..analysis.synthetic import write_run, write_table
 
 SMALL = {"shapes": (("m", "l", 64, 96),), "Ms": (1, 2), "rounds": 2}
 """1 shape x 2 M x 4 providers = 8 cells, 16 units."""
-
-
-def lines(folder, **options):
-    return list(summary_lines(View(analyze(load_run(write_run(folder, **(SMALL | options)))))))
 
 
 @pytest.mark.parametrize(
@@ -70,32 +67,29 @@ def test_what_concerns_the_run_as_a_whole_ends_it(tmp_path, capsys):
         assert "traceback" not in out
 
 
-def candidate(number, do, verdict, provider="tri", time_s=None):
-    row = dict.fromkeys(TUNING.names)
-    row |= {name: "x" for name in TUNING.names if TUNING[name].required and TUNING[name].kind == "text"}
-    row |= {name: 1 for name in TUNING.names if TUNING[name].required and TUNING[name].kind == "int"}
-    config = {"form": do} if do else None
-    row |= {"search": 0, "candidate": number, "provider": provider, "config": config, "verdict": verdict}
-    return row | {"time_s": time_s, "winner": verdict == "passed", "near_tie": False}
-
-
 def test_candidates_that_failed_in_searches_are_named(tmp_path):
     folder = write_run(tmp_path, **SMALL)
-    rows = [candidate(0, "right", "passed", time_s=1e-3), candidate(1, "wrong", "incorrect")]
-    write_table(folder, TUNING, [*rows, candidate(2, "hang", "timeout"), candidate(0, "", "unsupported", "other")])
+    rows = searched(0, {"right": 1e-3, "wrong": None, "hang": None}, "right")
+    rows[2]["verdict"] = "timeout"
+    other = candidate(None, provider="other", verdict="unsupported")
+    write_table(folder, TUNING, [*rows, other])
     assert list(summary_lines(View(analyze(load_run(folder)))))[1:] == [
-        "2 candidates failed in the searches: tri form=wrong incorrect, tri form=hang timeout (tuning.csv)"
+        "2 candidates failed in the searches: tri tile=wrong runtime error, tri tile=hang timeout (tuning.csv)"
     ]
 
 
 @pytest.mark.parametrize(("tuning", "told"), [("pinned", 1), ("default", 0)])
 def test_cells_that_the_table_does_not_hold_are_counted_under_a_pin(tmp_path, tuning, told):
-    found = lines(
+    folder = write_run(
         tmp_path,
+        **SMALL,
         columns=lambda cell, round_: {"tuning": "pinned" if cell.provider == "simt_4bit" else "default"},
         manifest={"protocol": {"tuning": tuning}},
     )
-    assert found[1:] == ["note: 6 of 8 cells are not in the table and ran the default"] * told
+    assert (
+        list(summary_lines(View(analyze(load_run(folder)))))[1:]
+        == ["note: 6 of 8 cells are not in the table and ran the default"] * told
+    )
 
 
 def test_how_to_go_on_names_the_command_that_can(tmp_path):

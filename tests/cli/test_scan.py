@@ -26,7 +26,7 @@ def done(tmp_path_factory):
 
 
 def test_every_selected_shape_is_replaced_by_its_variants(done):
-    place, ended = done
+    place, _ = done
     check_whole(place, cells=3 * 3 * 2)  # sizes x providers x M, in two rounds
     rows = read(place)
     assert {(row["layer"], row["N"], row["K"]) for row in rows} == {(f"q N={n}", str(n), "128") for n in (32, 48, 64)}

@@ -92,34 +92,16 @@ def test_what_matches_nothing_says_why(plant, tmp_path, invoke, rows, device, wo
     assert words in section["blocks"][0]["items"][0]
 
 
-def test_rows_of_another_gpu_in_one_file_are_left_out(plant, tmp_path, invoke):
-    plant("planted", **TOY)
-    parts = [table(tmp_path / f"{name}.txt", ROWS[:1], name) for name in ("NVIDIA H100 80GB HBM3", "NVIDIA H200")]
-    both = tmp_path / "both.txt"
-    both.write_text(parts[0].read_text().replace("vLLM", "other") + parts[1].read_text().partition("\n")[2])
-    (found,) = tables_of(sections(invoke, "--serving", str(both))["serving"]).values()
-    assert [column["header"] for column in found["columns"]][-1] == "vLLM 1.0 int4_wo"
-
-
 @pytest.mark.parametrize("order", [1, -1])
-def test_of_several_kernels_of_a_stack_the_fastest_stands_there(plant, tmp_path, invoke, order):
+def test_of_several_kernels_of_a_stack_the_fastest_stands_there_and_no_other_gpu(plant, tmp_path, invoke, order):
     plant("planted", **TOY)
     file = table(tmp_path / "several.txt", [(*ROWS[0][:-1], 0.9), ROWS[0]][::order])
-    file.write_text(file.read_text().replace("a_kernel", "another", 1))
+    other = table(tmp_path / "other.txt", [(*ROWS[0][:-1], 1e-3)], "NVIDIA H100 80GB HBM3", "other")
+    whole = file.read_text().replace("a_kernel", "another", 1) + other.read_text().partition("\n")[2]
+    file.write_text(whole)
     (found,) = tables_of(sections(invoke, "--serving", str(file))["serving"]).values()
+    assert [column["header"] for column in found["columns"]][-1] == "vLLM 1.0 int4_wo"
     assert shown(found)[0]["vLLM 1.0 int4_wo"] == pytest.approx(12.3e-6)
-
-
-def test_the_older_csv_says_the_same(serving):
-    older = table(serving.with_suffix(".txt"), ROWS)
-    pd.testing.assert_frame_equal(read(older).frame, read(serving).frame)
-    assert read(serving).frame["time_s"].tolist() == pytest.approx([row[-1] / 1e3 for row in ROWS])
-
-
-def test_of_rows_for_one_case_the_last_counts(tmp_path):
-    found = read(table(tmp_path / "twice.parquet", [*ROWS, (*ROWS[0][:-1], 0.5)]))
-    assert found.frame.loc[found.frame["scheme"] == "int4_wo", "time_s"].tolist() == [0.5e-3]
-    assert "the last counts (1 others)" in found.notes[0]
 
 
 def pointer(path):
@@ -153,14 +135,9 @@ def test_a_file_that_is_no_such_table_is_one_line(plant, serving, invoke, make, 
     make(serving)
     err = invoke("report", "planted", "--serving", serving, code=2).err
     assert (words in err, err.count("\n")) == (True, 1)
+    assert "--serving is for the report of one run" in invoke("report", *2 * ["planted"], "--serving", "x", code=2).err
     with pytest.raises(UsageError):
         read(serving)
-
-
-def test_two_versions_have_no_serving_table(plant, serving, invoke):
-    plant("planted", **TOY)
-    err = invoke("report", "planted", "planted", "--serving", serving, code=2).err
-    assert "--serving is for the report of one run" in err
 
 
 PUBLISHED = [
@@ -175,11 +152,14 @@ PUBLISHED = [
 ]
 
 
-def test_published_rows_are_read(tmp_path):
-    """Types as in the file: texts, int64 and doubles."""
+def test_published_rows_are_read_from_parquet_and_the_older_csv(tmp_path):
+    """Types as in the file: texts, int64 and doubles. Of rows for one case the last counts."""
     file = tmp_path / "gemm_perf.parquet"
-    rows = [("VLLM", "0.24.0", "NVIDIA H200", "gemm", *row) for row in PUBLISHED]
+    rows = [("VLLM", "0.24.0", "NVIDIA H200", "gemm", *row) for row in ((*PUBLISHED[0][:-1], 0.5), *PUBLISHED)]
     pd.DataFrame(rows, columns=HEADER).to_parquet(file)
-    frame = read(file, {}).frame
-    assert sorted(frame["time_s"] * 1e3) == pytest.approx(sorted(row[-1] for row in PUBLISHED))
-    assert set(frame["scheme"]) == {"bfloat16", "fp8", "fp8_block"}
+    found = read(file, {})
+    assert "the last counts (1 others)" in found.notes[0]
+    assert sorted(found.frame["time_s"] * 1e3) == pytest.approx(sorted(row[-1] for row in PUBLISHED))
+    assert set(found.frame["scheme"]) == {"bfloat16", "fp8", "fp8_block"}
+    pd.DataFrame(rows, columns=HEADER).to_csv(file.with_suffix(".txt"), index=False)
+    pd.testing.assert_frame_equal(read(file.with_suffix(".txt")).frame, found.frame)

@@ -41,6 +41,22 @@ def test_a_run_is_a_path_a_name_or_latest(runs, tmp_path):
     assert find_run("latest").resolve() == runs / "a-new"
 
 
+def test_without_runs_it_is_said_how_to_get_one(tmp_path, monkeypatch, invoke):
+    monkeypatch.chdir(tmp_path)
+    assert "rooflens run llm4bit-quick" in invoke("report", "latest", code=2).err
+    out, err = invoke("list", "runs")
+    assert (out, "no runs in" in err) == ("", True)
+    assert json.loads(invoke("list", "runs", "--json").out) == []
+    store(tmp_path / "runs", "far", "2999-01-01T00:00:00+00:00")
+    assert find_run("latest").name == "far", "a run of the future, where there is no other"
+    for number in range(5):
+        store(tmp_path / "runs", f"later-{number}", f"2026-04-0{number + 1}T00:00:00+00:00")
+    with pytest.raises(
+        UsageError, match=r"newest are later-4, later-3, later-2, later-1, later-0, \.\.\.: rooflens list"
+    ):
+        find_run("zzz")
+
+
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu", "America/St_Johns"])
 def test_latest_is_what_was_made_last_although_the_clock_was_set_back_twice(tmp_path, monkeypatch, zone):
     monkeypatch.setenv("TZ", zone)
@@ -77,12 +93,6 @@ def test_a_neighbour_of_another_time_does_not_stay_the_latest(runs, capsys, far)
     assert find_run("far").resolve() == runs / "far"
 
 
-def test_a_run_of_the_future_is_the_latest_where_there_is_no_other(tmp_path, capsys):
-    store(tmp_path, "far", "2999-01-01T00:00:00+00:00")
-    assert find_run("latest", tmp_path) == tmp_path / "far"
-    assert capsys.readouterr().err == ""
-
-
 def test_a_second_that_comes_twice_makes_two_folders(tmp_path, monkeypatch):
     class Stopped(datetime):
         @classmethod
@@ -110,23 +120,6 @@ def test_a_wrong_run_is_a_usage_error(runs, text, words):
         find_run(text)
 
 
-def test_a_run_that_is_like_none_gets_the_newest_five(runs):
-    for number in range(5):
-        store(runs, f"later-{number}", f"2026-04-0{number + 1}T00:00:00+00:00")
-    with pytest.raises(UsageError) as error:
-        find_run("zzz")
-    told = "unknown run 'zzz': the newest are later-4, later-3, later-2, later-1, later-0, ...: rooflens list runs"
-    assert str(error.value) == told
-
-
-def test_without_runs_the_error_says_how_to_get_one(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="rooflens run llm4bit-quick"):
-        find_run("latest")
-    with pytest.raises(UsageError, match="no runs in"):
-        find_run("anything")
-
-
 def test_list_runs_newest_first_and_only_runs(runs, invoke):
     assert [run.id for run in stored_runs()] == ["a-new", "b-old"]
     found = json.loads(invoke("list", "runs", "--json").out)
@@ -142,14 +135,6 @@ def test_list_runs_newest_first_and_only_runs(runs, invoke):
     ]
 
 
-def test_list_runs_without_any_says_so_on_stderr(tmp_path, monkeypatch, invoke):
-    monkeypatch.chdir(tmp_path)
-    out, err = invoke("list", "runs")
-    assert out == ""
-    assert "no runs in" in err
-    assert json.loads(invoke("list", "runs", "--json").out) == []
-
-
 def test_a_tuned_table_among_the_runs_is_none_of_them(runs, invoke):
     store(runs, "tuned", "2026-03-01T00:00:00+00:00", tune={"suite": "quick"})
     assert [run.id for run in stored_runs()] == ["a-new", "b-old"]
@@ -163,28 +148,21 @@ def test_a_tuned_table_among_the_runs_is_none_of_them(runs, invoke):
     assert "resume it with rooflens tune -o runs/tuned --resume" in err
 
 
+@pytest.mark.parametrize("theirs", [".", "run.json", "compare.json"])
 @pytest.mark.parametrize("command", ["run", "tune", "compare", "fleet run"])
-def test_a_folder_of_another_user_is_not_resumed(runs, invoke, monkeypatch, command):
-    """What it names would be executed: here a file that leaves a trace."""
+def test_what_belongs_to_another_user_is_not_resumed(runs, invoke, monkeypatch, command, theirs):
+    """What it names would be executed: here a file that leaves a trace. A group may write to a folder of one's own."""
     (runs / "file.py").write_text("from pathlib import Path\nPath('executed').touch()\n")
     request = {"suite": "llm4bit-quick", "files": ["runs/file.py"], "providers": []}
-    store(runs, "theirs", "2026-01-01T00:00:00+00:00", request=request)
-    monkeypatch.setattr(os, "getuid", lambda: 1 + (runs / "theirs").stat().st_uid)
-    assert "belongs to user" in invoke(*command.split(), "-o", "runs/theirs", "--resume", code=2).err
-    assert not (runs.parent / "executed").exists()
-
-
-@pytest.mark.parametrize("name", ["run.json", "compare.json"])
-@pytest.mark.parametrize("command", ["run", "tune", "compare", "fleet run"])
-def test_a_manifest_of_another_user_is_not_resumed(runs, invoke, monkeypatch, command, name):
-    """The folder is one's own, and a group may write to it."""
-    store(runs, "shared", "2026-01-01T00:00:00+00:00", request={"suite": "llm4bit-quick"})
-    (runs / "shared" / name).touch()
+    folder = store(runs, "shared", "2026-01-01T00:00:00+00:00", request=request)
+    (folder / "compare.json").touch()
     stat = Path.stat
 
     def stat_of_theirs(path, **options):
         found = stat(path, **options)
-        return os.stat_result((*found[:4], found[4] + 1, *found[5:])) if path.name == name else found
+        return os.stat_result((*found[:4], found[4] + 1, *found[5:])) if path.resolve() == folder / theirs else found
 
     monkeypatch.setattr(Path, "stat", stat_of_theirs)
-    assert f"shared/{name} belongs to user" in invoke(*command.split(), "-o", "runs/shared", "--resume", code=2).err
+    said = invoke(*command.split(), "-o", "runs/shared", "--resume", code=2).err
+    assert f"{Path('runs/shared', theirs)} belongs to user" in said
+    assert not (runs.parent / "executed").exists()
