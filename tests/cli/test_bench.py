@@ -46,6 +46,16 @@ def test_functions_are_timed_and_judged_against_the_first(tmp_path):
     assert "helper" not in done.stdout
 
 
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Let FILE.py be read and measured here: no start of Python, no imports."""
+
+    def act_here(act, files, limits, doing, within_s):
+        return act(doing)
+
+    monkeypatch.setattr("rooflens.harness.sweep.in_child.in_child", act_here)
+
+
 @pytest.mark.parametrize(
     ("text", "code", "words"),
     [
@@ -61,14 +71,14 @@ def test_functions_are_timed_and_judged_against_the_first(tmp_path):
         ("def bench_bad(): return 1 / 0\ndef bench_too(): return [][0]\n", 1, "bench_too: IndexError: list index out"),
     ],
 )
-def test_a_file_that_cannot_be_measured_gets_one_line(tmp_path, text, code, words):
+def test_a_file_that_cannot_be_measured_gets_one_line(tmp_path, in_this_process, text, code, words):
     done = measured(tmp_path, write(tmp_path, text), code=code)
     (line,) = done.stderr.splitlines()
     assert words in line
     assert not done.stdout
 
 
-def test_a_dictionary_names_the_calls_and_one_that_fails_costs_its_own_row(tmp_path):
+def test_a_dictionary_names_the_calls_and_one_that_fails_costs_its_own_row(tmp_path, in_this_process):
     ends = "\ndef bad():\n    raise ValueError('no\\nway')\n\ndef end():\n    sys.exit(3)\n"
     names = "\nBENCH = {'one': bench_short, 'bad': bad, 'end': end, 'two': bench_long}\n"
     done = measured(tmp_path, write(tmp_path, "import sys\n" + CALLS + ends + names), "--baseline", "two", code=1)
@@ -80,7 +90,7 @@ def test_a_dictionary_names_the_calls_and_one_that_fails_costs_its_own_row(tmp_p
     assert "end: SystemExit: 3 (mine.py:21)" in done.stderr
 
 
-def test_what_providers_take_is_not_printed_as_json(tmp_path):
+def test_what_providers_take_is_not_printed_as_json(tmp_path, in_this_process):
     done = measured(tmp_path, ROOT / "examples" / "my_function.py", "--json", code=2)
     assert done.stdout == ""
     assert "--json prints times of functions" in done.stderr

@@ -3,6 +3,8 @@
 In processes of their own: what the tests have imported already would hide what stands in for it.
 """
 
+import json
+
 import pytest
 
 from ..harness.repositories import repository
@@ -46,10 +48,23 @@ FILES = {
 SMALL = ("tiny.toml", *ON_CPU, "-p", "mine", "-a", "M=1", "--filter", "layer == 'q'", "-o", "out")
 
 
+def test_the_list_of_providers_imports_the_repository_and_says_why_others_are_not_available(tmp_path):
+    repository(tmp_path / "repo", FILES)
+    done = fresh(tmp_path, "list", "providers", "--json", "--providers", "repo/bench/gemm.py")
+    found = json.loads(done.stdout)
+    assert found["device"]
+    rows = {row["name"]: row for row in found["providers"]}
+    assert next(iter(rows)) == "mine", "those of one's own file come first"
+    assert rows["mine"] == {"name": "mine", "family": "", "role": "candidate", "supported": True, "reason": ""}
+    assert (rows["dequant_blas"]["supported"], rows["dequant_blas"]["role"]) == (True, "dequant_blas")
+    assert not [name for name, row in rows.items() if not row["supported"] and not row["reason"]]
+    roles = {row["role"] for row in rows.values()}
+    assert {"reference"} < roles <= {"candidate", "dequant_blas", "stock_triton", "reference", "upstream"}
+
+
 @pytest.mark.parametrize(
     "command",
     [
-        ("list", "providers"),
         ("run", *SMALL, "--rounds", 1, "--no-calibrate", "--no-report", "--strict"),
         pytest.param(("tune", *SMALL), marks=pytest.mark.slow),
     ],

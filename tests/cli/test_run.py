@@ -154,12 +154,6 @@ def test_lists_and_files_name_each_value_once_and_axes_add_up(place):
     assert len({planned(done) for done in suites}) == 1, "a provider named twice was planned twice"
 
 
-def test_the_candidates_of_the_file_that_is_given_are_the_challengers(place):
-    rooflens(place, *run_args("right", "wrong", "dequant_blas"), "--filter", "M == 1 and layer == 'q'")
-    manifest = json.loads((place / "out" / "run.json").read_text())
-    assert manifest["challengers"] == ["wrong", "dequant_blas"]  # `right` has another role
-
-
 def test_a_dry_run_tells_how_long_it_takes_and_how_much_fits(place):
     whole = rooflens(place, "run", "tiny.toml", *ON_CPU, "--dry-run").stdout.splitlines()[-1]
     assert re.match(r"about \d+ s: start 6 s, ceilings \d+ s", whole)
@@ -177,11 +171,12 @@ def test_a_dry_run_tells_how_long_it_takes_and_how_much_fits(place):
 
 def test_a_run_within_a_time_has_two_rounds_of_every_cell_and_more(place):
     began = time.monotonic()
-    done = rooflens(place, *run_args("right", "dequant_blas"), "--within", "40s", "--rounds", "4")
+    few = ("--within", "40s", "--rounds", "4", "--filter", "layer == 'q'")
+    done = rooflens(place, *run_args("right", "dequant_blas"), *few)
     assert time.monotonic() - began < 80  # far below the limit of a test: it ends when four rounds are done
     manifest = json.loads((place / "out" / "run.json").read_text())
     assert 2 <= manifest["rounds"] <= 4
-    check_whole(place, cells=2 * 3 * 2, rounds=manifest["rounds"])
+    check_whole(place, cells=3 * 2, rounds=manifest["rounds"])
     *_, files, spent = [line for line in done.stdout.splitlines() if line]
     assert files.startswith("raw timings")
     assert spent.startswith("time ")

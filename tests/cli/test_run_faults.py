@@ -122,34 +122,13 @@ def test_a_hang_ends_within_two_seconds_of_the_time_limit_and_costs_no_neighbour
     check_whole(hung, cells=6)
 
 
-MENDED = """
-from pathlib import Path
-import torch
-from rooflens.kernels.fourbit.quantize import dequantize
-from rooflens.kernels.provider import Launch, Provider
-
-class Mended(Provider):
-    name = "mended"
-
-    def prepare(self, inputs, config=None):
-        if inputs.problem.M == 2 and not Path({path!r}).exists():
-            raise RuntimeError("no licence")
-        weight = dequantize(inputs.weight, inputs.x.dtype).view(inputs.problem.N, -1).t()
-        out = inputs.empty_output()
-        return Launch(lambda: torch.mm(inputs.x, weight, out=out), out)
-
-PROVIDERS = [Mended()]
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [(), pytest.param(("--jobs", "local:1"), marks=pytest.mark.ray)])
 def test_a_failure_is_measured_again_once_its_cause_is_gone(place, jobs):
     """A licence server that was down, a neighbour that had the memory: the code of the kernel is the same."""
-    (place / "mended.py").write_text(MENDED.format(path=str(place / "licence")))
     run = fresh if jobs else rooflens  # Ray starts once in a process
-    run(place, *run_args("mended", file=place / "mended.py"), "--filter", "layer == 'q' and M <= 2", *jobs)
-    assert verdicts(place) == {("mended", 1): {"passed"}, ("mended", 2): {"runtime_error"}}
+    run(place, *run_args("licensed"), "--filter", "layer == 'q' and M <= 2", *jobs)
+    assert verdicts(place) == {("licensed", 1): {"passed"}, ("licensed", 2): {"runtime_error"}}
     (place / "licence").touch()
     again = ("--retry", "timeout", "--retry", "runtime_error", "--timeout", "60s")
     done = run(place, "run", "-o", "out", "--resume", "--no-report", *again, *jobs)
@@ -184,6 +163,8 @@ def test_the_end_names_what_failed_the_traceback_and_strict(faults):
         last.removeprefix("note: failed: ").partition(";")[0].split(", ")
     )
     assert last.endswith("the exit code is 0, and 5 with --strict")
+    challengers = json.loads((place / "out" / "run.json").read_text())["challengers"]
+    assert challengers == [name for name, _, _ in FAULTS], "candidates of the file; `right` has another role"
     log = (place / "out" / "worker.log").read_text()
     assert "shared memory exhausted" in log
     assert "Fatal Python error: Segmentation fault" in log
@@ -292,10 +273,12 @@ def test_fast_cells_leave_no_pause_and_are_interrupted_all_the_same(place):
 
 @pytest.mark.slow
 @pytest.mark.exclusive
-def test_max_time_ends_cleanly_and_strict_says_incomplete(place):
+def test_max_time_ends_cleanly_with_a_reading_of_the_canary_and_strict_says_incomplete(place):
     done = rooflens(place, *run_args("right", "dequant_blas"), *SLOW, "1s", "--max-time", "12s", "--strict", code=4)
     assert "--resume" in done.stderr
-    assert 0 < len(read(place)) < 24
+    rows, (*starts, last) = read(place), read(place, "canary.csv")
+    assert 0 < len(rows) < 24
+    assert starts[-1]["at"] <= rows[0]["started_at"] < rows[-1]["started_at"] <= last["at"]  # in milliseconds
 
 
 @pytest.mark.exclusive
@@ -333,12 +316,3 @@ def test_a_hang_does_not_outlast_a_time_budget(place, name):
     assert f"measure {name} " in done.stderr
     assert "when the time of --within was over" in done.stderr
     assert not [row for row in read(place) if row["provider"] == name]
-
-
-@pytest.mark.slow
-@pytest.mark.exclusive
-def test_a_wait_says_what_it_is_for(place):
-    done = fresh(place, *run_args("sleeps", file=hanging_providers.__file__), "--timeout", "26s", "-a", "M=1")
-    waits = [line for line in done.stderr.splitlines() if "waiting for measure sleeps" in line]
-    assert waits
-    assert "s of at most 26 s" in waits[0]

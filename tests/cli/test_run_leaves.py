@@ -16,8 +16,7 @@ from .tiny_runs import events, fresh, read, run_args, write_suite
 
 def run(place, out, *providers):
     """Run some of the providers at M = 2, where they leave something, and at M = 3; return the rows of each."""
-    arguments = run_args(*providers, file=leaving_providers.__file__)
-    arguments[arguments.index("out")] = out
+    arguments = run_args(*providers, file=leaving_providers.__file__, out=out)
     options = ("-a", "M=2,3", "--filter", "layer == 'q'", "--rounds", "3", "--threads", "2")
     # What pytest changes between tests is not what a provider has left.
     environment = {name: text for name, text in os.environ.items() if not name.startswith(("PYTEST_", "COLUMNS"))}
@@ -129,8 +128,7 @@ def test_a_library_that_flushes_denormals_once_it_is_loaded_has_its_times(place)
         "        return Launch(lambda: (run(), found.update(flushes=flushes())), out, config=found)\n"
         "PROVIDERS = [Fast(), Sees()]\n"
     )
-    arguments = run_args("fast", "sees", file=place / "flushing.py")
-    arguments[arguments.index("out")] = "fast"
+    arguments = run_args("fast", "sees", file=place / "flushing.py", out="fast")
     fresh(place, *arguments, "-a", "M=1,2,3", "--rounds", "2")
     rows = read(place, out=place / "fast")
     fast, sees = ([row for row in rows if row["provider"] == name] for name in ("fast", "sees"))
@@ -175,8 +173,7 @@ PROVIDERS = [Pools(), Keeps()]
 def test_a_provider_may_have_a_pool_of_processes(place, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(leaving_providers.__file__).parent))
     (place / "pools.py").write_text(POOLS)
-    arguments = run_args("pools", "keeps", file=place / "pools.py")
-    arguments[arguments.index("out")] = "pools"
+    arguments = run_args("pools", "keeps", file=place / "pools.py", out="pools")
     fresh(place, *arguments, "--rounds", "2", "--filter", "layer == 'q'")
     rows = read(place, out=place / "pools")
     assert len(rows) == 2 * 3 * 2

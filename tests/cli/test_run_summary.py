@@ -6,6 +6,7 @@ import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.pipeline import analyze
 from rooflens.cli.run.end_of_run import finish, summary_lines
+from rooflens.cli.shared.runs import how_to_resume
 from rooflens.reports.view import View
 from rooflens.shapes.errors import CorrectnessError, IncompleteError
 from rooflens.shapes.run_folder.columns import TUNING
@@ -92,26 +93,31 @@ def test_cells_that_the_table_does_not_hold_are_counted_under_a_pin(tmp_path, tu
     )
 
 
-def test_how_to_go_on_names_the_command_that_can(tmp_path):
-    from rooflens.cli.shared.runs import how_to_resume
-
-    def run(name, content="{}"):
-        (tmp_path / name).mkdir(parents=True)
-        (tmp_path / name / "run.json").write_text(content)
-        return tmp_path / name
-
-    assert how_to_resume(tmp_path / "none") == "nothing was measured: give the same command again"
-    assert how_to_resume(run("one")).endswith("one --resume")
-    assert "rooflens fleet run" in how_to_resume(run("fleet", '{"fleet": {"jobs": 3}}'))
-    assert "--jobs local:4" in how_to_resume(run("slots", '{"fleet": {"slots": 4}}'))
-    head = "10.0.0.7:6379"
-    assert how_to_resume(run("joined", f'{{"fleet": {{"address": "{head}"}}}}')).endswith(
-        f"joined --resume --address {head}"
-    )
-    sweep = run("sweep/sm90", '{"fleet": {"address": "auto"}}').parent
-    names = {"id": "sweep", "suite": "tiny", "created_at": "2026-01-02", "architectures": ["gfx950", "sm90"]}
-    (sweep / "fleet.json").write_text(json.dumps(names))
-    assert how_to_resume(sweep).endswith("rooflens fleet run -o " + str(sweep) + " --resume --address auto")
-    arm = run("compared/base", '{"fleet": {"jobs": 3}}')
-    (arm.parent / "compare.json").write_text("{}")
-    assert how_to_resume(arm) == f"resume with: rooflens compare -o {arm.parent} --resume"
+@pytest.mark.parametrize(
+    ("run", "files", "words"),
+    [
+        ("none", {}, "nothing was measured: give the same command again"),
+        ("one", {"one/run.json": {}}, "resume with: rooflens run -o {}/one --resume"),
+        ("fleet", {"fleet/run.json": {"fleet": {"jobs": 3}}}, "rooflens fleet run"),
+        ("slots", {"slots/run.json": {"fleet": {"slots": 4}}}, "--jobs local:4"),
+        ("on", {"on/run.json": {"fleet": {"address": "10.0.0.7:6379"}}}, "on --resume --address 10.0.0.7:6379"),
+        (
+            "sweep",
+            {
+                "sweep/sm90/run.json": {"fleet": {"address": "auto"}},
+                "sweep/fleet.json": {"id": "s", "suite": "t", "created_at": "2026-01-02", "architectures": ["sm90"]},
+            },
+            "rooflens fleet run -o {}/sweep --resume --address auto",
+        ),
+        (
+            "both/base",
+            {"both/base/run.json": {"fleet": {"jobs": 3}}, "both/compare.json": {}},
+            "resume with: rooflens compare -o {}/both --resume",
+        ),
+    ],
+)
+def test_how_to_go_on_names_the_command_that_can(tmp_path, run, files, words):
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(json.dumps(content))
+    assert words.format(tmp_path) in how_to_resume(tmp_path / run)

@@ -5,24 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from .tiny_runs import check_whole, read, rooflens, run_args
+from .tiny_runs import check_whole, read, rooflens, run_args, write_suite
 
 KERNELS = Path(__file__).parents[1] / "harness" / "scanned_providers.py"
 
 
-def scan_args(*options, out="out"):
-    args = run_args("tiled", "partly", "dequant_blas", file=KERNELS)
-    args[args.index("-o") + 1] = out
-    return [*args, "--filter", "layer == 'q' and M <= 2", *options]
+SCAN = (*run_args("tiled", "partly", "dequant_blas", file=KERNELS), "--filter", "layer == 'q' and M <= 2")
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """Return a folder with a finished scan of q (48 x 128), and what the command printed."""
-    from .tiny_runs import write_suite
-
     place = write_suite(tmp_path_factory.mktemp("scan"))
-    return place, rooflens(place, *scan_args("--scan", "N=48~1x16"))
+    return place, rooflens(place, *SCAN, "--scan", "N=48~1x16")
 
 
 def test_every_selected_shape_is_replaced_by_its_variants(done):
@@ -71,9 +66,9 @@ def test_a_scan_goes_on_as_it_was_started(done, tmp_path):
     rooflens(place, "run", "-o", "out", "--resume", "--no-report")
     check_whole(place, cells=18)
     assert {row["cell_id"] for row in read(place)} == {line.split(",")[0] for line in before.splitlines()[1:]}
-    other = rooflens(place, *scan_args("--scan", "N=48~1x8", "--resume"), code=2)
+    other = rooflens(place, *SCAN, "--scan", "N=48~1x8", "--resume", code=2)
     assert "--scan was N=48~1x16 and is N=48~1x8 now" in other.stderr
-    none = rooflens(place, *scan_args("--resume"), code=2)
+    none = rooflens(place, *SCAN, "--resume", code=2)
     assert "--scan was N=48~1x16 and is not given now" in none.stderr
 
 

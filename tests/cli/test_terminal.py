@@ -5,6 +5,8 @@ import re
 import pytest
 from rooflens.cli.main import commands, main
 
+from .tiny_runs import SUITE
+
 EVIL = "x\x1b]0;title\x07\x1b[8mhidden\x1b[2J\x9b31m\u202eback"
 """A window title, hidden text, a cleared screen, a style by one byte, and reversed writing."""
 
@@ -13,19 +15,6 @@ CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u20
 SHAPES = tuple((f"model {index} {EVIL}", f"layer {index} {EVIL}", 512 * (1 + index), 1024) for index in range(4))
 
 MINE = f"mine {EVIL}"
-
-SUITE = """
-name = "evil"
-shapes = "evil.csv"
-schemes = ["nf4-g64"]
-dtypes = ["bf16"]
-caches = ["cold"]
-providers = ["dequant_blas"]
-baseline = "dequant_blas"
-challengers = ["dequant_blas"]
-[axes]
-M = [1]
-"""
 
 TEXT = f"""Speedups {EVIL}
 
@@ -46,7 +35,7 @@ def place(plant, tmp_path, monkeypatch):
             failures=lambda cell: ("runtime_error", EVIL) if cell.M == 16 and cell.N == 512 else None,
         )  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "evil.toml").write_text(SUITE)
+    (tmp_path / "evil.toml").write_text(SUITE.replace("tiny", "evil"))
     rows = "".join(f'"{model}","{layer}",{n},{k}\n' for model, layer, n, k in SHAPES)
     (tmp_path / "evil.csv").write_text("model,layer,N,K\n" + rows)
     (tmp_path / "evil.md").write_text(TEXT)

@@ -133,11 +133,11 @@ def events(place, out="out"):
     ]
 
 
-def run_args(*providers, file=FAULTY, device=ON_CPU):
-    """Arguments of a run into out/; without a `file` of providers, the parent needs no torch and starts sooner."""
+def run_args(*providers, file=FAULTY, device=ON_CPU, out="out"):
+    """Arguments of a run; without a `file` of providers, the parent needs no torch and starts sooner."""
     flags = [part for name in providers for part in ("-p", name)]
     files = ["--providers", file] if file else []
-    return ["run", "tiny.toml", *device, "--no-report", "--no-calibrate", *files, "-o", "out", *flags]
+    return ["run", "tiny.toml", *device, "--no-report", "--no-calibrate", *files, "-o", out, *flags]
 
 
 SLOW = ("--target-ci", "0.00001%", "--budget")

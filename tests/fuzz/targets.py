@@ -128,7 +128,7 @@ def _configured(cell: Any, round_: int) -> dict[str, Any]:
 def write_resumable(folder: Path) -> None:
     """Measure a run that can be gone on with."""
     write_suite(folder)
-    done = rooflens(folder, *run_args("dequant_blas", file=None), "--rounds", "1", "-a", "M=1")
+    rooflens(folder, *run_args("dequant_blas", file=None), "--rounds", "1", "-a", "M=1")
 
 
 def write_dispatch(folder: Path) -> None:

@@ -39,6 +39,17 @@ class Right(Provider):
         return Launch(run, out, config={"kind": "right"}, kernels=("matmul",))
 
 
+class Licensed(Right):
+    """Needs a file, but for M other than FAULTY_M."""
+
+    name = "licensed"
+
+    def prepare(self, inputs, config=None):
+        if inputs.problem.M == FAULTY_M and not Path("licence").exists():
+            raise RuntimeError("no licence")
+        return super().prepare(inputs, config)
+
+
 class Faulty(Provider):
     """Calls `misbehave(inputs, out)` at the end of the timed call at M == FAULTY_M, after `grace` good calls."""
 
@@ -260,7 +271,7 @@ IN_LAUNCH = {
 }
 
 PROVIDERS = [
-    *(Right(), HangSupports(), Refuses(), Witness()),
+    *(Right(), Licensed(), HangSupports(), Refuses(), Witness()),
     Faulty("late_wrong", one_element_off, grace=5),  # right when checked before timing
     *(Faulty(name, misbehave) for name, misbehave in FAULTY.items()),
     *(Prepares(name, spoil) for name, spoil in IN_PREPARE.items()),

@@ -1,8 +1,7 @@
 """What the golden files are of: a small planted run and two versions of one, and each format as text that keeps."""
 
-import json
 import re
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -75,56 +74,22 @@ def kept(rendered: str) -> str:
     return re.sub(r"rooflens \d+\.\d+\.\d+[\w.+-]*", "rooflens VERSION", without_hashes)
 
 
-class _Page(HTMLParser):
-    """The texts of a page, a line per block, cells of a row side by side."""
-
-    LINES = frozenset(
-        ("title", "h1", "h2", "h3", "h4", "h5", "p", "li", "dt", "tr", "summary", "pre", "figcaption", "div")
-    ) | {
-        "section",
-        "details",
-        "caption",
-    }
-    CELLS = frozenset(["th", "td", "dd"])
-    SILENT = frozenset(["style", "script", "svg"])
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.told, self._silent = [""], 0
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self._silent += tag in self.SILENT
-        if tag in self.LINES:
-            self.told.append("")
-        elif tag in self.CELLS:
-            self.told[-1] += " | "
-
-    def handle_endtag(self, tag: str) -> None:
-        self._silent -= tag in self.SILENT
-        if tag in self.LINES:
-            self.told.append("")
-
-    def handle_data(self, data: str) -> None:
-        if not self._silent:
-            self.told[-1] += data.replace("\n", " ")
+BLOCKS = r"title|h[1-5]|p|li|dt|tr|summary|pre|figcaption|div|section|details|caption"
 
 
 def page_text(page: str) -> str:
-    """Text of a page as a reader meets it, without its drawings."""
-    parser = _Page()
-    parser.feed(page)
-    lines = (" ".join(line.split()) for line in parser.told)
-    return "\n".join(line for line in lines if line) + "\n"
+    """Text of a page as a reader meets it, without its drawings: a line per block, cells of a row side by side."""
+    bare = re.sub(r"<(style|script|svg)\b.*?</\1>", "", page.replace("\n", " "))
+    lines = re.sub(rf"</?(?:{BLOCKS})\b[^>]*>", "\n", re.sub(r"<(?:th|td|dd)\b[^>]*>", " | ", bare))
+    told = (" ".join(unescape(re.sub(r"<[^>]*>", "", line)).split()) for line in lines.split("\n"))
+    return "\n".join(line for line in told if line) + "\n"
 
 
 def differences(found: Any, golden: Any, place: str = "") -> list[str]:
     """Where two JSON trees differ; numbers may by the rounding of another machine."""
     if isinstance(found, float) and isinstance(golden, float | int):
-        return (
-            []
-            if abs(found - golden) <= 1e-6 * max(abs(found), abs(golden)) + 1e-12
-            else [f"{place}: {found}, {golden}"]
-        )
+        alike = abs(found - golden) <= 1e-6 * max(abs(found), abs(golden)) + 1e-12
+        return [] if alike else [f"{place}: {found}, {golden}"]
     if isinstance(found, dict) and isinstance(golden, dict):
         if list(found) != list(golden):
             return [f"{place}: keys {list(found)}, {list(golden)}"]
@@ -135,8 +100,3 @@ def differences(found: Any, golden: Any, place: str = "") -> list[str]:
         pairs = enumerate(zip(found, golden, strict=True))
         return [one for number, (a, b) in pairs for one in differences(a, b, f"{place}/{number}")]
     return [] if found == golden else [f"{place}: {found!r}, {golden!r}"]
-
-
-def parsed(written: str) -> Any:
-    """Read a golden JSON."""
-    return json.loads(written)

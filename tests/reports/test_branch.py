@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from rooflens.analysis.comparison.effects import Order
-from rooflens.reports import formatting as fmt
 from rooflens.reports.build import build_comparison
 from rooflens.reports.figures.chart import Figure
 from rooflens.reports.model import KeyNumbers, Table, Tone
@@ -167,20 +166,17 @@ def everything(report):
 @pytest.mark.parametrize(
     ("name", "planted", "says"),
     [
-        ("one case", lambda: versions(np_row(gain(0.1), 8), **TRAINING), ""),
         ("one round", lambda: training(exactly, rounds=1), "No case is verified to have changed"),
         ("one model, one M", lambda: training(exactly, keep=lambda shape, M: shape.model == "Mistral-7B" and M == 4096),
          "one launch of every case"),
         ("all failed in head", lambda: training(exactly, head_verdict="oom", head_reason="out of memory"),
          "but not in head"),
-        ("all failed in both", lambda: training(exactly, head_verdict="oom", base_verdict="oom"), ""),
         ("no FLOPs", lambda: versions(np_row(gain(0.1), 8), op="quantize", N=1, flops=0), ""),
         ("far slower", lambda: versions(np_row(math.log(5000), 8), **TRAINING), ""),
         ("far faster", lambda: versions(np_row(-math.log(5000), 8), **TRAINING), ""),
         ("no change at all", lambda: training(lambda *_: 0.0, noise=0.0), "No case is verified to have changed"),
         ("hostile names", lambda: training(exactly, rounds=2, provider="<script>|`*", layer=["a|b " * 90] * 168),
          "Ranked by"),
-        ("two runs", lambda: training(exactly, rounds=5, order=Order.SEQUENTIAL), "Ranked by fwd+bwd"),
     ],
 )  # fmt: skip
 def test_odd_comparisons_have_a_readable_report(name, planted, says):
@@ -218,38 +214,6 @@ def test_many_groups_are_told_apart_and_not_averaged():
     assert sorted(bar.label for bar in figure.bars) == [
         f"all of them, {name}, fwd+bwd" for name in ("a", "b", "c", "mine")
     ]
-
-
-@pytest.mark.slow
-def test_the_same_result_gives_the_same_report(planted):
-    result = result_of(planted)
-    assert html.render(build_comparison(result)) == html.render(build_comparison(result_of(planted)))
-
-
-@pytest.mark.parametrize(
-    ("effect", "text"),
-    [
-        (math.log(1.1271), "+12.71%"),
-        (0.0, "0.00%"),
-        (math.log(0.5), "−50.00%"),
-        (math.log(4.2), "4.20×"),
-        (math.log(5000), "> 1000×"),
-        (-math.log(4.2), "0.24×"),
-        (-math.log(5000), "< 0.001×"),
-        (math.nan, "unknown"),
-        (None, "unknown"),
-    ],
-)
-def test_a_change_is_one_of_time_above_0_slower(effect, text):
-    assert fmt.effect(effect) == text
-
-
-def test_digits_of_a_change_follow_its_interval():
-    assert fmt.effect(math.log(1.1271), math.log(1.10), math.log(1.15)) == "+13%"
-    assert fmt.effect(math.log(0.9), math.log(0.895), math.log(0.905)) == "−10%"
-    assert fmt.effect_interval(math.log(1.10), math.log(1.1551)) == "[+10%, +16%]"
-    assert fmt.effect_interval(-800.0, 800.0) == "unknown"
-    assert fmt.effect_interval(math.nan, 0.0) == ""
 
 
 @pytest.mark.parametrize("order", [Order.INTERLEAVED, Order.SEQUENTIAL])

@@ -12,15 +12,13 @@ from rooflens.analysis.crossover.refine import PLACE
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.pipeline import analyze
 from rooflens.reports.build import build_report
-from rooflens.reports.figures.chart import Figure
 from rooflens.reports.model import CodeBlock, Tone
 from rooflens.reports.render import html, json_form, markdown
 from rooflens.reports.sections.conditions.context import reproduce
 from rooflens.reports.view import View
 
-from .planted import records
 from .pages import Page, markdown_tables
-from .planted import SMALL, exact, report_of, synthetic, tables, texts
+from .planted import SMALL, all_text, exact, figures_of, records, report_of, synthetic, tables, texts
 
 
 @pytest.fixture(scope="module")
@@ -76,16 +74,17 @@ def test_what_a_refinement_added_is_in_the_curves_and_among_the_outputs(tmp_path
         manifest={"refine": {"challenger": pair[0], "incumbent": pair[1], "complete": True,
                              "added": [place | {"M": 24, "providers": list(pair)}]}},
     )  # fmt: skip
-    (panels,) = [block for block in _figures(report.sections) if block.id.startswith("panels-")]
+    figures = {name: figure for part in report.sections for name, figure in figures_of(part).items()}
+    panels = figures["panels-bf16-nf4-g64-cold"]
     drawn = {chart.title: [[point.x for point in line.points] for line in chart.series] for chart in panels.charts}
     assert drawn == {"up": [[1, 16, 24, 64]] * 2, "down": [[1, 16, 64]] * 2, "square": [[1, 16, 64]] * 2}
-    (medians,) = [block for block in _figures(report.sections) if block.id.startswith("median-")]
+    (medians,) = [figure for name, figure in figures.items() if name.startswith("median-")]
     line, dots = medians.charts[0].series  # no median at an M of one shape
     assert [point.x for point in line.points] == [1, 16, 64]
     (baseline,), (time,) = ([p.y for p in series.points if p.x == 24] for series in panels.charts[0].series)
     assert [(dot.x, dot.y) for dot in dots.points] == [(24, pytest.approx(baseline / time))]
     assert "at an M that the refinement added for it alone" in medians.how_to_read
-    (roofs,) = [block for block in _figures(report.sections) if block.id.startswith("roofline-figure-")]
+    (roofs,) = [figure for name, figure in figures.items() if name.startswith("roofline-figure-")]
     placed = [row for row in records(roofs) if row["M"] == 24]
     assert [(row["layer"], row["bound_class"], row["time_s"]) for row in placed] == [
         (layer, "", pytest.approx(seconds)) for seconds in (time, baseline)
@@ -95,12 +94,6 @@ def test_what_a_refinement_added_is_in_the_curves_and_among_the_outputs(tmp_path
     assert [row[-1] for row in crossings] == ["further M", "1", "0", "0"]
     outputs = texts(tables(report)["accuracy"])
     assert [(row[0], row[2], row[-1].split(", ")[1]) for row in outputs[1:]] == [(name, "10", "M=24") for name in pair]
-
-
-def _figures(sections):
-    for section in sections:
-        yield from (block for block in section.blocks if isinstance(block, Figure))
-        yield from _figures(section.sections)
 
 
 def test_crossover_by_hand(toy):
@@ -132,15 +125,6 @@ def test_whole_set_rate_is_total_work_over_total_time(toy):
     assert [row[1].text for row in table.rows] == ["209.7", "26.2", "3"]
 
 
-def test_a_size_of_two_models_counts_once_in_a_rate_over_all(tmp_path):
-    shapes = (("a", "up", 512, 2048), ("b", "up", 512, 2048), ("a", "down", 2048, 1024))
-    times = {512: 1e-5, 2048: 4e-5}
-    report = report_of(tmp_path / "run", shapes=shapes, Ms=(1,), **exact(dequant_blas=lambda cell: times[cell.N]))
-    table = tables(report)["whole-bf16-nf4-g64-cold"]
-    assert table.rows[0][1].value == pytest.approx(2 * (512 * 2048 + 2048 * 1024) / 5e-5)
-    assert table.rows[-1][1].text == "2"
-
-
 def test_failed_cells_show_their_verdict_and_reason(quick):
     grid = tables(quick)["speedup-bf16-nf4-g64-cold-gemv-4bit"]
     failed = [cell for row in grid.rows for cell in row if cell.tone is Tone.FAILED]
@@ -154,15 +138,18 @@ def test_failed_cells_show_their_verdict_and_reason(quick):
     assert rows[2][-1] == "3 GiB asked"
 
 
-def test_every_value_shown_as_a_ratio_is_the_rounded_raw_value(quick):
-    for table in tables(quick).values():
-        for row in table.rows:
-            for cell in row:
-                if match := re.fullmatch(r"~?([\d.]+)×", cell.text):
-                    whole, _, decimals = match[1].partition(".")
-                    digits = len(decimals) or len(whole.rstrip("0")) - len(whole)
-                    assert isinstance(cell.value, float)
-                    assert float(match[1]) == pytest.approx(cell.value, abs=0.5001 * 10**-digits)
+def test_shown_texts_are_those_of_the_values(quick):
+    """A ratio is rounded, what is unknown is empty and not 0, and a column has one unit."""
+    table = tables(quick)["cells-bf16-nf4-g64-cold-m1"]
+    units = {column.header: column.unit for column in table.columns if column.unit}
+    assert units == {"rate": "GFLOPS", "traffic": "GB/s"}
+    for cell in (cell for table in tables(quick).values() for row in table.rows for cell in row):
+        if match := re.fullmatch(r"~?([\d.]+)×", cell.text):
+            whole, _, decimals = match[1].partition(".")
+            digits = len(decimals) or len(whole.rstrip("0")) - len(whole)
+            assert float(match[1]) == pytest.approx(cell.value, abs=0.5001 * 10**-digits)
+        elif isinstance(cell.value, float) and math.isnan(cell.value):
+            assert cell.text == ""
 
 
 def test_html_and_markdown_hold_the_same_tables(quick):
@@ -177,74 +164,30 @@ def test_html_and_markdown_hold_the_same_tables(quick):
         assert mine[1:] == theirs[1:]
 
 
-def test_a_provider_looks_alike_in_every_figure(quick):
-    styles = {
-        (series.label, series.style)
-        for section in quick.walk()
-        for block in section.blocks
-        if isinstance(block, Figure)
-        for chart in block.charts
-        for series in chart.series
-    }
+def test_a_provider_looks_alike_in_every_figure_and_no_point_is_above_its_roof(quick):
+    figures = {name: figure for part in quick.sections for name, figure in figures_of(part).items()}
+    charts = [chart for figure in figures.values() for chart in figure.charts]
+    styles = {(series.label, series.style) for chart in charts for series in chart.series}
     assert dict(styles) == {"dequant_blas": 0, "simt_4bit": 1, "gemv_4bit": 2, "blas": 3}
     assert len(styles) == 4
+    (roofs,) = [block for name, block in figures.items() if name.startswith("roofline")]
+    assert all(point.y <= 55e9 * point.x * 1.03 for series in roofs.charts[0].series for point in series.points)
 
 
-def test_no_point_is_drawn_above_its_roof(quick):
-    for section in quick.walk():
-        for block in section.blocks:
-            if isinstance(block, Figure) and block.id.startswith("roofline"):
-                for series in block.charts[0].series:
-                    assert all(point.y <= 55e9 * point.x * 1.03 for point in series.points)
-
-
-def test_slices_never_mix(tmp_path):
+def test_slices_and_challengers_never_mix(tmp_path):
     report = report_of(
-        tmp_path / "run", dtypes=("bf16", "fp32"), caches=("cold", "warm"), shapes=SMALL[:2], Ms=(1, 4, 16)
+        tmp_path / "run",
+        dtypes=("bf16", "fp32"),
+        caches=("cold", "warm"),
+        shapes=SMALL[:2],
+        Ms=(1, 4, 16),
+        challengers=("simt_4bit", "gemv_4bit"),
     )
     speedup = report.sections[1]
     assert [part.title for part in speedup.sections] == ["bf16 · cold", "fp32 · cold", "bf16 · warm", "fp32 · warm"]
     assert [part.folded for part in speedup.sections] == [False, True, True, True]
-    assert len(tables(report)["median-crossover"].rows) == 4
+    assert len(tables(report)["median-crossover"].rows) == 4 * 2
     assert Page(html.render(report)).tables["speedup-fp32-nf4-g64-warm-simt-4bit"][0][2:] == ["M=1", "M=4", "M=16"]
-
-
-def test_several_challengers(tmp_path):
-    providers = ("simt_4bit", "mma_4bit", "dequant_blas")
-    report = report_of(
-        tmp_path / "run", challengers=("simt_4bit", "mma_4bit"), providers=providers, shapes=SMALL, Ms=(1, 8, 64, 512)
-    )
-    assert [row[0].text for row in tables(report)["median-crossover"].rows] == ["mma_4bit", "simt_4bit"]
-    panels = next(block for section in report.walk() for block in section.blocks if getattr(block, "multiples", False))
-    assert [span.label for span in panels.charts[0].spans] == ["mma_4bit", "simt_4bit"]
-
-
-def test_beyond_and_before_are_counted(tmp_path):
-    def simt(cell):
-        return {"up": 1e-6, "down": 1e-3, "square": 10e-6 * cell.M}[cell.layer]
-
-    options = exact(simt_4bit=simt, dequant_blas=lambda cell: 80e-6)
-    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 2, 4, 8, 16, 32), **options)
-    rows = {row[0]: row[2] for row in texts(tables(report)["crossover-bf16-nf4-g64-cold-simt-4bit"])[1:]}
-    assert rows == {"toy up": "ahead", "toy down": "behind", "toy square": "M~8"}
-    median = dict(zip(*texts(tables(report)["median-crossover"])[:2], strict=True))
-    assert (median["ahead"], median["behind"], median["below"], median["median M"]) == ("1", "1", "1", "M~8")
-    assert (median["shapes"], median["censored"]) == ("3", "2 / 3")
-    wins = {row[0]: row[5] for row in texts(tables(report)["crossover-bf16-nf4-g64-cold-simt-4bit"])[1:]}
-    assert wins == {"toy up": "every M", "toy down": "no M", "toy square": "M ≤ 4"}
-
-
-def test_tables_have_one_unit_per_column_and_no_zero_for_unknown(quick):
-    table = tables(quick)["cells-bf16-nf4-g64-cold-m1"]
-    assert {column.header: column.unit for column in table.columns if column.unit} == {
-        "rate": "GFLOPS",
-        "traffic": "GB/s",
-    }
-    for name, one in tables(quick).items():
-        for row in one.rows:
-            for cell in row:
-                if isinstance(cell.value, float) and math.isnan(cell.value):
-                    assert cell.text == "", (name, cell)
 
 
 def test_a_command_with_quotes_can_be_read_and_typed(tmp_path):
@@ -299,3 +242,12 @@ def test_every_view_renders_one_coverage(tmp_path):
         stored = json_form.tree(report)["coverage"]
         assert stored == asdict(report.coverage)
         assert (stored["timed"], stored["failed"], stored["to_do"], stored["unsupported"]) == (4, 1, 1, 2)
+
+
+def test_a_run_that_is_too_long_lists_some_m_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("rooflens.reports.sections.speedups.cells.MAX_ROWS", 20)
+    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 2, 4, 8, 16), rounds=1)
+    listed = [name for name in tables(report) if name.startswith("cells-")]
+    assert listed == ["cells-bf16-nf4-g64-cold-m1"]
+    assert "cells.csv has them all" in all_text(report)
+    assert "no interval" in all_text(report)

@@ -7,8 +7,7 @@ from rooflens.reports.render import html
 from rooflens.reports.sections.conditions.devices import devices
 
 from ..analysis.several_devices import fleet, gpu, noisy, reading
-from .planted import view_of
-from .planted import report_of, texts
+from .planted import report_of, texts, view_of
 
 
 def table_of(folder, *args, **options):

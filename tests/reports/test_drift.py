@@ -7,9 +7,8 @@ from rooflens.reports.render import html
 from rooflens.reports.sections.conditions.drift import drift
 
 from ..analysis.several_devices import fleet, gpu, noisy, reading
-from .planted import figures_of, records, view_of
 from .measured import WATCHED
-from .planted import SMALL
+from .planted import SMALL, figures_of, records, view_of
 
 SHORT = {"shapes": SMALL[:1], "Ms": (1, 8), "rounds": 3, "samples": 3}
 
@@ -19,6 +18,7 @@ def figure_of(folder, **options):
 
 
 def test_one_strip_per_quantity_that_was_recorded(tmp_path):
+    """Only cells of M = 8 say power_cap, in each of three rounds a minute apart; the first began at 3:00:05."""
     figure = figure_of(tmp_path / "run")
     assert [chart.title for chart in figure.charts] == ["canary", "clock", "temperature", "power"]
     canary, clock, *_ = figure.charts
@@ -26,32 +26,18 @@ def test_one_strip_per_quantity_that_was_recorded(tmp_path):
     assert clock.corner == "median 1.867 GHz, 1.755 GHz to 1.980 GHz"
     assert {chart.x.high for chart in figure.charts} == {canary.x.high}
     assert [bool(chart.x.label) for chart in figure.charts] == [False, False, False, True]
-
-
-def test_the_canary_is_told_as_change_from_its_median(tmp_path):
-    gemm, copy = figure_of(tmp_path / "run").charts[0].series
-    assert [point.y for point in gemm.points] == pytest.approx([0, 0, 0.041])
+    gemm, copy = canary.series
+    assert [(point.x, point.y) for point in gemm.points] == [(25, 0), (85, 0), (145, pytest.approx(0.041))]
     assert [point.y for point in copy.points] == [0, 0, 0]
-    assert [point.x for point in gemm.points] == [25, 85, 145]  # the first round began at 3:00:05
-
-
-def test_slowdowns_are_shaded_and_told(tmp_path):
-    """Only cells of M = 8 say power_cap, in each of three rounds a minute apart."""
-    figure = figure_of(tmp_path / "run")
     for chart in figure.charts:
-        assert [span.label for span in chart.spans] == ["power_cap"] * 3
-        assert [round(span.low) for span in chart.spans] == [0, 60, 120]
+        assert [(span.label, round(span.low)) for span in chart.spans] == [("power_cap", at) for at in (0, 60, 120)]
         assert [box.name for box in chart.boxes] == ["power_cap"] * 3  # not by shade alone
     assert "slowed down: power_cap" in [entry.label for entry in figure.legend]
     assert "power_cap in 25% of the readings" in figure.alt
-
-
-def test_a_line_has_a_band_from_the_least_to_the_largest(tmp_path):
-    clock = figure_of(tmp_path / "run").charts[1].series[0]
-    assert clock.draw is Draw.STROKE
-    assert min(low for _, low, _ in clock.band) == 1.755e9
-    assert max(high for _, _, high in clock.band) == 1.98e9
-    assert all(low <= point.y <= high for point, (_, low, high) in zip(clock.points, clock.band, strict=True))
+    (line,) = clock.series
+    assert line.draw is Draw.STROKE
+    assert (min(low for _, low, _ in line.band), max(high for _, _, high in line.band)) == (1.755e9, 1.98e9)
+    assert all(low <= point.y <= high for point, (_, low, high) in zip(line.points, line.band, strict=True))
 
 
 def test_what_was_not_recorded_has_no_strip(tmp_path):
@@ -72,16 +58,12 @@ def test_a_long_pause_is_cut_out_and_said(tmp_path):
 
 
 def test_a_week_of_readings_stays_small(tmp_path):
-    figure = figure_of(tmp_path / "run", telemetry=lambda cell, round_: [{"clock_hz": 1e9 + n} for n in range(200)])
+    many = SHORT | WATCHED | {"telemetry": lambda cell, round_: [{"clock_hz": 1e9 + n} for n in range(200)]}
+    section = drift(view_of(tmp_path / "run", **many))
+    figure = figures_of(section)["drift-strips"]
     assert len(figure.charts[1].series[0].points) <= 240
     assert len(records(figure)) <= 243
-    assert len(html.render(Report("r", (), (drift_section(tmp_path),), "g"))) < 100_000
-
-
-def drift_section(tmp_path):
-    section = drift(view_of(tmp_path / "again", **(SHORT | WATCHED)))
-    assert section is not None
-    return section
+    assert len(html.render(Report("r", (), (section,), "g"))) < 150_000
 
 
 def of_devices(folder, count, readings=6, **options):

@@ -6,13 +6,11 @@ from pathlib import Path
 import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
-from rooflens.reports.model import Figure, Table, Text
+from rooflens.reports.model import Text
 from rooflens.reports.render import html, markdown
 
-from .pages import Page
-from .planted import exact, report_of, synthetic, tables, texts
+from .planted import SMALL, exact, figures_of, report_of, synthetic, tables, texts
 
-SHAPES = (("toy", "up", 512, 2048), ("toy", "down", 2048, 512), ("toy", "square", 1024, 1024))
 PAIR = ("simt_4bit", "dequant_blas")
 
 
@@ -32,11 +30,11 @@ def rewritten(folder: Path, changes, **options):
 def quantizers(tmp_path, **options):
     """A run of quantizations: no FLOPs, one row of K at a time."""
     changes = {"op": "quantize", "flops": "0", "N": "1"}
-    return rewritten(tmp_path / "run", lambda row: changes, shapes=SHAPES, Ms=(1, 8), **options)
+    return rewritten(tmp_path / "run", lambda row: changes, shapes=SMALL, Ms=(1, 8), **options)
 
 
 def figures(report):
-    return [block for part in report.walk() for block in part.blocks if isinstance(block, Figure)]
+    return {name: figure for part in report.sections for name, figure in figures_of(part).items()}
 
 
 def of_provider(name, verdict="unsupported", reason="needs a GPU"):
@@ -44,34 +42,23 @@ def of_provider(name, verdict="unsupported", reason="needs a GPU"):
 
 
 def test_a_quantizer_is_told_in_bytes(tmp_path):
-    report = quantizers(tmp_path, providers=PAIR)
+    report = quantizers(tmp_path, **exact(simt_4bit=1e-3, dequant_blas=2e-3))
     assert dict(report.facts)["operands"] == "bf16 to nf4-g64"
     text = markdown.render(report, limit=10**9).text
-    assert "GFLOPS" not in "".join(texts_of(report))
     found = tables(report)
+    about = [table for name, table in found.items() if name.startswith(("peaks", "whole", "cells-"))]
+    assert "GFLOPS" not in str([(table.title, [column.unit for column in table.columns]) for table in about])
     assert found["whole-bf16-nf4-g64-cold"].title == "Rate over the whole shape set, GB/s"
     peaks = texts(found["peaks-bf16-nf4-g64-cold"])
     assert peaks[0] == ["provider", "highest bandwidth", "at"]
     assert all(float(row[1]) > 0 for row in peaks[1:])
     assert "rate" not in texts(found["cells-bf16-nf4-g64-cold-m1"])[0]
-    assert "weights" not in dict(report.facts)["operands"]
     assert "0 0" not in text
-
-
-def texts_of(report):
-    """Units and titles of every table that is about the cells."""
-    about = [table for name, table in tables(report).items() if name.startswith(("peaks", "whole", "cells-"))]
-    assert about
-    return [text for table in about for text in (table.title, *(column.unit for column in table.columns))]
-
-
-def test_the_rate_of_quantizers_is_total_bytes_over_total_time(tmp_path):
-    report = quantizers(tmp_path, **exact(simt_4bit=lambda cell: 1e-3, dequant_blas=lambda cell: 2e-3))
-    whole = tables(report)["whole-bf16-nf4-g64-cold"]
     with (tmp_path / "run" / "cells.csv").open(encoding="utf-8", newline="") as file:
         at_first = [row for row in csv.DictReader(file) if (row["round"], row["M"]) == ("0", "1")]
     moved = sum(int(row["compulsory_bytes"]) for row in at_first if row["provider"] == "simt_4bit")
-    assert whole.rows[0][1].value == pytest.approx(moved / 3e-3)  # three shapes of 1 ms
+    rate = found["whole-bf16-nf4-g64-cold"].rows[0][1].value
+    assert rate == pytest.approx(moved / 3e-3)  # total bytes over total time: three shapes of 1 ms
 
 
 def test_where_only_the_baseline_ran_no_table_is_empty_and_no_sentence_is_repeated(tmp_path):
@@ -91,11 +78,13 @@ def test_where_only_the_baseline_ran_no_table_is_empty_and_no_sentence_is_repeat
 
 
 def test_one_m_per_shape_is_one_sentence_about_crossovers(tmp_path):
-    report = report_of(tmp_path / "run", shapes=SHAPES, Ms=(64,), schemes=("nf4-g64", "fp4-g64"))
+    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(64,), schemes=("nf4-g64", "fp4-g64"))
     (block,) = report.sections[2].blocks
     assert isinstance(block, Text)
     assert block.text.startswith("No crossover: every shape was measured at one M, and a crossover needs two")
     assert "threshold" not in tables(report)
+    nav = html.render(report).partition("<nav")[2].partition("</nav>")[0]
+    assert nav.count("<a ") == len(report.sections)  # the list of contents has chapters only
 
 
 def test_rows_of_what_bounds_the_cells_say_what_varies(tmp_path):
@@ -103,7 +92,7 @@ def test_rows_of_what_bounds_the_cells_say_what_varies(tmp_path):
         return {"pass": "step"} if row["M"] == "8" else {}
 
     report = rewritten(
-        tmp_path / "run", changes, shapes=SHAPES[:1], Ms=(1, 8), schemes=("nf4-g64", "fp4-g64"), providers=PAIR
+        tmp_path / "run", changes, shapes=SMALL[:1], Ms=(1, 8), schemes=("nf4-g64", "fp4-g64"), providers=PAIR
     )
     rows = [tuple(row[:2]) for row in texts(tables(report)["bound-shares"])[1:]]
     assert len(rows) == len(set(rows)) == 8
@@ -120,29 +109,18 @@ def test_medians_over_different_shapes_are_not_joined(tmp_path):
             cell.M == 8 and cell.layer != "square"
         )
 
-    report = report_of(tmp_path / "run", shapes=SHAPES, Ms=(1, 2, 4, 8), providers=PAIR, skip=skip)
-    figure = next(figure for figure in figures(report) if figure.id.startswith("median-"))
+    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 2, 4, 8), providers=PAIR, skip=skip)
+    (figure,) = [figure for name, figure in figures(report).items() if name.startswith("median-")]
     lines = [[point.x for point in line.points] for line in figure.charts[0].series]
     assert lines == [[1, 2, 4], [8]]  # 2 of 3 shapes in common, then none
     assert [entry.label for entry in figure.legend] == ["simt_4bit"]
     assert [point.label for line in figure.charts[0].series for point in line.points if point.label] == ["simt_4bit"]
 
 
-def test_panels_of_one_model_are_titled_by_what_tells_them_apart(tmp_path):
-    shapes = tuple(("DeepSeek-R1", f"mla_kv_b 512x128 tp{n} B{16 * n}", 512, 128 * n) for n in (1, 2, 4))
-    report = report_of(tmp_path / "run", shapes=shapes, Ms=(1, 8))
-    figure = next(figure for figure in figures(report) if figure.multiples)
-    assert "of DeepSeek-R1" in figure.title
-    assert [chart.title for chart in figure.charts] == [layer for _, layer, _, _ in shapes]
-    mixed = report_of(tmp_path / "mixed", shapes=(*shapes, SHAPES[0]), Ms=(1, 8))
-    figure = next(figure for figure in figures(mixed) if figure.multiples)
-    assert figure.charts[0].title.startswith("DeepSeek-R1 ")
-
-
 def test_both_roofs_are_in_the_picture_however_far_the_cells_are(tmp_path):
     """Prefill far right of the ridge: 430 GFLOPS over 55 GB/s is 7.8 FLOP/byte."""
-    report = report_of(tmp_path / "run", shapes=SHAPES, Ms=(512, 1024))
-    (figure,) = [figure for figure in figures(report) if figure.id.startswith("roofline")]
+    report = report_of(tmp_path / "run", shapes=SMALL, Ms=(512, 1024))
+    (figure,) = [figure for name, figure in figures(report).items() if name.startswith("roofline")]
     (chart,) = figure.charts
     slanted = [roof for roof in chart.roofs if roof.y0 < roof.y1]
     (level,) = [roof for roof in chart.roofs if roof.y0 == roof.y1]
@@ -153,13 +131,3 @@ def test_both_roofs_are_in_the_picture_however_far_the_cells_are(tmp_path):
         assert chart.x.low <= roof.x0 < roof.x1 <= chart.x.high
         assert chart.y.low * (1 - 1e-12) <= roof.y0 <= roof.y1 <= chart.y.high  # one begins at the edge
     assert len([tick for tick in chart.x.ticks if tick.label]) >= 3
-
-
-def test_the_list_of_contents_has_chapters_only(tmp_path):
-    report = report_of(tmp_path / "run", shapes=SHAPES[:1], Ms=(1, 4), schemes=("nf4-g64", "fp4-g64"))
-    page = Page(html.render(report))
-    assert all(isinstance(table, Table) for table in tables(report).values())
-    assert {f"#{section.id}" for section in report.sections} <= {f"#{name}" for name in page.ids}
-    nav = html.render(report).partition("<nav")[2].partition("</nav>")[0]
-    assert nav.count("<a ") == len(report.sections)
-    assert "over dequant_blas" not in nav

@@ -36,11 +36,6 @@ def test_csv_round_trips_and_leaves_the_unknown_empty():
     ]
 
 
-def test_a_row_of_the_wrong_length_is_refused():
-    with pytest.raises(ValueError, match="a row of 1 values under the columns a, b"):
-        Data(("a", "b"), ((1,),))
-
-
 @pytest.mark.parametrize("data", [ODD, Data(("n",), tuple((n,) for n in range(500)))], ids=["text", "numbers"])
 def test_a_link_holds_the_same_csv(data):
     link = figure_data.data_uri(data)

@@ -44,6 +44,8 @@ def test_bands_run_from_the_left_or_from_the_top():
 def test_an_axis_that_is_empty_is_refused():
     with pytest.raises(ValueError, match="low < high"):
         Axis("x", 1.0, 1.0, (), Spacing.LINEAR)
+    with pytest.raises(ValueError, match="0 < low < high"):
+        Axis("time", 0.0, 1.0, ())
 
 
 def test_a_map_is_as_large_as_its_bands_and_a_strip_as_low_as_it_says():

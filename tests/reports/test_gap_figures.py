@@ -8,8 +8,7 @@ from rooflens.reports.figures import svg
 from rooflens.reports.sections.limits.gap import LEGEND, gap
 from rooflens.reports.terms import GAP_PARTS as SAID
 
-from .planted import figures_of, records, view_of
-from .planted import exact, synthetic
+from .planted import exact, figures_of, records, synthetic, view_of
 
 READ = synthetic.H200.read
 LARGE = (("toy", "large", 16384, 16384),)
@@ -25,10 +24,14 @@ def options(**more):
     return usual | exact(simt_4bit=twice_memory, dequant_blas=lambda cell: 500e-6) | more
 
 
-def test_the_shares_of_a_kernel_at_half_of_memory_speed(tmp_path):
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory):
+    return figures_of(gap(view_of(tmp_path_factory.mktemp("gap"), **options())))
+
+
+def test_the_shares_of_a_kernel_at_half_of_memory_speed(usual):
     """Both M are bound by memory, so that half of the time is ideal. A launch of 2.3 us hides behind it."""
-    figures = figures_of(gap(view_of(tmp_path / "run", **options())))
-    totals = figures["gap-totals-bf16-nf4-g64-cold"]
+    totals = usual["gap-totals-bf16-nf4-g64-cold"]
     simt, _ = records(totals)
     assert simt["provider"] == "simt_4bit"
     assert simt["ideal_share"] == pytest.approx(0.5, rel=1e-3)
@@ -39,9 +42,8 @@ def test_the_shares_of_a_kernel_at_half_of_memory_speed(tmp_path):
     assert simt["time_s"] == pytest.approx(2 * once, rel=1e-6)
 
 
-def test_bars_follow_each_other_and_end_at_the_measured_time(tmp_path):
-    figures = figures_of(gap(view_of(tmp_path / "run", **options())))
-    for figure in figures.values():
+def test_bars_follow_each_other_and_end_at_the_measured_time(usual):
+    for figure in usual.values():
         for chart, row in zip(figure.charts, records(figure), strict=True):
             bars = sorted(chart.boxes, key=lambda box: -box.y0)  # from the top down
             assert bars[0].x0 == 0
@@ -81,21 +83,15 @@ def test_a_clock_above_the_published_one_goes_back(tmp_path):
     assert "−5%" in [remark.text for remark in chart.remarks]
 
 
-def test_the_one_gemm_is_where_the_challenger_loses_most(tmp_path):
-    figure = figures_of(gap(view_of(tmp_path / "run", **options())))["gap-one-bf16-nf4-g64-cold"]
+def test_the_one_gemm_is_where_the_challenger_loses_most(usual):
+    figure = usual["gap-one-bf16-nf4-g64-cold"]
     assert {row["M"] for row in records(figure)} == {8}
     assert figure.title.startswith("The same for one GEMM: toy large 16384×16384, M=8")
     assert [chart.title for chart in figure.charts] == ["simt_4bit", "dequant_blas"]
+    assert {box.fill for chart in figure.charts for box in chart.boxes} <= {entry.fill for entry in LEGEND}
+    assert "--f:var(--s3)" in svg.draw(figure.charts[0], svg.frame(figure.charts[0], panel=True))
 
 
 def test_without_ceilings_or_times_there_is_no_chapter(tmp_path):
     assert gap(view_of(tmp_path / "none", **options(ceilings=False))) is None
     assert gap(view_of(tmp_path / "failed", **options(failures=lambda cell: ("oom", "out of memory")))) is None
-
-
-def test_the_drawing_holds_every_colour_of_the_legend(tmp_path):
-    figure = figures_of(gap(view_of(tmp_path / "run", **options())))["gap-totals-bf16-nf4-g64-cold"]
-    used = {box.fill for chart in figure.charts for box in chart.boxes}
-    assert used <= {entry.fill for entry in LEGEND}
-    drawn = svg.draw(figure.charts[0], svg.frame(figure.charts[0], panel=True))
-    assert "--f:var(--s3)" in drawn

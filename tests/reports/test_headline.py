@@ -6,13 +6,12 @@ from rooflens.analysis.crossover.curve import locate
 from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
 from rooflens.reports.cells import wins_text
-from rooflens.reports.model import KeyNumbers, Remarks
+from rooflens.reports.model import KeyNumbers
 
 from .planted import exact, report_of, synthetic
 
 ONE = (("toy", "up", 512, 2048),)
 PAIR = ("simt_4bit", "dequant_blas")
-EXACT = {"round_noise": 0, "sample_noise": 0}
 
 
 def cards(report):
@@ -49,17 +48,6 @@ def test_a_mean_that_is_not_told_from_1_has_its_mark_and_what_helps(tmp_path):
     resumed, *_ = cards(report_of(tmp_path / "part", **part))
     assert "--resume" in resumed.note
     assert "more rounds" not in resumed.note
-
-
-def test_others_follow_and_are_not_counted_in(tmp_path):
-    names = ("simt_4bit", "gemv_4bit", "dequant_blas", "blas")
-    times = dict(zip(names, (2e-3, 1e-3, 4e-3, 1e-6), strict=True))
-    options = exact(**{name: lambda cell: times[cell.provider] for name in names})
-    report = report_of(tmp_path, Ms=(1,), shapes=ONE, challengers=("simt_4bit", "gemv_4bit"), **options)
-    assert cards(report)[0].label.startswith("gemv_4bit over dequant_blas")
-    (others,) = [block for block in report.sections[0].blocks if isinstance(block, Remarks)][:1]
-    (told,) = [item for item in others.items if "at M=1" in item]
-    assert told.startswith("simt_4bit, bf16 · cold: 2.00× at M=1")
 
 
 @pytest.mark.parametrize("order", [("fast", "slow"), ("slow", "fast")])

@@ -5,7 +5,7 @@ import math
 from dataclasses import replace
 
 from rooflens.reports.figures.chart import Data
-from rooflens.reports.model import Bullets, Column, Report, Section, Table, TableCell, Text
+from rooflens.reports.model import Column, Report, Section, Table, TableCell, Text
 from rooflens.reports.render import json_form
 
 from .handmade import figure, report
@@ -67,9 +67,3 @@ def test_a_row_is_a_line_and_keys_stand_in_one_order():
 def test_ascii_is_ascii_and_says_the_same():
     assert json_form.render(report(), ascii_only=True).isascii()
     assert json.loads(json_form.render(report(), ascii_only=True)) == json.loads(json_form.render(report()))
-
-
-def test_a_checklist_says_what_is_done():
-    tree = Report("r", (), (Section("s", "S", (Bullets(("a", "b"), (True, False)),)),), "g")
-    (told,) = blocks(json.loads(json_form.render(tree)), "list")
-    assert told == {"kind": "list", "items": ["a", "b"], "checked": [True, False]}

@@ -22,18 +22,17 @@ def text():
     return markdown.render(report()).text
 
 
-def test_nothing_that_github_drops(text):
+def test_it_is_what_github_shows(text):
+    """No drawing, style or script; images are files, folded parts have a blank line, a fence outlives backticks."""
     assert not re.search(r"<svg|<style|<script|data:|<img", text)
-
-
-def test_images_are_relative_files_with_alternative_text(text):
-    assert "![simt_4bit is faster at small M](figures/panels.svg)" in text
-    assert [item.id for item in markdown.render(report()).figures] == ["panels", "single"]
-
-
-def test_detail_tables_are_folded_with_a_blank_line_after_the_summary(text):
     assert re.search(r"<details><summary>simt_4bit &lt;b&gt;&amp;&lt;/b&gt; friends</summary>\n\n", text)
     assert text.count("<details>") == text.count("</details>") == 4  # and three chapters
+    blocks = (CodeBlock("echo ```"), replace(figure(), data=Data(("M",), ((1,),))), figure("bare"))
+    told = markdown.render(Report("r", (), (Section("s", "S", blocks),), "g")).text
+    assert "````sh\necho ```\n````" in told
+    assert "![simt_4bit is faster at small M](figures/panels.svg)" in told
+    assert "[Its numbers](figures/panels.csv)" in told
+    assert "bare.csv" not in told
 
 
 def test_headline_one_table_and_one_figure_stand_open(text):
@@ -65,11 +64,6 @@ def test_listings_of_cells_are_left_to_the_page_with_their_definitions():
 def test_notes_follow_their_section(text):
     assert "<sup>1</sup> the interval includes 1<br>" in "\n".join(unfolded(text))
     assert text.index("<sup>2</sup> out of memory") < text.index("<summary>Speedup")  # of the table that stands open
-
-
-def test_code_fence_outlives_backticks():
-    section = Section("s", "S", (CodeBlock("echo ```"),))
-    assert "````sh\necho ```\n````" in markdown.render(Report("r", (), (section,), "g")).text
 
 
 @pytest.mark.parametrize(
@@ -173,10 +167,3 @@ def test_a_figure_that_moves_has_its_image_all_the_same():
     assert [item.id for item in rendered.figures] == ["kept", "moved"]
     assert "moved.svg" not in rendered.text
     assert "(figures/moved.svg)" in rendered.parts[0][1]
-
-
-def test_the_numbers_of_a_figure_are_linked():
-    told = replace(figure(), data=Data(("M",), ((1,),)))
-    text = markdown.render(Report("r", (), (Section("s", "S", (told, figure("bare"))),), "g")).text
-    assert "[Its numbers](figures/panels.csv)" in text
-    assert "bare.csv" not in text

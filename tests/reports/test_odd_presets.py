@@ -35,65 +35,37 @@ HOSTILE_SHAPES = (
 )
 
 RUNS = {
-    "hostile": {
-        "shapes": HOSTILE_SHAPES,
-        "Ms": (1, 8),
-        "providers": HOSTILE,
-        "challengers": HOSTILE[:7],
-        "suite": SCRIPT,
-    },
+    "hostile": {"shapes": HOSTILE_SHAPES, "providers": HOSTILE, "challengers": HOSTILE[:7], "suite": SCRIPT},
     "one cell": {"shapes": SMALL[:1], "Ms": (1,), "providers": ("dequant_blas",), "challengers": (), "rounds": 1},
-    "one M": {"shapes": SMALL, "Ms": (16,)},
-    "one round": {"shapes": SMALL, "Ms": (1, 8, 64), "rounds": 1, "samples": 1},
-    "all failed": {"shapes": SMALL, "Ms": (1, 4), "failures": lambda cell: ("crashed", "signal 11")},
+    "one M": {"Ms": (16,)},
+    "one round": {"Ms": (1, 8, 64), "rounds": 1, "samples": 1},
+    "all failed": {"failures": lambda cell: ("crashed", "signal 11")},
     "nothing known": {
-        "shapes": SMALL,
-        "Ms": (1, 8),
         "rounds": 1,
         "samples": 1,
         "ceilings": False,
         "columns": lambda cell, round_: dict.fromkeys(("snr_db", "relative_error", "cosine", "max_abs_error")),
     },
-    "baseline failed": {
-        "shapes": SMALL,
-        "Ms": (1, 8),
-        "failures": lambda cell: ("oom", "too large") if cell.provider == "dequant_blas" else None,
-    },
-    "warm only": {"shapes": SMALL, "Ms": (1, 8), "caches": ("warm",)},
-    "both caches, two dtypes": {
-        "shapes": SMALL[:2],
-        "Ms": (1, 8),
-        "caches": ("cold", "warm"),
-        "dtypes": ("bf16", "fp32"),
-    },
-    "challenger failed": {
-        "shapes": SMALL,
-        "Ms": (1, 8),
-        "failures": lambda cell: ("incorrect", "SNR 3 dB") if "simt" in cell.provider else None,
-    },
-    "no baseline": {"shapes": SMALL, "Ms": (1, 8), "providers": ("simt_4bit", "blas")},
-    "no challenger": {"shapes": SMALL, "Ms": (1, 8), "challengers": ()},
-    "interrupted": {"shapes": SMALL, "Ms": (1, 8), "skip": lambda cell, round_: round_ > 0},
+    "baseline failed": {"failures": lambda cell: ("oom", "too large") if cell.provider == "dequant_blas" else None},
+    "warm only": {"caches": ("warm",)},
+    "both caches, two dtypes": {"shapes": SMALL[:2], "caches": ("cold", "warm"), "dtypes": ("bf16", "fp32")},
+    "challenger failed": {"failures": lambda cell: ("incorrect", "SNR 3 dB") if "simt" in cell.provider else None},
+    "no baseline": {"providers": ("simt_4bit", "blas")},
+    "no challenger": {"challengers": ()},
+    "interrupted": {"skip": lambda cell, round_: round_ > 0},
     "a quantization": {
         "columns": lambda cell, round_: {"op": "quantize", "flops": 0, "N": 1},
         "shapes": (("toy", "rows", 1, 4096), ("toy", "columns", 1, 8192)),
-        "Ms": (1, 8),
     },
     "experts": {
         "columns": lambda cell, round_: (
             {"op": "moe_gemm", "E": 8, "top_k": 2, "M_total": 2 * cell.M, "M_per_expert": cell.M / 4}
             | {"flops": 2 * cell.problem.flops}
         ),
-        "shapes": SMALL,
-        "Ms": (1, 8),
     },
-    "a training pass": {
-        "columns": lambda cell, round_: {"pass": "step", "flops": 3 * cell.problem.flops},
-        "shapes": SMALL,
-        "Ms": (1, 8),
-    },
+    "a training pass": {"columns": lambda cell, round_: {"pass": "step", "flops": 3 * cell.problem.flops}},
 }
-"""What is odd, as options of a planted run."""
+"""What is odd, as options of a planted run of three shapes at two M."""
 
 FIT = {
     "one cell": {"full", "flat", "branch"},
@@ -114,7 +86,8 @@ QUICK = ("hostile", "one cell", "all failed", "baseline failed")
 def odd(request, tmp_path_factory):
     """What is odd, and the reports of it by preset: a report, or the error that stands in its place."""
     folder = tmp_path_factory.mktemp("odd")
-    runs = [load_run(synthetic.write_run(folder / name, **RUNS[request.param])) for name in ("base", "head")]
+    what = {"shapes": SMALL, "Ms": (1, 8)} | RUNS[request.param]
+    runs = [load_run(synthetic.write_run(folder / name, **what)) for name in ("base", "head")]
     reports = {}
     for name in PRESETS:
         try:

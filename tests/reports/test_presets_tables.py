@@ -1,7 +1,6 @@
 """Chapters of the presets of one run: numbers in planted runs, and what they say where there is little to say."""
 
 import pytest
-from rooflens.analysis.statistics.intervals import bands
 from rooflens.reports.model import Tone
 from rooflens.reports.presets import of_a_run
 from rooflens.reports.sections.conditions.configurations import configurations, described
@@ -20,19 +19,6 @@ from rooflens.shapes.errors import UsageError
 from .planted import PLAIN, SMALL, chapters_of, exact, synthetic, tables, texts, view_of, words
 
 TRIO = ("simt_4bit", "dequant_blas", "blas")
-
-
-def test_a_band_runs_from_the_least_to_the_largest_ratio_of_a_round(tmp_path):
-    order = iter([0.97, 1.05, 1.0])
-
-    def latency(cell):
-        return 1e-3 if cell.provider == "simt_4bit" else 1e-3 * next(order)
-
-    view = view_of(
-        tmp_path / "run", shapes=SMALL[:1], Ms=(1,), providers=TRIO[:2], latency=latency, round_noise=0, sample_noise=0
-    )
-    found = bands(view.ratios, view.analysis.rounds)
-    assert found[["low", "high", "rounds"]].to_numpy().tolist() == [[pytest.approx(0.97), pytest.approx(1.05), 3]]
 
 
 def many_ties(folder, rounds=3):
@@ -137,58 +123,6 @@ def test_routes_of_a_dispatching_provider(tmp_path):
     ]
 
 
-def test_sides_follow_roles(tmp_path):
-    assert sides(view_of(tmp_path / "a", shapes=SMALL[:1], Ms=(1,), **PLAIN)) == ("dequant_blas", "simt_4bit", "blas")
-    over_blas = view_of(tmp_path / "b", shapes=SMALL[:1], Ms=(1,), baseline="blas", **PLAIN)
-    assert sides(over_blas) == ("dequant_blas", "simt_4bit", "blas")
-    alone = view_of(tmp_path / "c", shapes=SMALL[:1], Ms=(1,), providers=("simt_4bit",))
-    assert sides(alone) is None
-
-
-def test_three_sides_need_no_time_of_the_baseline(tmp_path):
-    view = view_of(tmp_path / "a", shapes=SMALL[:1], Ms=(1,), baseline="missing", **PLAIN)
-    assert view.uncompared
-    assert {section.id for section in of_a_run("three-way").sections(view)} >= {"three-way", "takeaways"}
-    assert sides(view) == ("dequant_blas", "simt_4bit", "blas")
-    two = view_of(tmp_path / "b", shapes=SMALL[:1], Ms=(1,), baseline="missing", providers=("simt_4bit", "blas"))
-    with pytest.raises(UsageError, match="three-way needs"):
-        of_a_run("three-way").sections(two)
-
-
-def test_forward_and_backward_are_summed_where_no_step_was_measured(tmp_path):
-    seen = {"down": "bwd", "up": "fwd"}
-    view = view_of(
-        tmp_path / "run",
-        shapes=(("toy", "up", 512, 512), ("toy", "down", 512, 512)),
-        Ms=(64,),
-        **exact(simt_4bit=lambda cell: 1e-3 if cell.layer == "up" else 3e-3, dequant_blas=lambda _: 5e-3),
-        columns=lambda cell, round_: {
-            "pass": seen[cell.layer], "layer": "q", "flops": (2 if cell.layer == "down" else 1) * cell.problem.flops
-        },
-    )  # fmt: skip
-    table = tables(chapters_of(view, three_way))["sums-bwd-bf16-nf4-g64-cold"]
-    row = dict(zip((column.header for column in table.columns), table.rows[0], strict=True))
-    assert [row[name].text for name in ("forward", "backward", "sum")] == ["1.000 ms", "3.000 ms", "4.000 ms"]
-    assert row["rate"].value == pytest.approx(6 * 64 * 512 * 512 / 4e-3)
-
-
-def test_sums_of_forward_and_backward_leave_impossible_times_out_and_say_how_many(tmp_path):
-    view = view_of(
-        tmp_path / "run",
-        shapes=tuple(("toy", f"{layer} {name}", 4096, 4096) for layer in "ab" for name in ("fwd", "bwd")),
-        Ms=(64, 128),
-        machine=synthetic.H200,
-        **exact(
-            simt_4bit=lambda cell: 1e-8 if (cell.layer, cell.M) == ("a fwd", 64) else 1e-3,
-            dequant_blas=lambda _: 5e-3,
-        ),
-        columns=lambda cell, round_: dict(zip(("layer", "pass"), cell.layer.split(), strict=True)),
-    )
-    (table,) = (table for name, table in tables(chapters_of(view, three_way)).items() if name.startswith("sums-"))
-    assert len(table.rows) == 3
-    assert "3 problems; 1 excluded, faster than the device allows." in table.reading
-
-
 def test_a_floor_needs_rows_of_equal_time_whose_work_grows():
     def row(time, flops):
         return {"time_s": time, "flops": flops, "compulsory_bytes": 1, "bound_class": "launch"}
@@ -226,22 +160,6 @@ def test_families_of_shapes_are_named_without_their_degree():
     assert divided(uneven, (1, 3)) == "not by the same factor"
 
 
-def test_asked_sizes_are_told_from_those_of_the_suite(tmp_path):
-    of_suite = view_of(tmp_path / "a", shapes=SMALL, Ms=(1, 8), **PLAIN)
-    assert "M = 1, 8: as the suite llm4bit-quick lists them." in words(chapters_of(of_suite, legend))[0]
-    asked = view_of(tmp_path / "b", shapes=SMALL, Ms=(1, 8), manifest={"request": {"axes": ["M=1,8"]}}, **PLAIN)
-    assert "M = 1, 8: the command line asked for M=1,8." in words(chapters_of(asked, legend))[0]
-
-
-def test_maxima_say_where_nothing_is_verified(tmp_path):
-    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), rounds=1, **PLAIN)
-    row = tables(chapters_of(view, maxima))["maxima-table"].rows[0]
-    assert row[2].text == "none verified"
-    assert row[4].text.startswith("largest ratio at ")
-    assert row[5].text == "~2.00×"
-    assert [cell.text for cell in row[6:]] == ["0 / 3", "0 / 3"]
-
-
 @pytest.mark.parametrize(("rounds", "without"), [(1, True), (2, False)])
 def test_one_round_prints_no_interval_however_many_samples_it_took(tmp_path, rounds, without):
     view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), rounds=rounds, samples=60, **PLAIN)
@@ -256,13 +174,46 @@ def test_one_round_prints_no_interval_however_many_samples_it_took(tmp_path, rou
     assert view.interval_sentence.startswith("No cell has two rounds") == without
 
 
-def test_a_provider_without_a_time_takes_no_colour(tmp_path):
-    """Colours repeat after seven providers, so that those that could not run come last."""
+def test_three_sides_follow_roles_and_need_no_time_of_the_baseline(tmp_path):
+    one = {"shapes": SMALL[:1], "Ms": (1,)}
+    for baseline in ("dequant_blas", "blas", "missing"):
+        view = view_of(tmp_path / baseline, **one, baseline=baseline, **PLAIN)
+        assert sides(view) == ("dequant_blas", "simt_4bit", "blas")
+    assert {section.id for section in of_a_run("three-way").sections(view)} >= {"three-way", "takeaways"}
+    two = view_of(tmp_path / "two", **one, baseline="missing", providers=("simt_4bit", "blas"))
+    assert sides(two) is None
+    with pytest.raises(UsageError, match="three-way needs"):
+        of_a_run("three-way").sections(two)
+
+
+def test_forward_and_backward_are_summed_where_no_step_was_measured_but_for_impossible_times(tmp_path):
+    layers = tuple(("toy", f"{layer} {name}", 4096, 4096) for layer in "ab" for name in ("fwd", "bwd"))
+    times = {"a fwd": 1e-3, "a bwd": 3e-3, "b fwd": 1e-8, "b bwd": 1e-3}
+
+    def columns(cell, round_):
+        layer, pass_ = cell.layer.split()
+        return {"layer": layer, "pass": pass_, "flops": (2 if pass_ == "bwd" else 1) * cell.problem.flops}
+
     view = view_of(
-        tmp_path / "run",
-        shapes=SMALL[:1],
-        Ms=(1,),
-        providers=("simt_4bit", "gemv_4bit", "mma_4bit", "dequant_blas", "blas"),
-        failures=lambda cell: ("unsupported", "no such device") if cell.provider in ("gemv_4bit", "mma_4bit") else None,
-    )
-    assert view.styles == {"dequant_blas": 0, "simt_4bit": 1, "blas": 2, "gemv_4bit": 3, "mma_4bit": 4}
+        tmp_path, shapes=layers, Ms=(64,), machine=synthetic.H200, columns=columns,
+        **exact(simt_4bit=lambda cell: times[cell.layer], dequant_blas=5e-3),
+    )  # fmt: skip
+    (table,) = (one for name, one in tables(chapters_of(view, three_way)).items() if name.startswith("sums-"))
+    assert "1 problem; 1 excluded, faster than the device allows." in table.reading
+    row = dict(zip((column.header for column in table.columns), table.rows[0], strict=True))
+    assert [row[name].text for name in ("forward", "backward", "sum")] == ["1.000 ms", "3.000 ms", "4.000 ms"]
+    assert row["rate"].value == pytest.approx(6 * 64 * 4096 * 4096 / 4e-3)
+
+
+def test_one_round_verifies_no_maximum_and_sizes_are_those_that_were_asked_for(tmp_path):
+    """Colours repeat after seven providers, so that those that could not run come last."""
+    declined = {"failures": lambda cell: ("unsupported", "no such device") if cell.provider == "gemv_4bit" else None}
+    asked = {"rounds": 1, "manifest": {"request": {"axes": ["M=1"]}}}
+    providers = exact(simt_4bit=1e-3, gemv_4bit=1e-3, dequant_blas=2e-3, blas=0.5e-3)
+    view = view_of(tmp_path, shapes=SMALL, Ms=(1,), **providers, **asked, **declined)
+    row = tables(chapters_of(view, maxima))["maxima-table"].rows[0]
+    assert (row[2].text, row[5].text) == ("none verified", "~2.00×")
+    assert row[4].text.startswith("largest ratio at ")
+    assert [cell.text for cell in row[6:]] == ["0 / 3", "0 / 3"]
+    assert "M = 1: the command line asked for M=1." in words(chapters_of(view, legend))[0]
+    assert view.styles == {"dequant_blas": 0, "simt_4bit": 1, "blas": 2, "gemv_4bit": 3}

@@ -8,8 +8,7 @@ from rooflens.reports.figures import colours, svg
 from rooflens.reports.sections.limits.regimes import regimes
 from rooflens.reports.terms import BOUND_CODES as CODES
 
-from .planted import figures_of, records, view_of
-from .planted import exact, synthetic
+from .planted import exact, figures_of, records, synthetic, view_of
 
 SHAPES = (("toy", "small", 64, 64), ("toy", "large", 16384, 16384))
 MS = (1, 2, 4, 8, 16, 32)
@@ -37,18 +36,14 @@ def test_every_cell_has_the_letter_of_its_class(tmp_path):
     assert rows[1.0] == "SSSSSS"  # the first shape is at the top
     assert rows[0.0].startswith("DDD")
     assert chart.alt.startswith("simt_4bit: at M=1 ")
+    lines = re.findall(r'<text class="bt" x="([\d ]+)" y="[\d.]+">(\w+)</text>', svg.draw(chart, svg.frame(chart)))
+    assert [letters for _, letters in lines] == [rows[1.0], rows[0.0]]
+    for places, letters in lines:
+        assert [*map(int, places.split())] == sorted(map(int, places.split()))
+        assert len(places.split()) == len(letters)
     assert {(row["N"], row["bound_class"]) for row in records(figure) if row["M"] == 1} == {
         (64, "launch"), (16384, "dram"),
     }  # fmt: skip
-
-
-def test_the_drawing_has_all_letters_in_their_order(tmp_path):
-    chart = figures_of(regimes(view_of(tmp_path / "run", **planted())))["regimes-map-bf16-nf4-g64-cold"].charts[0]
-    drawn = svg.draw(chart, svg.frame(chart))
-    lines = re.findall(r'<text class="bt" x="([\d ]+)" y="[\d.]+">(\w+)</text>', drawn)
-    assert [len(places.split()) for places, _ in lines] == [6, 6]
-    assert lines[0][1] == "SSSSSS"
-    assert all([*map(int, places.split())] == sorted(map(int, places.split())) for places, _ in lines)
 
 
 def test_two_maps_fit_beside_each_other(tmp_path):
@@ -81,8 +76,5 @@ def test_further_slices_show_the_challenger_and_the_baseline_only(tmp_path):
     assert [chart.title for chart in first.charts] == ["simt_4bit", "blas", "dequant_blas"]
     assert [chart.title for chart in second.charts] == ["simt_4bit", "dequant_blas"]
     assert second.detail
-
-
-def test_one_m_or_few_cells_need_no_map(tmp_path):
-    assert regimes(view_of(tmp_path / "one", **planted(Ms=(1,)))) is None
+    assert regimes(view_of(tmp_path / "one", **planted(Ms=(1,)))) is None  # one M or few cells need no map
     assert regimes(view_of(tmp_path / "few", **planted(Ms=(1, 2), shapes=SHAPES[:1]))) is None

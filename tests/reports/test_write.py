@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import os
+import re
 import stat
 import sys
 import types
@@ -62,12 +63,6 @@ def test_what_does_not_fit_into_a_body_lies_beside_it(tmp_path):
     assert "[Part 1](own%20name.md)" in written[1].read_text("utf-8")
 
 
-def test_same_bytes_twice(tmp_path):
-    first = write_report(report(), {"html": tmp_path / "1" / "r.html", "markdown": tmp_path / "1" / "r.md"})
-    second = write_report(report(), {"html": tmp_path / "2" / "r.html", "markdown": tmp_path / "2" / "r.md"})
-    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
-
-
 def test_readable_by_others_as_the_umask_says(tmp_path):
     write_bytes(tmp_path / "r", b"x")
     umask = os.umask(0)
@@ -86,18 +81,11 @@ def test_a_full_disk_keeps_the_old_file_and_leaves_nothing_behind(tmp_path, monk
     monkeypatch.setattr(write.os, step, full)
     with pytest.raises(RooflensError) as caught:
         write_bytes(target, b"new")
-    message = str(caught.value)
-    assert "report.html" in message
-    assert "No space left on device" in message
-    assert "\n" not in message
+    assert re.fullmatch(r".*report\.html.*No space left on device.*", str(caught.value))
     assert target.read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
-
-
-def test_a_folder_that_is_a_file(tmp_path):
-    (tmp_path / "taken").write_text("")
     with pytest.raises(RooflensError, match="cannot write"):
-        write_bytes(tmp_path / "taken" / "report.html", b"x")
+        write_bytes(target / "under a file", b"x")
 
 
 def test_a_format_is_a_renderer_and_a_line(tmp_path, monkeypatch):

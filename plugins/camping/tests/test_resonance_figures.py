@@ -6,8 +6,7 @@ import pytest
 from rooflens.plugins.camping.chapter import resonance
 from rooflens.reports.figures.chart import Draw
 
-from tests.reports.planted import figures_of, records, view_of
-from tests.reports.planted import SMALL, synthetic
+from tests.reports.planted import SMALL, figures_of, records, synthetic, view_of
 
 SIZES = range(2048, 6145, 64)
 ODD_ONE = 3136
