@@ -13,8 +13,6 @@ from rooflens.harness.ceilings import probe as harness
 from rooflens.shapes.run_folder.columns import CEILINGS
 from rooflens.shapes.scheme import DType
 
-from .tiny_runs import fresh
-
 
 def row(ceiling, level, pattern, dtype, value, kind="measured", source="how it was done"):
     units = {"bandwidth": "byte/s", "peak": "FLOP/s", "launch": "s"}
@@ -130,20 +128,3 @@ def test_the_file_is_what_a_run_folder_has(asked, tmp_path, invoke):
 )
 def test_errors_are_one_line(arguments, message, refused):
     assert message in refused("calibrate", *arguments)
-
-
-@pytest.mark.slow
-@pytest.mark.exclusive
-def test_a_real_calibration_of_the_cpu_in_a_pipe(tmp_path):
-    """In a process of its own: it sets torch's threads."""
-    options = ("--device", "cpu", "--dtype", "bf16", "--threads", "2", "--llc", "8MiB")
-    done = fresh(tmp_path, "calibrate", *options, "--json", "-o", "ceilings.csv")
-    told = json.loads(done.stdout)
-    found = {(one["level"] or one["ceiling"], one["pattern"]): one["value"] for one in told["ceilings"]}
-    assert not [remark for remark in told["remarks"] if "below that of memory" not in remark]
-    assert {pattern for level, pattern in found if level == "dram"} == {"read", "copy", "write"}
-    assert {pattern for level, pattern in found if level == "launch"} == {
-        "empty warm", "empty cold", "tile warm", "tile cold",
-    }  # fmt: skip
-    assert found["peak", "gemm"] > 1e9
-    assert (tmp_path / "ceilings.csv").stat().st_size > 0

@@ -75,7 +75,7 @@ def test_candidates_that_failed_in_searches_are_named(tmp_path):
     other = candidate(None, provider="other", verdict="unsupported")
     write_table(folder, TUNING, [*rows, other])
     assert list(summary_lines(View(analyze(load_run(folder)))))[1:] == [
-        "2 candidates failed in the searches: tri tile=wrong runtime error, tri tile=hang timeout (tuning.csv)"
+        "2 candidates failed in the searches: tri tile=wrong runtime_error, tri tile=hang timeout (tuning.csv)"
     ]
 
 

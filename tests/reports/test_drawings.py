@@ -93,6 +93,14 @@ def test_level_roofs_are_labelled_left_of_the_ridge_apart_from_each_other():
     assert all(label.x == pytest.approx(90 * position(chart().x, 8)) for label in narrow)
 
 
+def test_labels_at_the_bottom_stay_inside_and_apart():
+    series = tuple(Series(f"p{n}", n, (Point(2, 1.01e-6, label=f"label {n}"),)) for n in range(6))
+    low = Chart("c", m_axis([1, 2]), decade_axis(1e-6, 1e-4, tick_time, "t"), series)
+    labels = point_labels(low, 800, 400)
+    assert max(label.y for label in labels) <= 394
+    assert not covered(labels)
+
+
 def covered(labels):
     """Pairs of labels that cover each other, at 8 pixels per character."""
     boxes = [(one.x - 8 * len(one.text), one.x) if one.end else (one.x, one.x + 8 * len(one.text)) for one in labels]
