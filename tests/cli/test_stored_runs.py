@@ -51,9 +51,7 @@ def test_without_runs_it_is_said_how_to_get_one(tmp_path, monkeypatch, invoke):
     assert find_run("latest").name == "far", "a run of the future, where there is no other"
     for number in range(5):
         store(tmp_path / "runs", f"later-{number}", f"2026-04-0{number + 1}T00:00:00+00:00")
-    with pytest.raises(
-        UsageError, match=r"newest are far, later-4, later-3, later-2, later-1, \.\.\.: rooflens list"
-    ):
+    with pytest.raises(UsageError, match=r"newest are far, later-4, later-3, later-2, later-1, \.\.\.: rooflens list"):
         find_run("zzz")
 
 
