@@ -56,10 +56,8 @@ def test_a_planted_regression_is_found_and_nothing_else(pair, invoke):
     assert found["order"] == "interleaved"
     assert (found["sums"], found["verdicts of sums"], found["fwd+bwd"]) == (None, None, None)  # there is one pass
     assert "4 cases are verified to be slower" in err
-    means = dict(
-        re.findall(r"^time of head over base, (\w+), fwd: (\S+) .*", invoke("compare", "both", code=3).out, re.M)
-    )
-    assert (means["simt_4bit"][:4], means["blas"][0]) == ("+5.0", "~")
+    means = re.findall(r"^Change of time, (\w+), fwd: (~|\+5\.0)", invoke("compare", "both", code=3).out, re.M)
+    assert dict(means) == {"simt_4bit": "+5.0", "blas": "~"}  # of one provider each
 
 
 def declined(M=None, verdict="unsupported", reason="not any more"):
@@ -69,9 +67,9 @@ def declined(M=None, verdict="unsupported", reason="not any more"):
 @pytest.mark.parametrize(
     ("factor", "head", "codes", "words"),
     [
-        (0.9, {}, (0, 0), "cases: 4 faster"),
-        (1.0, {"round_noise": 0.2}, (0, 4), "8 cases are inconclusive: more --rounds would decide"),
-        (1.2, declined(16, "incorrect", "SNR 3 dB"), (5, 5), "2 cases passed in base and no longer do in head"),
+        (0.9, {}, (0, 0), "verdicts  4 faster, 4 same"),
+        (1.0, {"round_noise": 0.2}, (0, 4), "verdicts  8 inconclusive.*would find.*8 cases are inconclusive: more --r"),
+        (1.2, declined(16, "incorrect", "SNR 3 dB"), (5, 5), "SNR 3 dB.*2 cases passed in base and no longer do in"),
         (1.0, declined(16), (0, 4), "2 cases of base could not be compared"),
         (1.0, {"both": declined(None, "oom", "3 GiB")}, (4, 4), "nothing was compared: 3 GiB"),
     ],
@@ -79,7 +77,7 @@ def declined(M=None, verdict="unsupported", reason="not any more"):
 def test_what_is_found_decides_the_exit_code(pair, invoke, factor, head, codes, words):
     folder = pair(factor, **head)
     invoke("compare", folder, code=codes[0])
-    assert words in "".join(invoke("compare", folder, "--strict", code=codes[1]))
+    assert re.search(words, "".join(invoke("compare", folder, "--strict", code=codes[1])), re.DOTALL)
 
 
 def test_an_unfinished_comparison_is_incomplete(pair, invoke):
@@ -123,7 +121,7 @@ def test_the_canary_withholds_what_its_change_between_two_runs_could_explain(pai
     assert found["verdicts"] == dict.fromkeys(found["verdicts"], 0) | {"inconclusive": 8}
     assert (found["withheld"], {case["withheld"] for case in found["cases"]}) == (told, {told})
     printed = invoke(*arguments, "--strict", code=4)
-    assert printed.out.splitlines()[2] == f"No result: {told}"
+    assert f"No result: {told}" in printed.out.splitlines()
     assert told in printed.err
 
 
@@ -243,7 +241,7 @@ def test_a_sum_of_passes_is_counted_apart_and_judged_like_a_case(pair, invoke, c
     assert {(case["M"], case["pass"]) for case in found["sums"]} == {(1, "fwd+bwd"), (16, "fwd+bwd")}
     if change:
         assert "error: 1 sum of fwd+bwd is verified to be slower" in err
-        assert "sums of fwd+bwd: 0 faster, 1 slower, 1 same" in invoke("compare", folder, code=3).out
+        assert "sums of fwd+bwd: 1 slower, 0 faster" in invoke("compare", folder, code=3).out
     else:
         assert "4 cases and 2 sums of fwd+bwd are inconclusive" in invoke("compare", folder, "--strict", code=4).err
 
