@@ -57,14 +57,15 @@ def test_an_unfinished_run_with_one_M_says_how_to_resume(plant, invoke):
     assert err.endswith("units are missing: resume with: rooflens run -o runs/planted --resume\n")
 
 
-def test_the_pair_of_a_refined_run_is_the_default(plant, invoke):
+def test_the_pair_of_a_refined_run_is_the_default_and_else_the_leading_challenger(plant, invoke):
     refine = {"challenger": "mma_4bit", "incumbent": "simt_4bit", "complete": True, "added": []}
-    providers = ("simt_4bit", "mma_4bit", "dequant_blas")
-    plant(**EXACT | {"providers": providers}, latency=crossing, manifest={"refine": refine})
+    order = ("mma_4bit", "simt_4bit")
+    what = EXACT | {"providers": (*order, "dequant_blas"), "challengers": order}
+    plant(**what, latency=crossing, manifest={"refine": refine})
     found = json.loads(invoke("crossover", "planted", "--json").out)
     assert (found["challenger"], found["incumbent"]) == ("mma_4bit", "simt_4bit")
     found = json.loads(invoke("crossover", "planted", "--incumbent", "dequant_blas", "--json").out)
-    assert (found["challenger"], found["incumbent"]) == ("simt_4bit", "dequant_blas")
+    assert (found["challenger"], found["incumbent"]) == ("simt_4bit", "dequant_blas")  # it leads, listed first or not
 
 
 @pytest.mark.parametrize(
