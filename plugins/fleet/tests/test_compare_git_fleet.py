@@ -112,8 +112,7 @@ def test_interrupted_and_resumed_only_what_is_missing_is_measured(here, scratch)
 def test_an_arm_that_has_no_cell_in_a_part_is_done_with_it(here):
     """A filter that speaks of providers is known to the arms alone, so that parts are made without it."""
     (here / "only.json").write_text("[]")
-    done = rooflens(here, "run", "tiny.toml", *ON_CPU, "--no-calibrate", "--only", "only.json", "-o", "out")
-    assert done.returncode == 0, done.stderr
+    rooflens(here, "run", "tiny.toml", *ON_CPU, "--no-calibrate", "--only", "only.json", "-o", "out")
     manifest = json.loads((here / "out" / "run.json").read_text())
     assert manifest["planned_units"] == 0
     assert (here / "out" / "cells.csv").read_text().count("\n") == 1

@@ -65,8 +65,7 @@ def test_what_only_describes_a_fleet_needs_no_ray(place):
     environment = {"PYTHONPATH": str(place), "PATH": "/usr/bin:/bin", "HOME": str(place)}
     environment |= {name: value for name, value in os.environ.items() if name == "ATEN_CPU_CAPABILITY"}
     for command in (["fleet", "run", "--help"], ["fleet", "run", "tiny.toml", "--dry-run"]):
-        done = fresh(place, *command, env=environment)
-        assert done.returncode == 0, done.stderr
+        fresh(place, *command, env=environment)
     cores = len(os.sched_getaffinity(0))
     done = fresh(place, "fleet", "resources", "--device", "cpu", "--slots", cores, env=environment)
     assert json.loads(done.stdout) == {cpu_arch(): cores}
@@ -154,7 +153,6 @@ def test_a_cluster_without_the_architecture_says_what_it_offers(two_nodes, place
 def test_devices_of_a_cluster_are_listed(two_nodes, place):
     command = ("fleet", "devices", "--address", two_nodes.address)
     done = fresh(place, *command, "--json", env=two_nodes.environment)
-    assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     nodes = json.loads(done.stdout)
     assert {node["address"] for node in nodes} == {"127.0.0.1"}

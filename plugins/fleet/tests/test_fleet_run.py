@@ -39,11 +39,9 @@ def both(two_nodes, tmp_path_factory):
     """Measure one suite by a fleet and by a single process; return both folders, and what the fleet printed."""
     limits = ("--timeout", "2s", "--threads", "1", "-a", "M=1,2", "--filter", "layer == 'q'")
     alone = write_suite(tmp_path_factory.mktemp("alone"))
-    done = rooflens(alone, *run_args(*ODD), *limits)
-    assert done.returncode == 0, done.stderr
+    rooflens(alone, *run_args(*ODD), *limits)
     fleet = write_suite(tmp_path_factory.mktemp("fleet"))
     done = fresh(fleet, *fleet_args(two_nodes.address, *ODD), *limits, env=two_nodes.environment)
-    assert done.returncode == 0, done.stderr
     return alone, fleet, done
 
 
@@ -83,7 +81,6 @@ def several(two_nodes, tmp_path_factory):
         arguments = fleet_args(two_nodes.address, "dequant_blas", "blas", file=None, on=(cpu_arch(), arch))
         arguments.remove("--no-report")
         done = fresh(place, *arguments, "--threads", "1", env=two_nodes.environment)
-    assert done.returncode == 0, done.stderr
     return place, done
 
 
@@ -109,14 +106,12 @@ def test_six_stations_fill_one_folder(two_nodes, place):
     with two_nodes.added({arch: 6}, **planted("amd64", cores=6), MEETING=str(meeting)):
         arguments = fleet_args(two_nodes.address, "meets", file=MEETING, on=(arch,))
         limits = ("--threads", "1", "-a", "M=1..24", "--timeout", "90s")
-        done = fresh(place, *arguments, *limits, env=two_nodes.environment)
-    assert done.returncode == 0, done.stderr
+        fresh(place, *arguments, *limits, env=two_nodes.environment)
     check_whole(place, cells=48)
     devices = json.loads((place / "out" / "run.json").read_text())["devices"]
     assert sorted(device["slot"] for device in devices) == [0, 1, 2, 3, 4, 5]
     assert len({row["process"] for row in read(place)}) == 6
-    done = rooflens(place, "validate", "out", "--strict")
-    assert done.returncode == 0, done.stderr
+    rooflens(place, "validate", "out", "--strict")
 
 
 @pytest.mark.ray
@@ -163,7 +158,6 @@ def beside(tmp_path_factory):
 @pytest.mark.slow
 def test_a_cluster_that_somebody_else_started_here_is_left_alone(beside):
     place, done = beside
-    assert done.returncode == 0, done.stderr
     check_whole(place, cells=2)
 
 
@@ -174,13 +168,11 @@ def test_nothing_is_left_where_temporary_files_are(tmp_path):
     place = write_suite(tmp_path)
     with tempfile.TemporaryDirectory(prefix="rl-", dir="/tmp") as short:
         mine = Path(short) / "rooflens-mine"
-        done = rooflens(place, *run_args("dequant_blas", "blas", file=None)[:-2], "-a", "M=1", "-o", str(mine))
-        assert done.returncode == 0, done.stderr
+        rooflens(place, *run_args("dequant_blas", "blas", file=None)[:-2], "-a", "M=1", "-o", str(mine))
         before = {path: path.read_bytes() for path in mine.iterdir()}
         aged = time.time() - 3600
         os.utime(mine / ".lock", times=(aged, aged))
-        done = fresh(place, *ONE_JOB, "--threads", "1", env={**os.environ, "TMPDIR": short})
-        assert done.returncode == 0, done.stderr
+        fresh(place, *ONE_JOB, "--threads", "1", env={**os.environ, "TMPDIR": short})
         assert {path: path.read_bytes() for path in mine.iterdir()} == before
         (others,) = {path for path in Path(short).iterdir() if path.name.startswith(("rooflens-", "ray"))} - {mine}
         assert not list(others.iterdir())
