@@ -125,6 +125,15 @@ def test_whole_set_rate_is_total_work_over_total_time(toy):
     assert [row[1].text for row in table.rows] == ["209.7", "26.2", "3"]
 
 
+def test_a_size_of_two_models_counts_once_in_a_rate_over_all(tmp_path):
+    shapes = (("a", "up", 512, 2048), ("b", "up", 512, 2048), ("a", "down", 2048, 1024))
+    times = {512: 1e-5, 2048: 4e-5}
+    report = report_of(tmp_path / "run", shapes=shapes, Ms=(1,), **exact(dequant_blas=lambda cell: times[cell.N]))
+    rate, sizes = tables(report)["whole-bf16-nf4-g64-cold"].rows
+    assert rate[1].value == pytest.approx(2 * (512 * 2048 + 2048 * 1024) / 5e-5)
+    assert sizes[1].text == "2"
+
+
 def test_failed_cells_show_their_verdict_and_reason(quick):
     grid = tables(quick)["speedup-bf16-nf4-g64-cold-gemv-4bit"]
     failed = [cell for row in grid.rows for cell in row if cell.tone is Tone.FAILED]

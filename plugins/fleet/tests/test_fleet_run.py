@@ -36,18 +36,18 @@ OF_A_RUN = {
 
 @pytest.fixture(scope="module")
 def both(two_nodes, tmp_path_factory):
-    """Measure one suite by a fleet and by a single process; return both folders, and what the fleet printed."""
+    """Measure one suite by a fleet and by a single process; return both folders."""
     limits = ("--timeout", "2s", "--threads", "1", "-a", "M=1,2", "--filter", "layer == 'q'")
     alone = write_suite(tmp_path_factory.mktemp("alone"))
     rooflens(alone, *run_args(*ODD), *limits)
     fleet = write_suite(tmp_path_factory.mktemp("fleet"))
-    done = fresh(fleet, *fleet_args(two_nodes.address, *ODD), *limits, env=two_nodes.environment)
-    return alone, fleet, done
+    fresh(fleet, *fleet_args(two_nodes.address, *ODD), *limits, env=two_nodes.environment)
+    return alone, fleet
 
 
 @pytest.mark.ray
 def test_a_fleet_stores_the_units_verdicts_and_identities_of_a_single_process(both):
-    alone, fleet = map(rows_by_unit, both[:2])
+    alone, fleet = map(rows_by_unit, both)
     assert len(alone) == 2 * 7 * 2 - 4 - 2 * 2  # a final failure ends its cell after one round
     assert fleet.keys() == alone.keys()
     for unit, row in alone.items():
@@ -58,7 +58,7 @@ def test_a_fleet_stores_the_units_verdicts_and_identities_of_a_single_process(bo
 
 @pytest.mark.ray
 def test_all_providers_of_a_problem_are_measured_on_one_device(both):
-    _, fleet, _ = both
+    _, fleet = both
     devices = json.loads((fleet / "out" / "run.json").read_text())["devices"]
     processes = {}
     for row in read(fleet):
@@ -70,29 +70,26 @@ def test_all_providers_of_a_problem_are_measured_on_one_device(both):
 
 @pytest.fixture(scope="module")
 def several(two_nodes, tmp_path_factory):
-    """Measure on two architectures; both nodes of one say that they have the same device, as GPUs that all nodes see.
-
-    Returns the folder, and what was printed.
-    """
+    """Measure on two architectures; both nodes of one say that they have the same device, as GPUs that all nodes see."""
     place = write_suite(tmp_path_factory.mktemp("several"))
     arch = arch_of("aarch64")
     what = planted("aarch64", uuid="GPU-1234", cores=2)
     with two_nodes.added({arch: 1}, **what), two_nodes.added({arch: 1}, **what):
         arguments = fleet_args(two_nodes.address, "dequant_blas", "blas", file=None, on=(cpu_arch(), arch))
         arguments.remove("--no-report")
-        done = fresh(place, *arguments, "--threads", "1", env=two_nodes.environment)
-    return place, done
+        fresh(place, *arguments, "--threads", "1", env=two_nodes.environment)
+    return place
 
 
 @pytest.mark.ray
 @pytest.mark.slow
 def test_of_two_architectures_each_measures_everything_in_a_run_of_its_own(several):
-    out = several[0] / "out"
+    out = several / "out"
     archs = [cpu_arch(), arch_of("aarch64")]
     assert sorted(json.loads((out / "fleet.json").read_text())["architectures"]) == sorted(archs)
     devices = []
     for arch in archs:
-        check_whole(several[0], cells=12, out=out / arch)
+        check_whole(several, cells=12, out=out / arch)
         devices.append(json.loads((out / arch / "run.json").read_text())["devices"])
     assert [{device["arch"] for device in found} for found in devices] == [{arch} for arch in archs]
     assert [len(found) for found in devices] == [2, 1]
@@ -142,7 +139,7 @@ def test_the_nodes_of_these_tests_listen_nowhere_else(two_nodes):
 
 @pytest.fixture(scope="module")
 def beside(tmp_path_factory):
-    """Measure with --jobs on a machine on which somebody has a cluster already; return the folder, and what was said.
+    """Measure with --jobs on a machine on which somebody has a cluster already; return the folder.
 
     Ray notes in a file what was started last on a machine, and joins that unless told otherwise.
     """
@@ -150,15 +147,14 @@ def beside(tmp_path_factory):
     with tempfile.TemporaryDirectory(prefix="r") as short:  # sockets are in there: their paths may have 107 bytes
         (Path(short) / "ray").mkdir()
         (Path(short) / "ray" / "ray_current_cluster").write_text("127.0.0.1:9")
-        done = fresh(place, *ONE_JOB, "--threads", "1", env={**os.environ, "RAY_TMPDIR": short})
-    return place, done
+        fresh(place, *ONE_JOB, "--threads", "1", env={**os.environ, "RAY_TMPDIR": short})
+    return place
 
 
 @pytest.mark.ray
 @pytest.mark.slow
 def test_a_cluster_that_somebody_else_started_here_is_left_alone(beside):
-    place, done = beside
-    check_whole(place, cells=2)
+    check_whole(beside, cells=2)
 
 
 @pytest.mark.ray
@@ -185,9 +181,9 @@ def test_nothing_is_left_where_temporary_files_are(tmp_path):
     [("--threads=2", "threads was 1 and is 2"), ("--tuning=cold", "tuning was default and is cold")],
 )
 def test_what_measures_otherwise_is_refused_and_changes_nothing(beside, option, words):
-    manifest = beside[0] / "out" / "run.json"
+    manifest = beside / "out" / "run.json"
     before = manifest.read_bytes()
-    done = fresh(beside[0], *ONE_JOB, "--resume", option, code=2)
+    done = fresh(beside, *ONE_JOB, "--resume", option, code=2)
     assert done.stderr.count("\n") == 1, done.stderr
     assert words in done.stderr
     assert manifest.read_bytes() == before
@@ -197,7 +193,7 @@ def test_what_measures_otherwise_is_refused_and_changes_nothing(beside, option, 
 @pytest.mark.slow
 def test_parts_of_a_cpu_go_on_as_such(beside):
     """On all of it each would have other threads, and be refused."""
-    assert how_to_resume(beside[0] / "out").endswith("out --resume --jobs local:1")
+    assert how_to_resume(beside / "out").endswith("out --resume --jobs local:1")
 
 
 def test_each_architecture_goes_on_with_what_it_was_refined_by(tmp_path):
