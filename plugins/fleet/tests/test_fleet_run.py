@@ -70,7 +70,7 @@ def test_all_providers_of_a_problem_are_measured_on_one_device(both):
 
 @pytest.fixture(scope="module")
 def several(two_nodes, tmp_path_factory):
-    """Measure on two architectures; both nodes of one say that they have the same device, as GPUs that all nodes see."""
+    """Measure on two architectures; both nodes of one claim the same device, as GPUs that all nodes see."""
     place = write_suite(tmp_path_factory.mktemp("several"))
     arch = arch_of("aarch64")
     what = planted("aarch64", uuid="GPU-1234", cores=2)
