@@ -141,6 +141,14 @@ def test_boxes_lie_where_the_axes_say_and_are_joined_where_nothing_tells_them_ap
     assert ">DDDS</text>" in drawn  # letters of a row in one element, each at its own x
 
 
+def test_bands_have_no_grid_lines_and_a_tick_at_the_right_end_is_not_cut():
+    wide = linear_axis(0.0, 10.0, lambda value: "a long label" if value == 10 else "", "")
+    drawn = svg.draw(replace(plain(), x=wide, y=bands(["a", "b"], down=True)), svg.PANEL)
+    (grid,) = re.findall(r'class="grid" d="([^"]*)"', drawn)
+    assert ("H" in grid, "V" in grid) == (False, True)
+    assert 'class="ty" x="236"' in drawn
+
+
 def test_what_is_named_can_be_pointed_at_and_is_escaped():
     named = Series("p", 1, (Point(1, 5, "<point>"),))
     drawn = svg.draw(plain((named,), boxes=(Box(0, 1, 0, 1, "s2", "<b>", name="<script>"),)), svg.SINGLE)

@@ -2,6 +2,7 @@
 
 import pytest
 from rooflens.reports.figures.axes import decade_axis, m_axis, octave_axis, position, time_axis
+from rooflens.reports.figures.chart import Data
 from rooflens.reports.formatting import tick_ratio, tick_time
 from rooflens.reports.model import Column, Report, Section, Table, TableCell, Text, explained
 
@@ -18,6 +19,8 @@ def test_notes_are_numbered_once_in_order_of_first_use():
 def test_a_row_of_the_wrong_length_is_refused():
     with pytest.raises(ValueError, match="a row of 1 cells under 2 columns"):
         Table("t", "T", (Column("a"), Column("b")), ((TableCell("1"),),))
+    with pytest.raises(ValueError, match="a row of 1 values under the columns a, b"):
+        Data(("a", "b"), ((1,),))
 
 
 def test_an_anchor_stands_once():
