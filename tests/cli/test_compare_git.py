@@ -177,7 +177,7 @@ def test_a_provider_file_outside_of_the_repository_measures_what_it_imports_of_i
     ("first", "arguments", "words"),
     [
         ({"README": "nothing yet"}, (), ["bench/kernels.py: base (", "has no such file"]),
-        ({"README": "nothing yet"}, ("--providers", "mine.py"), ["--providers mine.py: base ("]),
+        (kernel(), ("--providers", "mine.py"), ["--providers mine.py: base ("]),
         (kernel(), ("--setup", "echo cannot build; exit 7"), ["--setup failed with exit code 7", "cannot build"]),
     ],
 )

@@ -19,8 +19,8 @@ def test_bash_completes_commands_options_and_their_values():
 [[ $(complete -p rooflens) == *" -F _rooflens_completion rooflens" ]]
 """
     for words in OFFERED:
-        script += f"COMP_WORDS=({shlex.join(words)})\nCOMP_CWORD={len(words) - 1}\n_rooflens_completion rooflens\n"
-        script += "echo ${COMPREPLY[@]}\n"
+        script += f"COMP_WORDS=({shlex.join(words)})\nCOMP_CWORD={len(words) - 1}\nCOMPREPLY=()\n"
+        script += "_rooflens_completion rooflens\necho ${COMPREPLY[@]}\n"
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script], env=os.environ | {"PATH": path}, capture_output=True, text=True
