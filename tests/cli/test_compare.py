@@ -134,6 +134,11 @@ def test_a_canary_of_versions_that_took_turns_withholds_verdicts_beyond_chance_a
     assert main(["compare", str(pair(1.2, both={"canary": canaries[0]}, canary=canaries[1]))]) == exit_code
 
 
+def test_a_canary_that_scatters_withholds_nothing_from_versions_that_took_turns(pair):
+    base, head = readings(1e-3, 2e-3, 1.2e-3, 1.9e-3), readings(1.9e-3, 1e-3, 2e-3, 1.4e-3)
+    assert main(["compare", str(pair(1.2, both={"canary": base}, canary=head))]) == 3
+
+
 def binary(source):
     """Columns of a round whose compiled code and configuration are always the same."""
     return {"columns": lambda cell, round_: {"artifact": "a" * 16, "config": {}, "source": source}}
