@@ -77,6 +77,19 @@ def test_where_only_the_baseline_ran_no_table_is_empty_and_no_sentence_is_repeat
     assert not crossover.sections
 
 
+def test_panels_of_one_model_are_titled_by_what_tells_them_apart(tmp_path):
+    shapes = tuple(("DeepSeek-R1", f"mla_kv_b 512x128 tp{n} B{16 * n}", 512, 128 * n) for n in (1, 2, 4))
+
+    def panels(name, given):
+        found = figures(report_of(tmp_path / name, shapes=given, Ms=(1, 8)))
+        return next(figure for figure in found.values() if figure.multiples)
+
+    one, mixed = panels("one", shapes), panels("mixed", (*shapes, SMALL[0]))
+    assert "of DeepSeek-R1" in one.title
+    assert [chart.title for chart in one.charts] == [layer for _, layer, _, _ in shapes]
+    assert mixed.charts[0].title.startswith("DeepSeek-R1 ")
+
+
 def test_one_m_per_shape_is_one_sentence_about_crossovers(tmp_path):
     report = report_of(tmp_path / "run", shapes=SMALL, Ms=(64,), schemes=("nf4-g64", "fp4-g64"))
     (block,) = report.sections[2].blocks

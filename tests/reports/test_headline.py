@@ -6,7 +6,7 @@ from rooflens.analysis.crossover.curve import locate
 from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
 from rooflens.reports.cells import wins_text
-from rooflens.reports.model import KeyNumbers
+from rooflens.reports.model import KeyNumbers, Remarks
 
 from .planted import exact, report_of, synthetic
 
@@ -58,6 +58,15 @@ def test_the_new_kernel_of_three_sides_is_the_one_that_wins_wherever_it_is_liste
     replaced, reference = cards(build_report(load_run(folder), "three-way"))
     assert (replaced.label, replaced.text) == ("slow ÷ fast (time)", "2.00×")
     assert (reference.label, reference.text) == ("blas (reference) ÷ fast (time)", "4.00×")
+
+
+def test_others_follow_and_are_not_counted_in(tmp_path):
+    options = exact(simt_4bit=2e-3, gemv_4bit=1e-3, dequant_blas=4e-3, blas=1e-6)
+    report = report_of(tmp_path, Ms=(1,), shapes=ONE, challengers=("simt_4bit", "gemv_4bit"), **options)
+    assert cards(report)[0].label.startswith("gemv_4bit over dequant_blas")
+    others = next(block for block in report.sections[0].blocks if isinstance(block, Remarks))
+    (told,) = (item for item in others.items if "at M=1" in item)
+    assert told.startswith("simt_4bit, bf16 · cold: 2.00× at M=1")
 
 
 def test_one_m_is_no_crossover(tmp_path):
