@@ -134,6 +134,13 @@ def test_a_size_of_two_models_counts_once_in_a_rate_over_all(tmp_path):
     assert sizes[1].text == "2"
 
 
+@pytest.mark.parametrize(("rounds", "words"), [(1, "No cell has two rounds"), (3, "logarithms"), (5, "logarithms")])
+def test_the_source_of_intervals_is_told(tmp_path, rounds, words):
+    report = report_of(tmp_path / "run", shapes=SMALL[:1], Ms=(1, 4), rounds=rounds)
+    assert words in markdown.render(report).text
+    assert ("5 or more are needed" in all_text(report)) == (rounds < 5)
+
+
 def test_failed_cells_show_their_verdict_and_reason(quick):
     grid = tables(quick)["speedup-bf16-nf4-g64-cold-gemv-4bit"]
     failed = [cell for row in grid.rows for cell in row if cell.tone is Tone.FAILED]
