@@ -56,6 +56,17 @@ def test_dots_and_a_single_point_are_visible():
     assert drawn.index("dots s2 faint") < drawn.index('class="l s1"')
 
 
+def test_a_panel_of_eight_providers_and_twelve_m_is_small():
+    """40 panels must stay near 100 kB."""
+    sizes = [2**power for power in range(12)]
+    lines = tuple(
+        Series(f"provider_{style}", style, tuple(Point(m, 1e-5 * (1 + m / 50) * (1 + style)) for m in sizes))
+        for style in range(8)
+    )
+    panel = replace(chart(), x=m_axis(sizes), y=decade_axis(1e-5, 1e-2, tick_time, "time"), series=lines)
+    assert len(svg.draw(panel, svg.PANEL)) < 3500
+
+
 def test_markers_exist_for_every_style():
     defined = set(re.findall(r'id="m(\d+)"', svg.marker_definitions()))
     assert {str(colour_index(style)) for style in range(20)} <= defined
