@@ -4,6 +4,7 @@ import base64
 import hashlib
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from rooflens.reports.model import HowToRead, Remarks, Report, Section, Text, explained
@@ -88,6 +89,19 @@ def test_a_heat_cell_is_small(text):
     """23,000 cells of the full suite must stay a page that opens: 25 bytes each without a footnote."""
     (cell,) = re.findall(r"<td class=g12>44\.80×(?=<)", text)[:1]
     assert len(cell) < 25
+
+
+def test_headings_go_down_one_level_at_a_time(text):
+    """A chapter is an h2, its blocks h3; blocks of a part are one level below its title."""
+    levels = [int(level) for level in re.findall(r"<h([1-6])", text)]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert re.search(r'<h3 class="bt"><a href="#grid">', text)
+
+
+def test_tables_have_captions_and_their_headers_a_scope(text):
+    assert len(re.findall(r"<caption>[^<]+</caption>", text)) == text.count("<table") == 2
+    assert not re.findall(r"<th(?!ead| scope=(?:col|row))", text)
 
 
 def large(details: int = 6) -> Report:
