@@ -3,7 +3,7 @@
     python benchmarks/fleet_of_a_thousand.py [--cells 100000] [--devices 1000] [--folder ON_THE_DISK_TO_LAND_ON]
 
 The devices are simulated (`simulated_fleet`): they take no time, some die, hang, fill their disk or go with their node,
-and their work, the making of parcels, is timed apart and not counted. Everything else is what `rooflens fleet run`
+and their work, the making of parcels, is timed apart and not counted. Everything else is what `rooflens run`
 does, on a real disk, whose other users are seen in the time of a sync. Aimed for: under 60 s for 100,000 cells on two
 cores, and a cost per cell that grows by at most 1.2 when cells grow tenfold. Three sweeps tell what follows cells from
 what follows devices, each of which opens and closes once.

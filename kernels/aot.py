@@ -2,7 +2,7 @@
 
 The result is evidence only if it is what a launch would compile: `specialize` mirrors the JIT, which marks pointers and
 sizes that are multiples of 16, folds sizes of 1 and absent operands into constants, and marks for AMD's backend which
-operands are smaller than 2 GiB. `isa.aot_compiler` starts the child process that compiles, `isa.aot_child` is it.
+operands are smaller than 2 GiB. `isa.aot_compiler` compiles in a child process.
 """
 
 import importlib

@@ -52,8 +52,7 @@ class Tone(StrEnum):
 class TableCell:
     """One table cell: shown `text`, raw `value` in base units, colour `level` (see Scale) and a footnote text.
 
-    `link` is the path of a file that the text leads to, relative to the report. `curve` is a trend that a page draws in
-    front of the text: changes against its beginning, as shares, oldest first.
+    `link` is the path of a file that the text leads to, relative to the report.
     """
 
     text: str
@@ -62,7 +61,6 @@ class TableCell:
     note: str = ""
     tone: Tone = Tone.PLAIN
     link: str = ""
-    curve: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,8 +266,6 @@ class Report:
     """Where the numbers come from: the run folder's name, shown wherever something is left out."""
     elsewhere: str = "The JSON form of the report has everything."
     """Where to find what is left out of a page that would be too large."""
-    parent: tuple[str, str] | None = None
-    """Title and path of the page that leads here, relative to this one."""
     coverage: "Coverage | None" = None
     """What became of the cells, of the report of one run."""
     notes: dict[str, Note] = field(init=False)

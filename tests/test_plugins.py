@@ -14,7 +14,7 @@ import importlib, os, sys
 for folder, _, files in os.walk(sys.argv[1]):
     for file in files:
         path = os.path.join(folder, file)
-        if file.endswith(".py") and "__main__" not in file and "/tests" not in path and "aot_child" not in path:
+        if file.endswith(".py") and "__main__" not in file and "/tests" not in path:
             importlib.import_module("rooflens." + os.path.relpath(path, sys.argv[1])[:-3].replace(os.sep, "."))
 """
 MEASURED = (

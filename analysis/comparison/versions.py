@@ -128,7 +128,7 @@ def _apart(base: pd.DataFrame, head: pd.DataFrame) -> str:
         ours, theirs = set(base[name]), set(head[name])
         if not ours & theirs:
             return (
-                f"{name} is {_some(ours)} in the base and {_some(theirs)} in the head; map it: --columns {name}=COLUMN"
+                f"{name} is {_some(ours)} in the base and {_some(theirs)} in the head; map it: --column {name}=COLUMN"
             )
     return "every single column has values in common, but no row has all of them; compare files of one suite"
 

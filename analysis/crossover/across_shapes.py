@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from ...shapes.median import interval
-from ...shapes.problem import Op
 from ..frames.coordinates import SETTING, shape_label
 from ..statistics.arrays import Flags, Floats
 from .curve import CrossoverStatus, bracket, estimate
@@ -54,7 +53,6 @@ class MedianCrossover:
     low_M, high_M
                 95 % interval by order statistics of those ends, 0 and inf where open; None for fewer than six shapes
     statuses    number of shapes per status
-    has_passes  False for a quantization, which is no part of a training step
     """
 
     challenger: str
@@ -72,7 +70,6 @@ class MedianCrossover:
     statuses: dict[str, int]
     M_min: float | None
     M_max: float | None
-    has_passes: bool
     threshold: Threshold | None
     warnings: tuple[str, ...]
 
@@ -80,11 +77,6 @@ class MedianCrossover:
     def setting(self) -> tuple[str, ...]:
         """Pass, dtype, scheme and cache state."""
         return (self.pass_, self.dtype, self.scheme, self.cache)
-
-    @property
-    def setting_words(self) -> tuple[str, ...]:
-        """The whole setting for a reader, without the pass of an operation that has only one."""
-        return self.setting if self.has_passes else self.setting[1:]
 
     @property
     def is_informative(self) -> bool:
@@ -163,7 +155,6 @@ def median_crossover(crossovers: pd.DataFrame) -> MedianCrossover:
         statuses=dict(statuses),
         M_min=float(measured["M_min"].min()) if len(measured) else None,
         M_max=float(measured["M_max"].max()) if len(measured) else None,
-        has_passes=bool((crossovers["op"] != Op.QUANTIZE).any()),
         threshold=best_threshold(measured),
         warnings=tuple(_warnings(crossovers, apart, len(places))),
     )

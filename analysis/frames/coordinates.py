@@ -28,11 +28,6 @@ GEMM = ("op", "pass", "B", "E", "top_k", "M", "N", "K", "dtype", "scheme", "cach
 """What the hardware sees: the same GEMM under two model names is measured twice but is one case."""
 
 
-def is_sized(row: Mapping[Any, Any]) -> bool:
-    """Return whether a row is of a problem at all: an imported table without sizes has 1 for each."""
-    return any(row[name] != 1 for name in ("B", "E", "M", "N", "K"))
-
-
 def shape_label(row: Mapping[Any, Any]) -> str:
     """Name the shape of a row: "llama2-7b gate/up (11008x4096)", N x K; without a size where it has none."""
     name = f"{row['model']} {row['layer']}".strip()

@@ -30,7 +30,7 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     if not name:
         raise UsageError(
             f"{table.where} line 1: {' and '.join(CHOICES)} are different times; choose one: "
-            f"--columns time_us={CHOICES[0]}"
+            f"--column time_us={CHOICES[0]}"
         )
     if name not in table:
         raise UsageError(f"{table.where} line 1: there is no column {quote(name)}; choose one of {', '.join(CHOICES)}")

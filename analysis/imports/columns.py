@@ -103,6 +103,9 @@ class AnnotatedColumn:
         return self._spans[row]
 
 
+TEXTS = ("op", "pass", "scheme", "cache", "model", "layer", "provider", "verdict")
+"""Names of what a row is of."""
+
 GIVEN: Mapping[str, tuple[ColumnRole, float, str]] = {
     **{name: (ColumnRole.SIZE, 1.0, name) for name in ("M", "N", "K", "B", "E", "top_k")},
     **{f"time_{unit}": (ColumnRole.TIME, float(seconds), "") for unit, seconds in SECONDS.items()},
@@ -114,13 +117,14 @@ GIVEN: Mapping[str, tuple[ColumnRole, float, str]] = {
     "reduction": (ColumnRole.CHANGE, 1.0, "reduction"),
     "gain": (ColumnRole.CHANGE, 1.0, "gain"),
     "percent_of_peak": (ColumnRole.PEAK_SHARE, 1.0, ""),
-    "dtype": (ColumnRole.DTYPE, 1.0, ""),
-    "device": (ColumnRole.DEVICE, 1.0, ""),
-    "id": (ColumnRole.ID, 1.0, ""),
-    "label": (ColumnRole.LABEL, 1.0, ""),
+    **{str(role): (role, 1.0, "") for role in (ColumnRole.DTYPE, ColumnRole.DEVICE, ColumnRole.ID, ColumnRole.LABEL)},
+    **dict.fromkeys(TEXTS, (ColumnRole.LABEL, 1.0, "")),
     "ignore": (ColumnRole.OTHER, 1.0, ""),
 }
-"""What `--column ROLE=NAME` may say; `ROLE:SIDE=NAME` names the side too ("time_ms:old")."""
+"""What `--column ROLE=NAME` may say; `ROLE:SIDE=NAME` names the side too ("time_ms:old").
+
+An audit takes all of them, a comparison those of `tidy.KEYS`, and has no sides.
+"""
 
 _NAMES = (ColumnRole.SHAPE, ColumnRole.DTYPE, ColumnRole.DEVICE, ColumnRole.ID)
 """Roles whose cells are no numbers."""

@@ -109,7 +109,7 @@ def frame_of(entries: Sequence[ImportedCase], where: str) -> pd.DataFrame:
             which = ", ".join(f"{name} {entry.coordinate(name)}" for name in ("M", "N", "K", "pass", "provider"))
             raise UsageError(
                 f"{where} {entry.place}: the same case as {seen[key]} ({which}); delete one, or distinguish them by a "
-                "further column: --columns provider=COLUMN, or layer=COLUMN"
+                "further column: --column provider=COLUMN, or layer=COLUMN"
             )
         seen[key] = entry.place
     columns: dict[str, list[object]] = {name: [entry.coordinate(name) for entry in entries] for name in CASE}

@@ -74,5 +74,5 @@ def detect(table: ImportedTable, columns: Mapping[str, str]) -> ImportFormat:
     raise UsageError(
         f"{table.where} line 1: the header {', '.join(map(shorten, table.header[:NAMED]))}{more} is none of "
         f"{', '.join(one.name for one in FORMATS)}; "
-        "map its columns: --columns time_ms=COLUMN,M=COLUMN,N=COLUMN,K=COLUMN,provider=COLUMN"
+        "say what its columns are: --column time_ms=COLUMN --column M=COLUMN --column N=COLUMN --column K=COLUMN"
     )

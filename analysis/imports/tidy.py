@@ -12,7 +12,7 @@ from dataclasses import replace
 from ...shapes.errors import UsageError, quote, unknown_name
 from ...shapes.problem import SIZES, Op, Pass, Problem
 from ...shapes.verdict import Verdict
-from .columns import ColumnRole, read_column
+from .columns import TEXTS, ColumnRole, read_column
 from .entries import UNKNOWN, Imported, ImportedCase, failed, imported, useful_flops
 from .printed import SECONDS, read_printed
 from .table import FAILURES, RIGHT, WRONG, ImportedTable, TimeCell
@@ -22,9 +22,9 @@ SOURCE = "table"
 
 TIMES = {f"time_{unit}": unit for unit in SECONDS}
 
-TEXTS = ("op", "pass", "dtype", "scheme", "cache", "device", "model", "layer", "provider")
+NAMES = (*TEXTS, "dtype", "device")
 
-KEYS = (*SIZES, *TEXTS, "verdict", "tflops", *TIMES)
+KEYS = (*SIZES, *NAMES, "tflops", *TIMES)
 
 _WORDS = {
     **dict.fromkeys(RIGHT, Verdict.PASSED),
@@ -47,7 +47,7 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     """One case per row. Raises UsageError that shows how to map a time that is missing, ambiguous or without unit."""
     for key, name in columns.items():
         if key not in KEYS:
-            raise unknown_name("key of --columns", key, list(KEYS))
+            raise unknown_name("role of --column in a comparison", key, list(KEYS))
         if name not in table:
             raise UsageError(f"{table.where} line 1: {unknown_name('column', name, list(table.header))}")
     names = _found(table) | dict(columns)
@@ -62,7 +62,7 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
 
 def _found(table: ImportedTable) -> dict[str, str]:
     """Columns that have the name of a key, whatever their case, and cells that fit."""
-    keys = {key.lower(): key for key in (*SIZES, *TEXTS, "verdict")}
+    keys = {key.lower(): key for key in (*SIZES, *NAMES)}
     found: dict[str, str] = {}
     named = [(keys.get(name.lower()), name) for name in table.header]  # which win over other words for a size
     for key, name in [*named, *((size_named(name), name) for name in table.header)]:
@@ -86,7 +86,7 @@ def _times(table: ImportedTable, names: dict[str, str]) -> tuple[_Reader, str, s
     """What reads the time of a row, how times were rounded, and the column."""
     given = [key for key in names if key in TIMES or key == "tflops"]
     if len(given) > 1:
-        raise UsageError(f"--columns: {' and '.join(given)} name a time twice; keep one")
+        raise UsageError(f"--column: {' and '.join(given)} name a time twice; keep one")
     if given == ["tflops"]:
         name = names["tflops"]
         return _from_rates(table, name, names), f"{table.rounding(name)} of TFLOPS", name
@@ -94,7 +94,7 @@ def _times(table: ImportedTable, names: dict[str, str]) -> tuple[_Reader, str, s
         name, unit = names[given[0]], TIMES[given[0]]
         if (said := unit_of(name)) not in (None, unit):
             raise UsageError(
-                f"--columns {given[0]}: the header {quote(name)} of {table.where} says {said}; write time_{said}, or "
+                f"--column {given[0]}: the header {quote(name)} of {table.where} says {said}; write time_{said}, or "
                 "correct the header"
             )
     else:
@@ -113,18 +113,18 @@ def _only_time(table: ImportedTable) -> tuple[str, str]:
         return times[0], "s"
     if len(times) == 1:
         raise UsageError(
-            f"{table.where} line 1, column {times[0]}: its unit is unknown; say it: --columns time_ms='{times[0]}'"
+            f"{table.where} line 1, column {times[0]}: its unit is unknown; say it: --column time_ms='{times[0]}'"
         )
     if times:
         unit = unit_of(times[0]) or "ms"
         raise UsageError(
             f"{table.where} line 1: several columns may be the time ({', '.join(times)}); choose one: "
-            f"--columns time_{unit}='{times[0]}'"
+            f"--column time_{unit}='{times[0]}'"
         )
     rates = [table.header[one.index] for one in columns if one.role is ColumnRole.RATE and one.unit == 1e12]
     raise UsageError(
         f"{table.where} line 1: no column is a time by its name ({', '.join(table.header)}); name one: "
-        "--columns " + (f"tflops='{rates[0]}'" if len(rates) == 1 else "time_ms=COLUMN")
+        "--column " + (f"tflops='{rates[0]}'" if len(rates) == 1 else "time_ms=COLUMN")
     )
 
 

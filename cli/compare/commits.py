@@ -18,7 +18,7 @@ from ...shapes.plugins import Hook, provided
 from ...shapes.run_folder.manifest import COMPARISON
 from ..report.replay import flips, replay
 from ..report.stored_comparison import OWN_CHOICE, go_on, stored_comparison
-from ..run.selection import refuse_other_options, stop_signals
+from ..run.selection import on_devices, refuse_other_options, stop_signals
 from ..shared import values
 from ..shared.runs import new_folder, refuse_foreign_owner
 from .devices import Measuring, OneDevice
@@ -41,9 +41,7 @@ def measured(options: dict[str, Any], passed_on: Collection[str]) -> tuple[Resul
     the options of `rooflens run` that the runs of each version get.
     """
     began = time.monotonic()
-    by_fleet = bool(options["jobs"] or options["address"])
-    if options["on"] and not by_fleet:
-        raise UsageError("--on selects an architecture of a cluster: add --address, or --jobs")
+    by_fleet = on_devices(options)
     opened = provided(Hook.COMPARE)(options) if by_fleet else None
     if options["resume"]:
         folder, what = _stored(options, by_fleet)

@@ -8,7 +8,8 @@ import click
 from ...shapes.errors import UsageError
 from ...shapes.protocol import COMPARED_ROUNDS, MOST
 from ...shapes.run_folder.manifest import COMPARISON
-from ..run.selection import RETRY, SELECTION, refuse_retry
+from ..run.selection import DEVICES, RETRY, SELECTION, on_devices, refuse_retry
+from ..shared.former import command_with
 from ..shared.runs import find_run
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ PASSED_ON = tuple(option for option in SELECTION if option.name not in _OWN)
 """Options of `rooflens run` that each version gets as they are."""
 
 
-@click.command(params=list(PASSED_ON))
+FORMER = {"--columns": "write --column ROLE=NAME, once for each column, such as --column M=m --column time_ms=ms"}
+
+
+@click.command(cls=command_with(FORMER), params=[*PASSED_ON, *DEVICES])
 @click.argument("targets", metavar="[BASE HEAD | SUITE]", nargs=-1)
 @click.option("--git", "span", metavar="BASE..HEAD", help="Measure two commits of --repo in turn, then compare them.")
 @click.option(
@@ -53,31 +57,10 @@ PASSED_ON = tuple(option for option in SELECTION if option.name not in _OWN)
 @click.option("--target-ci", metavar="PERCENT", help="Stop a round when the median is known to +- this, such as 1%.")
 @click.option("--budget", metavar="TIME", help="Most time per cell and round, such as 0.5s.")
 @click.option("--max-time", metavar="TIME", help="End cleanly after this, such as 30m; resume with --resume.")
-@click.option(
-    "--jobs",
-    metavar="local:N",
-    help="Measure on N devices of this machine at a time: GPUs, or parts of the CPU. It needs the extra fleet.",
-)
-@click.option(
-    "--address",
-    metavar="auto|HOST:PORT",
-    help="Measure on a cluster of Ray: that of this machine, or by the address of its head (rooflens fleet --help).",
-)
-@click.option(
-    "--on",
-    multiple=True,
-    metavar="ARCH[=N]",
-    help="Of a cluster, measure on this architecture, on N devices at most; it is needed where there are several.",
-)
-@click.option(
-    "--wait", default="60s", metavar="TIME", help="Wait so long for a device, when none is left; the default is 60s."
-)
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the comparison.")
 @click.option("--resume", is_flag=True, help="Resume the comparison of -o, as it was started.")
 @RETRY
-@click.option(
-    "--columns", metavar="MAP", help="For a CSV of your own: time_ms='Latency (ms)',M=m,N=n,K=k,provider=name."
-)
+@click.option("--column", "columns", multiple=True, metavar="ROLE=NAME", help="Say what a column is; repeat it.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON: effects as differences of ln time, times in seconds."
 )
@@ -104,8 +87,9 @@ def compare(**options: Any) -> None:
     With --git both commits are checked out beside the repository, each with its own environment and caches, and SUITE
     is measured in turn, round by round, every round in a fresh process: drift of the device hits both alike. Two stored
     runs (BASE HEAD) were measured one after the other, so that less can be verified, unless they are arms of one
-    --git. Tables (CSV of rooflens' peers, or your own with --columns) have one value per case: their changes are
-    ranked, and none is verified.
+    --git. Tables (CSV of rooflens' peers, or your own) have one value per case: their changes are ranked, and none is
+    verified. --column takes the sizes, times and tflops of rooflens audit, and names: provider model layer scheme op
+    pass cache dtype device verdict.
 
     Each provider is compared with itself in the other version: there is no other baseline to choose.
 
@@ -123,7 +107,7 @@ def compare(**options: Any) -> None:
       rooflens compare --git main..my-branch --providers bench/kernels.py llm4bit --jobs local:8
       rooflens compare -o runs/compare-20260102-030405 --resume
       rooflens compare runs/main runs/my-branch
-      rooflens compare main.csv branch.csv --columns "time_ms=ms,M=m,N=n,K=k,provider=kernel"
+      rooflens compare main.csv branch.csv --column time_ms=ms --column provider=kernel
     """
     refuse_retry(options)
     result, complete, unmeasured = _compared(options)
@@ -144,7 +128,7 @@ def _compared(options: dict[str, Any]) -> "tuple[Result, bool, str]":
         from .commits import measured
 
         return measured(options, {*(option.name or "" for option in PASSED_ON), "target_ci", "budget"})
-    if options["jobs"] or options["address"]:
+    if on_devices(options):
         raise UsageError(
             "--jobs and --address measure: name two commits with --git BASE..HEAD, or resume with --resume"
         )

@@ -2,6 +2,7 @@
 
 import hashlib
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,13 +13,13 @@ from ...analysis.comparison.machine_code import compare as compare_isa
 from ...analysis.comparison.result import OWN, Result, Side, compare_runs, compare_tables
 from ...analysis.frames.load import load_run, table_content
 from ...analysis.frames.tables import empty_table, parse_table
+from ...analysis.imports.columns import Override
 from ...analysis.imports.read import read
 from ...harness.compare.spec import read_state
-from ...shapes.errors import IncompleteError
+from ...shapes.errors import IncompleteError, UsageError
 from ...shapes.run_folder.columns import CELLS, SAMPLES, TUNING
 from ...shapes.run_folder.columns_isa import ISA
 from ...shapes.run_folder.manifest import ComparisonState
-from ..shared import values
 from ..shared.runs import count_rows
 from .replay import attributed
 
@@ -80,9 +81,12 @@ def _common_state(base: Path, head: Path) -> ComparisonState | None:
     return state if state and {here.name, there.name} <= set(state.commits) else None
 
 
-def imported(base: str, head: str, columns: str | None) -> Result:
-    """Compare two tables; `columns` is --columns as typed."""
-    names = values.mapping(columns, "--columns") if columns else None
+def imported(base: str, head: str, columns: Sequence[str]) -> Result:
+    """Compare two tables; `columns` are the texts of --column."""
+    overrides = [Override.parse(text) for text in columns]
+    if any(one.side for one in overrides):
+        raise UsageError("--column: a comparison has no sides but BASE and HEAD: write ROLE=NAME")
+    names = {one.role: one.name for one in overrides}
     sides = [
         (Side(Path(file).name, file, ((Path(file).name, _hash(Path(file).read_bytes())),)), read(Path(file), names))
         for file in (base, head)

@@ -17,7 +17,7 @@ from ..shared.runs import how_to_resume
 from .refine import Refiner
 from .run_request import RunRequest, read_request
 from .scan import describe_scan, pin_defaults
-from .selection import RETRY, SELECTION, refuse_retry
+from .selection import DEVICES, RETRY, SELECTION, on_devices, refuse_retry
 
 if TYPE_CHECKING:
     from ...harness.storage.store import RunStore
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .contention_monitor import HostLoad
 
 
-@click.command("run", params=list(SELECTION))
+@click.command("run", params=[*SELECTION, *DEVICES])
 @click.option("--baseline", metavar="B", help="Compare with this provider, of any role; default: the suite's baseline.")
 @click.option(
     *("--challenger", "challengers"),
@@ -82,11 +82,6 @@ if TYPE_CHECKING:
 @RETRY
 @click.option("--report/--no-report", default=True, help="Write report.html and report.md at the end.")
 @click.option("--strict", is_flag=True, help="Exit 5 for a wrong output, 4 when a cell failed or was not measured.")
-@click.option(
-    "--jobs",
-    metavar="local:N",
-    help="Measure on N devices of this machine at a time: GPUs, or parts of the CPU. It needs the extra fleet.",
-)
 @click.option("--arm", type=click.Path(path_type=Path), hidden=True, help="What this run may import: code_origin.")
 @click.option("--only", type=click.Path(path_type=Path), hidden=True, help="Cells to measure: harness.compare.replay.")
 def run(**options: Any) -> None:
@@ -94,6 +89,9 @@ def run(**options: Any) -> None:
 
     Every provider of a problem is checked against an fp64 reference and timed in rounds, in turn, on the same operands.
     Finished cells survive whatever happens: a crash or a hang costs the cell in flight, Ctrl-C the round in flight.
+
+    With --jobs or --address each problem is measured with all its providers on one of the devices. One that is lost
+    costs the problems it was at, which others measure again. With several architectures, RUN holds a run for each.
 
     \b
     Examples:
@@ -106,12 +104,13 @@ def run(**options: Any) -> None:
       rooflens run llm4bit-quick --refine crossover --refine-to 5%
       rooflens run llm4bit --filter "layer == 'down' and M == 1" --scan K=4096~16x64
       rooflens run llm4bit --jobs local:8
+      rooflens run llm4bit --address auto --on gfx950,sm90=4 -o runs/all
     """
     from .contention_monitor import HostLoad
 
     load, began = HostLoad(), time.monotonic()
     refuse_retry(options)
-    if options["jobs"]:
+    if on_devices(options):
         provided(Hook.RUN)(options)
         return
     request = read_request(options)

@@ -169,8 +169,8 @@ def _deadline(options: Mapping[str, Any], began: float) -> float | None:
     within, most = options.get("within"), options["max_time"]
     if within and most:
         raise UsageError("--within ends the sweep by itself: omit --max-time")
-    if within and options.get("jobs"):
-        raise UsageError("--within is for one device: omit --jobs, or limit the time of a fleet with --max-time")
+    if within and (options.get("jobs") or options.get("address")):
+        raise UsageError("--within is for one device: omit --jobs and --address, or use --max-time instead")
     if not (within or most):
         return None
     return began + (values.seconds(within, "--within") if within else values.seconds(most, "--max-time"))

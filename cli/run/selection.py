@@ -101,6 +101,35 @@ RETRY = click.option(
 )
 """Of the commands that can measure failed cells again."""
 
+DEVICES = (
+    click.Option(
+        ["--jobs"],
+        metavar="local[:N]",
+        help="Measure on N GPUs of this machine at a time (all: local), or N parts of the CPU. Needs the extra fleet.",
+    ),
+    click.Option(
+        ["--address"],
+        metavar="auto|HOST:PORT",
+        help="Measure on a cluster of Ray: that of this machine, or by the address of its head; see rooflens fleet.",
+    ),
+    click.Option(
+        ["--on"],
+        multiple=True,
+        metavar="ARCH[=N],...",
+        help="Use N of these devices at most, such as gfx950,sm90=2; each architecture measures everything.",
+    ),
+    click.Option(["--wait"], default="60s", show_default=True, metavar="TIME", help="Wait so long for a device."),
+)
+"""Of the commands that can measure on several devices."""
+
+
+def on_devices(options: Mapping[str, Any]) -> bool:
+    """Tell whether to measure on several devices. Raises UsageError for --on alone."""
+    if options["on"] and not (options["jobs"] or options["address"]):
+        raise UsageError("--on selects an architecture of a cluster: add --address, or --jobs")
+    return bool(options["jobs"] or options["address"])
+
+
 _OPTIONS = (
     *("suite", "providers", "dtype", "axes", "caches", "filter_expression", "device", "llc", "threads", "timer"),
     *("cold_by", "tuning", "tuned", "rounds", "target_ci", "budget", "timeout", "build_timeout", "seed", "files"),

@@ -86,6 +86,7 @@ class ProgressBar:
             disable=not self._console.is_terminal,
         )
         self._task: TaskID = self._bar.add_task("", total=total)
+        self._last_line = time.monotonic()
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -102,6 +103,13 @@ class ProgressBar:
 
     def _describe(self, what: str) -> None:
         self._bar.update(self._task, description=escape(visible(what)))
+
+    def _is_due(self) -> bool:
+        """Tell whether it is time for a line of progress, which nobody needs on a terminal."""
+        if self._console.is_terminal or time.monotonic() - self._last_line < LINE_EVERY_S:
+            return False
+        self._last_line = time.monotonic()
+        return True
 
 
 class CountedProgress(ProgressBar):
@@ -120,18 +128,15 @@ class CountedProgress(ProgressBar):
 class Progress(ProgressBar):
     """Observer of a sweep."""
 
-    def __init__(self, stream: IO[str], left: ProgressColumn | None = None, deadline: float | None = None) -> None:
-        """Show progress on `stream`; `left` is the column that says how long it still takes.
-
-        `deadline` (monotonic seconds) is the end of a sweep that fills its time.
-        """
+    def __init__(self, stream: IO[str], deadline: float | None = None) -> None:
+        """Show progress on `stream`; `deadline` (monotonic seconds) is the end of a sweep that fills its time."""
         text = TextColumn("[dim]{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1))
-        super().__init__(stream, None, (_Units(), _Clock(), left or _Left(deadline)), text, expand=True)
+        super().__init__(stream, None, (_Units(), _Clock(), _Left(deadline)), text, expand=True)
         self._failures: Counter[tuple[object, ...]] = Counter()
         self._declined: list[tuple[str, str]] = []
         self._deadline = deadline
         self._total = self._done = 0
-        self._begun = self._last_line = time.monotonic()
+        self._begun = time.monotonic()
         self._done_before = 0
 
     def __exit__(
@@ -148,14 +153,21 @@ class Progress(ProgressBar):
         if finished_units:
             self.remark(f"{finished_units} of {total_units} units are stored already")
 
-    def doing(self, what: str) -> None:
-        """Show what the worker does now."""
-        fresh = self._done - self._done_before
-        pace = (time.monotonic() - self._begun) / fresh if fresh else None
-        left_s = None if pace is None else pace * (self._total - self._done)
+    def doing(self, what: str, underway: int = 0) -> None:
+        """Show what is done now, beside `underway` finished units; without a terminal as a line, from time to time."""
+        self._describe(what)
+        if not self._is_due():
+            return
+        now, done = time.monotonic(), self._done + underway
+        if not self._total:  # it is not planned yet
+            self.remark(what)
+            return
+        fresh = done - self._done_before
+        left_s = (now - self._begun) / fresh * (self._total - done) if fresh else None
         if self._deadline is not None:
-            left_s = max(0.0, self._deadline - time.monotonic())
-        self._show(what, left_s)
+            left_s = max(0.0, self._deadline - now)
+        left = "" if left_s is None else f", about {left_s:.0f} s left"
+        self.remark(f"{done} of {self._total} units{left}: {what}")
 
     def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
         """Move the bar; a failure is told once per provider and reason.
@@ -186,16 +198,3 @@ class Progress(ProgressBar):
         """Make room in the bar for units that were added."""
         self._total = total_units
         self._bar.update(self._task, total=total_units)
-
-    def _show(self, what: str, left_s: float | None, underway: int = 0) -> None:
-        """Show what is done now; without a terminal as a line, from time to time."""
-        self._describe(what)
-        now = time.monotonic()
-        if self._console.is_terminal or now - self._last_line < LINE_EVERY_S:
-            return
-        self._last_line = now
-        if not self._total:  # it is not planned yet
-            self.remark(what)
-            return
-        left = "" if left_s is None else f", about {left_s:.0f} s left"
-        self.remark(f"{self._done + underway} of {self._total} units{left}: {what}")

@@ -184,22 +184,21 @@ def how_to_resume(folder: Path) -> str:
     manifest = glance(folder)
     if manifest.shards:
         return f"resume its shards ({', '.join(shard.folder for shard in manifest.shards)}), then merge them again"
-    if manifest.fleet and manifest.fleet.slots:
-        return f"resume with: rooflens run -o {shlex.quote(str(folder))} --resume --jobs local:{manifest.fleet.slots}"
     if (folder.parent / COMPARISON).is_file():
         return f"resume with: rooflens compare -o {shlex.quote(str(folder.parent))} --resume"
-    if is_sweep(folder) or manifest.fleet:
-        return f"resume with: rooflens fleet run -o {shlex.quote(str(folder))} --resume{_on_a_cluster(folder)}"
-    if (folder / MANIFEST).is_file():
-        return f"resume with: rooflens run -o {shlex.quote(str(folder))} --resume"
+    if is_sweep(folder) or (folder / MANIFEST).is_file():
+        return f"resume with: rooflens run -o {shlex.quote(str(folder))} --resume{_devices_of(folder)}"
     return "nothing was measured: give the same command again"
 
 
-def _on_a_cluster(folder: Path) -> str:
-    """The option for the cluster that a fleet measured on; "" where that was one of its own."""
+def _devices_of(folder: Path) -> str:
+    """The option for the devices that a fleet measured on; "" for one device."""
     runs = runs_of_sweep(folder) if is_sweep(folder) else [folder]
-    addresses = [fleet.address for run in runs if (fleet := glance(run).fleet) and fleet.address]
-    return f" --address {shlex.quote(addresses[0])}" if addresses else ""
+    for fleet in [fleet for run in runs if (fleet := glance(run).fleet)]:
+        if fleet.address:
+            return f" --address {shlex.quote(fleet.address)}"
+        return f" --jobs local:{fleet.slots}" if fleet.slots else " --jobs local"
+    return ""
 
 
 def refuse_foreign_owner(folder: Path) -> None:

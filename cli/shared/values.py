@@ -60,21 +60,3 @@ def size_bytes(text: str, option: str) -> int:
     if not match or int(match[1]) < 1:
         raise UsageError(f"{option} {quote(text)}: write a size such as 32MiB")
     return int(match[1]) << {"K": 10, "M": 20, "G": 30}[match[2].upper()]
-
-
-def mapping(text: str, option: str) -> dict[str, str]:
-    """Read "time_ms='Latency (ms)',M=m" as {"time_ms": "Latency (ms)", "M": "m"}; quotes keep commas and blanks."""
-    import shlex
-
-    lexer = shlex.shlex(text, posix=True)
-    lexer.whitespace, lexer.whitespace_split, lexer.commenters = ",", True, ""
-    found: dict[str, str] = {}
-    try:
-        for part in lexer:
-            name, equals, value = part.partition("=")
-            if not (name.strip() and equals and value.strip()):
-                raise UsageError(f"{option} {quote(part)}: write name=column, such as M=m,time_ms='Latency (ms)'")
-            found[name.strip()] = value.strip()
-    except ValueError as error:  # a quote that is not closed
-        raise UsageError(f"{option} {quote(text)}: {error}") from None
-    return found

@@ -120,7 +120,7 @@ def fleet(survey: "Survey") -> Iterator[Advice]:
         yield warn(
             "ray",
             "Ray finds no AMD GPU without the package amdsmi: install the one of this ROCm, or give ray start "
-            "--num-gpus before a rooflens fleet run",
+            "--num-gpus before a run with --address",
         )
 
 

@@ -230,8 +230,8 @@ def refuse_fleet(folder: Path, manifest: Manifest) -> None:
     """Raise UsageError when a run was measured by a fleet: its tables are made anew from its shards."""
     if manifest.fleet:
         raise UsageError(
-            f"{folder} was measured by a fleet: resume with rooflens fleet run -o {folder} --resume, or on this "
-            f"machine alone with rooflens run -o {folder} --resume --jobs local:N"
+            f"{folder} was measured by a fleet: resume with rooflens run -o {folder} --resume, and --jobs local:N for "
+            "this machine alone or --address for a cluster"
         )
 
 

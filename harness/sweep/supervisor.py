@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from pathlib import Path
-from threading import Timer
+from threading import Lock, Timer
 from types import ModuleType
 from typing import Any
 
@@ -31,6 +31,8 @@ SILENT_S = 5.0
 
 BUSY = 0.1
 """Share of a core that compilers use at least."""
+
+_STARTING = Lock()
 
 
 class WorkerEndedError(Exception):
@@ -82,8 +84,7 @@ class SupervisedWorker:
         enter: Callable[..., None] = _work,
     ) -> None:
         self._should_stop, self._doing = should_stop, doing
-        self._log = log
-        self._mark = ""
+        self._log, self._mark = log, ""
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         arguments = (CLOCK.origin_s, enter, theirs, setup, os.getpid(), log)
@@ -123,7 +124,7 @@ class SupervisedWorker:
         resource_tracker.ensure_running()  # its start would unblock the signal
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            with _without_main():
+            with _STARTING, _without_main():
                 self._process.start()
             self._mark = mark(self._process.pid or 0)
         finally:

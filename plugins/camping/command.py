@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...cli.shared.former import command_with
 from ...cli.shared.output import print_json
 from ...cli.shared.runs import find_run
 from ...cli.shared.tables import show
@@ -17,14 +18,16 @@ if TYPE_CHECKING:
     from .find import Camping
 
 
-@click.command()
+FORMER = {"--scan-csv": "--json has the points under sizes, and the figures of rooflens report have them as CSV"}
+
+
+@click.command(cls=command_with(FORMER))
 @click.argument("runs", type=find_run, nargs=-1, required=True, metavar="RUN [SAME]...")
 @click.option("-p", "--provider", "providers", multiple=True, metavar="NAME", help="Show only these; repeat it.")
-@click.option("--scan-csv", is_flag=True, help="Print the scanned sizes as CSV, each with its excess: for a plot.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON: seconds, ratios, and ln time for what is detectable."
 )
-def camping(runs: tuple[Path, ...], providers: tuple[str, ...], scan_csv: bool, as_json: bool) -> None:
+def camping(runs: tuple[Path, ...], providers: tuple[str, ...], as_json: bool) -> None:
     """Find sizes at which memory stalls, and which padding leaves them.
 
     RUN is the folder of a run, its name under ./runs, or `latest`. A size is suspected if it takes over 1.10 times as
@@ -37,7 +40,7 @@ def camping(runs: tuple[Path, ...], providers: tuple[str, ...], scan_csv: bool, 
       rooflens run llm4bit --filter "layer == 'down'" --scan N=2048..8192:64
       rooflens camping latest
       rooflens camping runs/one runs/two runs/three
-      rooflens camping runs/one -p simt_4bit --scan-csv > scan.csv
+      rooflens camping runs/one -p simt_4bit --json
     """
     from ...analysis.frames.load import load_run
     from ...analysis.run.pipeline import placed as placed_cells
@@ -57,13 +60,7 @@ def camping(runs: tuple[Path, ...], providers: tuple[str, ...], scan_csv: bool, 
     chosen = data.selected(providers)
     again = [(_deciding_rounds(other), other.cells) for other in same]
     found = _of(find(placed, round_medians(data), data.cells, again), chosen)
-    if scan_csv:
-        if found.scans.empty:
-            raise UsageError(
-                f"{data.id}: no scan to print: a series of 16 sizes is the least; measure one with rooflens run --scan"
-            )
-        click.echo(output.scan_csv(found), nl=False)
-    elif as_json:
+    if as_json:
         print_json({"run": data.id} | output.everything(found))
     else:
         shown = data.cells.loc[data.cells["provider"].isin(chosen)]

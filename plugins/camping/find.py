@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,12 +9,11 @@ import pandas as pd
 from ...analysis.frames.coordinates import SETTING
 from ...analysis.statistics.arrays import Flags, floats
 from ...shapes.verdict import Verdict
-from .intercept import SHAPE, intercepts
 from .neighbour_test import MIN_EXCESS, MIN_Z, NeighbourTest, neighbour_test
-from .outliers import lines_of, outliers
+from .outliers import outliers
 from .periods import scan
-from .points import AXES, SHAPES, points, series
-from .processes import times_by, together
+from .points import SHAPES, points, series
+from .processes import times_by_process, together
 from .quantization import predicted
 
 
@@ -58,11 +56,10 @@ def find(
     effect = predicted(rows)
     test = neighbour_test(rows, floats(rows, "e"), effect, floats(rows, "half") / 2)
     test = test.where_not(_superfluous(rows, test))
-    times = times_by("process", found, placed, *together([(rounds, cells), *again]))
-    lines = _lines(found, rows, effect, times_by("round", found, placed, rounds, cells))
+    times = times_by_process(found, placed, *together([(rounds, cells), *again]))
     along = (rows["axis"] != SHAPES).to_numpy()
     scans, periods = scan(rows.loc[along], effect[along], times, test.stands_out[along])
-    listed = outliers(rows, test, lines, times)
+    listed = outliers(rows, test, times)
     order = listed.assign(plain=listed["explained"] != "").sort_values(["plain", "excess_s"], ascending=[True, False])
     marked = rows.assign(
         over=test.over, spread=test.spread, stands_out=test.stands_out, explained=test.explained,
@@ -75,26 +72,6 @@ def find(
         sizes=marked,
         coverage=_coverage(placed, found, rows, test, scans),
     )
-
-
-def _lines(found: pd.DataFrame, rows: pd.DataFrame, effect: Any, rounds: pd.DataFrame) -> pd.DataFrame:
-    """Fit intercepts, and test each among those of its neighbours along both axes; `outliers.lines_of` of all."""
-    fitted = intercepts(found, rounds)
-    fitted = fitted.loc[fitted["intercept_s"] > 0]
-    along = rows[["point", "axis", "series", "size", "workgroups", "ln_idle", "ln_padded"]].assign(effect=effect)
-    placed = fitted.merge(along, left_on="first", right_on="point")
-    others = {axis: [name for name in SHAPE if name not in axis] for axis in AXES}
-    number = pd.Series(0, index=placed.index, dtype="int64")
-    for offset, (axis, names) in enumerate(others.items()):
-        # Lines of one series share their M too: a line through others has another intercept where it bends.
-        own = placed.groupby([*names, "Ms"], sort=False, dropna=False).ngroup() * len(AXES) + offset
-        number = number.where(placed["axis"] != axis, own)
-    placed = placed.assign(series=number).sort_values(["series", "size"], kind="stable").reset_index(drop=True)
-    intercept = floats(placed, "intercept_s")
-    e = np.log(intercept / floats(placed, "expected_s"))
-    test = neighbour_test(placed, e, floats(placed, "effect"), floats(placed, "intercept_se_s") / intercept)
-    test = test.where_not(_superfluous(placed, test))
-    return lines_of(placed, test)
 
 
 def _superfluous(rows: pd.DataFrame, test: NeighbourTest) -> Flags:

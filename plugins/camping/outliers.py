@@ -6,70 +6,55 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.statistics.arrays import floats
-from .intercept import MAX_M, SHAPE
-from .neighbour_test import MIN_EXCESS, SIDE, NeighbourTest, sides
+from .intercept import raised
+from .neighbour_test import MIN_EXCESS, SIDE, NeighbourTest
 from .padding import Paddings
-from .points import SHAPES
-from .processes import Reproduced, reproduction
+from .points import POINT, SHAPES
+from .processes import reproduction
+
+SHAPE = tuple(name for name in POINT if name != "M")
 
 OUTLIER_COLUMNS = (
     *SHAPE,
     *("model", "layer", "axis", "size", "Ms", "ratio", "excess_s", "z", "below", "above", "workgroups", "on_grid"),
     *("explained", "ruled_out", "remark", "processes", "shown", "reproduced", "pad", "saved"),
-    *("intercept_s", "intercept_se_s", "usual_intercept_s", "raises"),
+    *("intercept_s", "usual_intercept_s", "raises"),
 )
-
-FIXED, ROWS = "intercept", "slope"
-
-_STEEP = 0.5
-"""Share of the excess that growth with M must explain, at M = 16, to be called more than a fixed stall."""
 
 _MS = 2
 """M at which a shape has to stand out among others of its size: they differ from it in more than where they begin."""
 
 
-def outliers(rows: pd.DataFrame, found: NeighbourTest, lines: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per (shape, provider, axis, explanation) with a cell or an intercept that stands out.
+def outliers(rows: pd.DataFrame, found: NeighbourTest, times: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per (shape, provider, axis, explanation) with a cell that stands out.
 
     rows   of `points.series`; found: their standing
-    lines  of `lines_of`, intercepts with their standing
     times  ln time by process [points, processes]
 
-    Columns, besides `SHAPE`: axis and size along it; Ms (that stand out; those of the line where only the intercept
-    does); ratio (median time over the slower side of the neighbours, waves and tiles taken out), excess_s (median), z
-    (largest); below, above (nearest sizes); workgroups, on_grid; explained ("" for a suspect of camping), ruled_out;
-    remark; processes that measured it, those that show it, reproduced; pad, saved (`padding`); intercept_s with its
-    standard error and usual_intercept_s of the neighbours; raises: what of t = a + b M is above theirs, "intercept",
-    "intercept and slope", "slope" or "" (not enough M).
+    Columns, besides `SHAPE`: axis and size along it; Ms (that stand out); ratio (median time over the slower side of
+    the neighbours, waves and tiles taken out), excess_s (median), z (largest); below, above (nearest sizes);
+    workgroups, on_grid; explained ("" for a suspect of camping), ruled_out; remark; processes that measured it, those
+    that show it, reproduced; pad, saved (`padding`); intercept_s, usual_intercept_s, raises (`intercept`).
     """
     out = np.flatnonzero(found.stands_out | found.explained)
-    why = {row: _explanation(rows, found, row) for row in out.tolist()}
-    keys = rows.loc[out, [*SHAPE, "axis"]].assign(why=[why[row] for row in out.tolist()], row=out)
+    why = [_explanation(rows, found, row) for row in out.tolist()]
+    keys = rows.loc[out, [*SHAPE, "axis"]].assign(why=why, row=out)
     paddings = Paddings(rows, found.stands_out)
     groups = keys.groupby([*SHAPE, "axis", "why"], sort=False, dropna=False)["row"].agg(list)
-    by_shape = {tuple(key): line for *key, line in lines[[*SHAPE, "axis"]].assign(line=range(len(lines))).to_numpy()}
+    measured = rows.groupby([*SHAPE, "axis"], sort=False, dropna=False).indices
     described = []
-    measured = rows.groupby([*SHAPE, "axis"], sort=False, dropna=False).size()
     for key, own in groups.items():
         assert isinstance(key, tuple)
-        if rows["axis"].iloc[own[0]] == SHAPES and len(own) < min(_MS, measured[key[:-1]]):
+        every = measured[key[:-1]]
+        if rows["axis"].iloc[own[0]] == SHAPES and len(own) < min(_MS, len(every)):
             continue
-        line = by_shape.get(key[:-1])
-        described.append(
-            _from_cells(rows, found, own, times, paddings)
-            | {"explained": key[-1]}
-            | (dict(lines.iloc[line][[*_OF_LINE]]) if line is not None else {"raises": ""})
-        )
-    seen = {key[:-1] for key in groups.index}
-    for key, line in by_shape.items():
-        if lines["stands_out"].iloc[line] and key not in seen:
-            described.append(_from_line(rows, lines.iloc[line], times, paddings))
+        lines = raised(floats(rows, "M")[every], floats(rows, "time_s")[every], found.over[every])
+        described.append(_from_cells(rows, found, own, times, paddings) | {"explained": key[-1]} | lines)
     # A shape with neighbours along both axes is reported along the first.
     return pd.DataFrame(described, columns=list(OUTLIER_COLUMNS)).drop_duplicates([*SHAPE, "explained"])
 
 
 _IDENTITY = (*SHAPE, "model", "layer", "axis", "size", "workgroups", "on_grid")
-_OF_LINE = ("intercept_s", "intercept_se_s", "usual_intercept_s", "raises")
 _STEPS = "steps of any origin"
 
 
@@ -135,45 +120,3 @@ def _in_processes(rows: pd.DataFrame, found: NeighbourTest, row: int, times: pd.
         # The slower side may be another one in this process: the one that moved up more is the stricter.
         shown += (time - whole[row]) - max(moved) + found.over[row] > np.log(MIN_EXCESS)
     return shown, measured
-
-
-def lines_of(lines: pd.DataFrame, found: NeighbourTest) -> pd.DataFrame:
-    """Return `lines` (intercepts along an axis) with stands_out, over, z, usual_intercept_s, raises and near rows."""
-    sizes = floats(lines, "size")
-    # Slopes of neighbours, for a size like the row's own.
-    steepest = np.fmax(*sides(floats(lines, "slope_s") / sizes, found.near)) * sizes
-    usual = floats(lines, "intercept_s") * np.exp(-found.over)
-    stalls = floats(lines, "intercept_s") - usual
-    grows = MAX_M * (floats(lines, "slope_s") - steepest)
-    fixed = found.over > 0.0
-    steep = np.nan_to_num(grows) > _STEEP * np.abs(stalls)
-    raises = np.select(
-        [~found.tested, fixed & ~steep, fixed & steep, steep], ["", FIXED, f"{FIXED} and {ROWS}", ROWS], ""
-    )
-    return lines.assign(
-        stands_out=found.stands_out,
-        over=found.over,
-        z=found.over / found.spread,
-        usual_intercept_s=usual,
-        raises=raises,
-        below=np.append(sizes, np.nan)[found.near[:, 0]],
-        above=np.append(sizes, np.nan)[found.near[:, SIDE]],
-    )
-
-
-def _from_line(rows: pd.DataFrame, line: "pd.Series[Any]", times: pd.DataFrame, paddings: Paddings) -> dict[str, Any]:
-    """Describe a size of which only the intercept stands out."""
-    own = rows.index[(rows["point"] == line["first"]) & (rows["axis"] == line["axis"])].tolist()
-    return {
-        **rows.loc[own[0], [*_IDENTITY]],
-        **line[[*_OF_LINE, "Ms", "z", "below", "above"]],
-        "ratio": float(np.exp(line["over"])),
-        "excess_s": float(line["intercept_s"] - line["usual_intercept_s"]),
-        "explained": "",
-        "ruled_out": _STEPS,
-        "remark": "only the line through its M stands out, no single M does",
-        "processes": int(times.loc[line["first"]].notna().sum()),
-        "shown": np.nan,
-        "reproduced": Reproduced.UNKNOWN.value,
-        **paddings.best(own, helped=len(own)),
-    }

@@ -12,7 +12,6 @@ from ...analysis.frames.coordinates import SETTING, shape_label
 from ...reports import formatting
 from ...reports.listing import listing
 from ...reports.model import Block, Remarks, Section, Table, Text
-from ...shapes.files.csv_file import as_text
 from .find import Camping
 
 Row = Mapping[Hashable, Any]
@@ -25,18 +24,15 @@ _VERDICTS = {"yes": "verified", "no": "not reproduced", "unknown": "not verified
 _EXCESS = ("excess", f"{formatting.TIMES} beside")
 
 
-def scan_csv(found: Camping) -> str:
-    """Write every size of the series that were searched for periods; ratio is its time to the slower side's."""
-    rows = found.sizes.loc[found.sizes["series"].isin(found.scans["series"])]
-    rows = rows.assign(ratio=np.exp(rows["over"]))
-    table = rows[["provider", *SETTING, *_SCAN]].map(as_text)
-    return table.to_csv(index=False, lineterminator="\n")
-
-
 def everything(found: Camping) -> dict[str, Any]:
-    """Return all tables but the sizes, rows as objects."""
+    """Return all tables, rows as objects; of the sizes, those of series that were searched for periods.
+
+    ratio is the time of a size to that of the slower side of its neighbours.
+    """
+    sizes = found.sizes.loc[found.sizes["series"].isin(found.scans["series"])]
+    sizes = sizes.assign(ratio=np.exp(sizes["over"]))[["provider", *SETTING, *_SCAN]]
     names = ("suspects", "periods", "scans", "coverage")
-    return {name: getattr(found, name).to_dict("records") for name in names}
+    return {name: getattr(found, name).to_dict("records") for name in names} | {"sizes": sizes.to_dict("records")}
 
 
 def section(found: Camping, held: Sequence[str]) -> Section:
@@ -76,10 +72,8 @@ def _remark(row: Row) -> str:
         parts.append(_line(row))
     if row["on_grid"]:
         parts.append(f"a grid of {row['workgroups']:.0f} workgroups, a multiple of 256: the scheduler may be the cause")
-    if row["processes"] and not math.isnan(row["shown"]):
-        parts.append(
-            f"shown in {row['shown']:.0f} of {formatting.plural(int(row['processes']), 'process', 'processes')}"
-        )
+    if row["processes"]:
+        parts.append(f"shown in {row['shown']} of {formatting.plural(row['processes'], 'process', 'processes')}")
     if not math.isnan(row["pad"]):
         axis, size, pad = row["axis"], int(row["size"]), int(row["pad"])
         parts.append(f"pad {axis} {size} to {size + pad}: {formatting.share(row['saved'])} less time")

@@ -5,7 +5,6 @@ the size; what shows in some belongs to addresses; and one or two processes cann
 """
 
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -18,22 +17,13 @@ ENOUGH = 3
 """Processes that must show an excess before it is called reproduced."""
 
 
-class Reproduced(StrEnum):
-    """Whether an excess was seen in several processes."""
-
-    YES = "yes"
-    NO = "no"
-    UNKNOWN = "unknown"
-
-
 def reproduction(shown: int, measured: int) -> dict[str, Any]:
-    """Judge from the processes that measured something, and how many of those show it: columns of a table."""
-    verdict = Reproduced.YES if measured >= ENOUGH else Reproduced.UNKNOWN
-    return {
-        "processes": measured,
-        "shown": shown,
-        "reproduced": (verdict if shown == measured else Reproduced.NO).value,
-    }
+    """Judge from the processes that measured something, and how many of those show it: columns of a table.
+
+    reproduced: yes, no, or unknown after too few processes.
+    """
+    verdict = "yes" if measured >= ENOUGH else "unknown"
+    return {"processes": measured, "shown": shown, "reproduced": verdict if shown == measured else "no"}
 
 
 def together(parts: Sequence[tuple[pd.DataFrame, pd.DataFrame]]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -48,10 +38,10 @@ def together(parts: Sequence[tuple[pd.DataFrame, pd.DataFrame]]) -> tuple[pd.Dat
     return pd.concat(rounds, ignore_index=True), pd.concat(cells, ignore_index=True)
 
 
-def times_by(
-    key: str, found: pd.DataFrame, placed: pd.DataFrame, rounds: pd.DataFrame, cells: pd.DataFrame
+def times_by_process(
+    found: pd.DataFrame, placed: pd.DataFrame, rounds: pd.DataFrame, cells: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return ln time [points, values of `key`], NaN where a point was not measured; `key` is process or round.
+    """Return ln time [points, processes], NaN where a point was not measured.
 
     `found` are the points of `placed`, `rounds` from `round_medians`, `cells` the rows of cells.csv.
     """
@@ -59,8 +49,7 @@ def times_by(
     known = deciding(placed)[["cell_id", *POINT]]
     known = known.assign(point=number.reindex(pd.MultiIndex.from_frame(known[[*POINT]])).to_numpy())
     timed = rounds[["cell_id", "round", "median_s"]].merge(known[["cell_id", "point"]], on="cell_id")
-    if key != "round":
-        timed = timed.merge(cells[["cell_id", "round", key]], on=["cell_id", "round"])
+    timed = timed.merge(cells[["cell_id", "round", "process"]], on=["cell_id", "round"])
     timed["ln_time"] = np.log(timed["median_s"])
-    per_cell = timed.groupby(["point", key, "cell_id"], sort=False)["ln_time"].median()
-    return per_cell.groupby(["point", key]).mean().unstack(key).reindex(range(len(found)))
+    per_cell = timed.groupby(["point", "process", "cell_id"], sort=False)["ln_time"].median()
+    return per_cell.groupby(["point", "process"]).mean().unstack("process").reindex(range(len(found)))

@@ -2,8 +2,8 @@
 
 engine    what devices measure, and the stores of what they send
 folder    the folder of a sweep: one run, or one of each architecture
-run       `rooflens fleet run`, and `rooflens run --jobs`
-compare   `rooflens compare --jobs`
+run       `rooflens run --jobs` and `--address`
+compare   the same for `rooflens compare`
 progress  what both show meanwhile
 command   `rooflens fleet`
 plugin    what this adds to rooflens

@@ -1,90 +1,37 @@
-"""`rooflens fleet`: measure on many devices and machines."""
+"""`rooflens fleet`: the machines of a cluster of Ray."""
 
 import json
 import os
 import subprocess
 import sys
-from typing import Any
 
 import click
 
-from ...cli.run.run import run as run_here
-from ...cli.shared import values
-from ...shapes.architectures import parse_devices
 from ...shapes.errors import UsageError, quote
 from ...shapes.protocol import MOST
 
-_NOT_HERE = ("device", "scan", "arm", "only", "jobs")
-"""Options of `rooflens run` that a fleet has no use for."""
+
+class _Group(click.Group):
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "run":
+            raise UsageError("rooflens fleet run is rooflens run: add --jobs local, for all GPUs here, or --address")
+        return super().get_command(ctx, cmd_name)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 def fleet() -> None:
-    """Measure SUITE on many devices and machines, placed by Ray.
+    """Start and list the machines that --address measures on, with Ray.
 
-    It needs the extra fleet: pip install 'rooflens[fleet]'.
-
-    Each problem is measured with all its providers on one device, by the same worker as in rooflens run. Devices are
-    found by their architecture, which each node of Ray offers as a resource.
+    It needs the extra fleet: pip install 'rooflens[fleet]'. Devices are found by their architecture, which each node of
+    Ray offers as a resource.
 
     \b
     Examples:
       rooflens fleet start                         # on the first machine, HOST
       rooflens fleet start --address HOST:6379     # on every other one
       rooflens fleet devices                       # then on any of them
-      rooflens fleet run llm4bit --address auto
+      rooflens run llm4bit --address auto
     """
-
-
-def _like_run() -> list[click.Parameter]:
-    return [parameter for parameter in run_here.params if parameter.name not in _NOT_HERE]
-
-
-@fleet.command("run", params=_like_run())
-@click.option(
-    "--address",
-    metavar="auto|HOST:PORT",
-    help="The cluster of Ray to measure on: the one of this machine, or by the address of its head. Without it, one "
-    "that uses all GPUs of this machine and ends with the sweep.",
-)
-@click.option(
-    "--on",
-    multiple=True,
-    metavar="ARCH[=N],...",
-    help="Measure on these architectures, such as gfx950,sm90=2: each measures everything, on N devices at most. The "
-    "default is what the suite asks for, else every GPU of the cluster, or every CPU where there is none.",
-)
-@click.option(
-    "--wait", default="60s", metavar="TIME", help="Wait so long for a device, when none is left; the default is 60s."
-)
-def run(**options: Any) -> None:
-    """Measure SUITE on the devices of a Ray cluster, and collect every sample.
-
-    A device or machine that is lost costs the problems it was at: another one of its architecture measures them again.
-    What was received is in RUN at any time; resume with --resume, on any cluster. With several architectures, RUN
-    holds a run for each, with its own report.
-
-    Exit 4 where problems are left over: no device of their architecture is left, or they ended every one that tried.
-
-    \b
-    Examples:
-      rooflens fleet run llm4bit
-      rooflens fleet run llm4bit --address auto -o runs/all
-      rooflens fleet run llm4bit --address 10.0.0.7:6379 --on gfx950,sm90=4
-      rooflens fleet run -o runs/all --resume --address auto
-    """
-    from ...cli.run.run_request import read_request
-    from ...cli.run.selection import refuse_retry
-    from .folder import stored_architectures, stored_run
-    from .run import FleetTarget, run_on_fleet
-
-    refuse_retry(options)
-    on = parse_devices(options["on"], "--on")
-    patience_s = values.seconds(options["wait"], "--wait")
-    request = read_request({**options, "device": None, "scan": None}, stored_run(options["output"]))
-    stored = dict.fromkeys(stored_architectures(request.folder)) if request.resume else {}
-    target = FleetTarget(options["address"] or "", on=on or stored or request.suite.devices, patience_s=patience_s)
-    run_on_fleet(request, target, report=options["report"], strict=options["strict"], dry_run=options["dry_run"])
 
 
 _DEVICE = click.option(

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ...cli.report.stored_comparison import go_on
 from ...cli.run.run_request import llc_bytes
 from ...cli.run.selection import Options, completed, describe, manifest, suite_of
-from ...cli.shared import values
 from ...harness.compare.spec import CompareSpec, scratch_of, suite_hash
 from ...harness.compare.worktrees import Repository
-from ...shapes.architectures import parse_devices
 from ...shapes.errors import Interrupted, RooflensError, UsageError
 from ...shapes.run_folder.manifest import COMPARISON, MANIFEST
 from .folder import refuse_another
@@ -134,11 +132,7 @@ Opening: TypeAlias = Callable[[Path, CompareSpec, float | None, tuple[str, ...]]
 
 def target_of(options: Mapping[str, Any]) -> Opening:
     """Read --jobs, --address, --on and --wait: return what opens the devices that they name."""
-    if options["jobs"] and options["address"]:
-        raise UsageError("--jobs measures on this machine, --address on a cluster of Ray: omit one of them")
-    on, patience_s = parse_devices(options["on"], "--on"), values.seconds(options["wait"], "--wait")
-    found = FleetTarget(options["address"]) if options["address"] else FleetTarget.of_jobs(options["jobs"])
-    return partial(devices, replace(found, on=on, patience_s=patience_s))
+    return partial(devices, FleetTarget.of(options))
 
 
 @contextmanager

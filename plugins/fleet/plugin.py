@@ -5,11 +5,11 @@ from ...shapes.plugins import Command, Hook, Plugin
 PLUGIN = Plugin(
     commands={
         "fleet": Command(
-            "rooflens.plugins.fleet.command:fleet", "Measure SUITE on many devices and machines, placed by Ray."
+            "rooflens.plugins.fleet.command:fleet", "Start and list the machines that --address measures on, with Ray."
         )
     },
     hooks={
-        Hook.RUN: "rooflens.plugins.fleet.run:run_on_jobs",
+        Hook.RUN: "rooflens.plugins.fleet.run:run_on_devices",
         Hook.COMPARE: "rooflens.plugins.fleet.compare:target_of",
     },
 )

@@ -1,6 +1,5 @@
-"""Measure with a fleet: `rooflens run --jobs local:N` and `rooflens fleet run`."""
+"""Measure with a fleet: `rooflens run --jobs` and `--address`."""
 
-import math
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,17 +14,25 @@ from ...cli.run.end_of_run import conclude
 from ...cli.run.refine import Refiner, stored_cells
 from ...cli.run.run_request import RunRequest, read_request
 from ...cli.run.selection import describe, manifest, stop_signals
+from ...cli.shared import values
 from ...cli.shared.runs import how_to_resume
+from ...shapes.architectures import parse_devices
 from ...shapes.errors import IncompleteError, Interrupted, RooflensError, UsageError, quote
-from ...shapes.files import csv_file
-from ...shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest, StoredFleet, glance, read_manifest
-from .folder import refuse_another, refuse_foreign, refuse_other_ways, run_folders, stored_run, write_sweep
+from ...shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest, StoredFleet, read_manifest
+from .folder import (
+    refuse_another,
+    refuse_foreign,
+    refuse_other_ways,
+    run_folders,
+    stored_architectures,
+    stored_run,
+    write_sweep,
+)
 from .progress import FleetProgress
 
 if TYPE_CHECKING:
     from .engine.arch_queue import ArchQueue
     from .engine.compare_store import CompareStore
-    from .engine.jobs import SweepJob
     from .engine.ray_cluster import RayCluster
     from .engine.result_store import ResultStore
 
@@ -48,12 +55,18 @@ class FleetTarget:
     patience_s: float = 60.0
 
     @classmethod
-    def of_jobs(cls, text: str) -> "FleetTarget":
-        """Read --jobs. Raises UsageError unless it is local:N."""
-        match = re.fullmatch(r"local(?::([1-9]\d*))?", text)
+    def of(cls, options: Mapping[str, Any]) -> "FleetTarget":
+        """Read --jobs, --address, --on and --wait."""
+        jobs, address = options["jobs"], options["address"]
+        if jobs and address:
+            raise UsageError("--jobs measures on this machine, --address on a cluster of Ray: omit one of them")
+        match = re.fullmatch(r"local(?::([1-9]\d*))?", jobs or "local")
         if not match:
-            raise UsageError(f"--jobs {quote(text)}: write local:N for N devices of this machine, such as local:4")
-        return cls(slots=int(match[1]) if match[1] else None)
+            raise UsageError(f"--jobs {quote(jobs)}: write local:N for N devices of this machine, such as local:4")
+        slots = int(match[1]) if match[1] else None
+        return cls(
+            address or "", slots, parse_devices(options["on"], "--on"), values.seconds(options["wait"], "--wait")
+        )
 
     @property
     def stored(self) -> StoredFleet:
@@ -67,7 +80,7 @@ class FleetTarget:
         `device` is the value of --device for this machine.
         """
         from .engine import ray_environment, resource_request
-        from .engine.inventory import InventoryProcess
+        from .engine.inventory import offer_in_child
 
         if self.address:
             address = ray_environment.for_address(self.address)
@@ -77,33 +90,28 @@ class FleetTarget:
                 yield cluster, resource_request.limits(self.on, cluster.offered())
             return
         ray_environment.for_local_cluster()
-        inventory = InventoryProcess(device, self.slots or 1)
-        try:
-            from .engine import ray_cluster
+        offer = resource_request.restricted(offer_in_child(device, self.slots or 1), self.slots)
+        from .engine import ray_cluster
 
-            offer = resource_request.restricted(inventory.answer(), self.slots)
-        finally:
-            inventory.kill()
         with ray_cluster.local(offer) as cluster:
             yield cluster, resource_request.limits(self.on, offer)
 
 
-def run_on_jobs(options: Mapping[str, Any]) -> None:
-    """Measure as `rooflens run --jobs` asks; `options` are those of the command."""
-    target = FleetTarget.of_jobs(options["jobs"])
-    request = read_request(options, stored_run(options["output"]))
-    run_on_fleet(request, target, **{name: options[name] for name in ("report", "strict", "dry_run")})
-
-
-def run_on_fleet(request: RunRequest, target: FleetTarget, *, report: bool, strict: bool, dry_run: bool) -> None:
-    """Measure with a fleet and report the results; or with `dry_run` show what would be measured.
+def run_on_devices(options: Mapping[str, Any]) -> None:
+    """Measure as `rooflens run` with these options asks; or with --dry-run show what would be measured.
 
     Raises IncompleteError when devices are missing or were lost over problems, and what --strict raises.
     """
+    target = FleetTarget.of(options)
+    request = read_request(options, stored_run(options["output"]))
     if request.scan:
-        raise UsageError("--scan compares neighbouring sizes, which only one device can: omit --jobs")
+        raise UsageError("--scan compares neighbouring sizes, which only one device can: omit --jobs and --address")
+    if target.address and options["device"] != "auto":
+        raise UsageError("--device is of this machine: with --address, choose an architecture with --on")
+    stored = dict.fromkeys(stored_architectures(request.folder)) if request.resume else {}
+    target = replace(target, on=target.on or stored or request.suite.devices)
     refuse_foreign(request.folder, request.resume)
-    if dry_run:
+    if options["dry_run"]:
         from ...cli.run.dry_run import show_plan
 
         show_plan(replace(request, resume=False))
@@ -111,7 +119,8 @@ def run_on_fleet(request: RunRequest, target: FleetTarget, *, report: bool, stri
         click.echo(f"{jobs} problems to distribute: the time above is that of one device of each architecture")
         return
     complete, unmeasured = _measure(request, target)
-    conclude(request.folder, complete=complete and not unmeasured, report=report, strict=strict)
+    done = complete and not unmeasured
+    conclude(request.folder, complete=done, report=options["report"], strict=options["strict"])
     if unmeasured:
         raise IncompleteError(f"{'; '.join(unmeasured)}: {how_to_resume(request.folder)}")
 
@@ -156,7 +165,6 @@ def _queue(
     from ...shapes.architectures import is_gpu
     from .engine.arch_queue import ArchQueue
     from .engine.device_worker import SweepWorkerSpec
-    from .engine.forecast import Forecast
     from .engine.jobs import jobs_of
     from .engine.result_store import ResultStore
 
@@ -183,40 +191,10 @@ def _queue(
         retry=request.retry,
     )
     more = (lambda: jobs_of(refiner.more(), rounds)) if refiner else None
-    forecast = Forecast(known_seconds(request.folder.parent, request.suite.name, arch, jobs))
-    return ArchQueue(arch, store, spec, limit, more, forecast), refiner
+    return ArchQueue(arch, store, spec, limit, more), refiner
 
 
 def reopen_failed(store: "ResultStore | CompareStore", verdicts: Sequence[str]) -> None:
     """Reopen the jobs with units of these verdicts, and report the number of units."""
-    failed = store.failed(verdicts)
-    store.retry(failed)
-    if count := sum(map(len, failed.values())):
+    if count := store.retry(verdicts):
         click.echo(f"measure again what failed: {count} unit{'s' * (count > 1)}; events.log has the reasons", err=True)
-
-
-def known_seconds(parent: Path, suite: str, arch: str, jobs: "Sequence[SweepJob]") -> dict[str, float]:
-    """Return seconds by the key of the job, from the newest run under `parent` of the suite on this architecture.
-
-    The time of a cell includes its preparation. Problems that the run lacks or has only in part are not in the result,
-    nor is anything unreadable: it is only a forecast.
-    """
-    from ...harness.plan.plan import MODEL_FIELDS
-
-    newest, folder = -math.inf, parent
-    for path in parent.glob(f"*/{MANIFEST}"):
-        stored = glance(path.parent)
-        if stored.suite == suite and stored.device and stored.device.arch == arch and stored.made_at > newest:
-            newest, folder = stored.made_at, path.parent
-    if newest == -math.inf:
-        return {}
-    took: dict[tuple[str, ...], float] = {}
-    try:
-        with (folder / "cells.csv").open("rb") as file:
-            for _, row in csv_file.rows(file, folder / "cells.csv"):
-                place = tuple(row[name] for name in MODEL_FIELDS)
-                prepared = float(row["prepare_s"] or 0) if row["round"] == "0" else 0.0
-                took[place] = took.get(place, 0.0) + float(row["elapsed_s"] or 0) + prepared
-    except (OSError, UsageError, ValueError, KeyError):
-        return {}
-    return {job.key: sum(took[place] for place in job.cells) for job in jobs if job.cells.keys() <= took.keys()}

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +17,6 @@ from ...shapes.run_folder.manifest import COMPARISON, ComparisonState
 if TYPE_CHECKING:
     from .history import History
 
-GENERATOR = b'<meta name="generator" content="rooflens '
-"""What the head of every page of rooflens holds."""
-
 
 @click.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
@@ -29,9 +25,9 @@ GENERATOR = b'<meta name="generator" content="rooflens '
 @click.option("--raw", is_flag=True, help="Take times as measured, not over the canary of their run.")
 @click.option(
     "--html",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Write pages that need no server: an index, and a page per family of kernels.",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a page with the changes, a panel per cell and the runs.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, times in seconds and changes as shares.")
 def history(
@@ -50,12 +46,12 @@ def history(
       rooflens history runs/nightly-*
       rooflens history runs/* -p simt_4bit --filter "M <= 16"
       rooflens history runs/nightly-* --raw --json
-      rooflens history runs/nightly-* --html trends
+      rooflens history runs/nightly-* --html trends.html
     """
     from ...analysis.frames.load import load_run
+    from .chapters import changes, series
     from .deciding import comparable
     from .history import follow
-    from .output import section
     from .run_story import observe
 
     states: dict[str, ComparisonState] = {}
@@ -66,37 +62,23 @@ def history(
         states[str(folder)] = state if state.suite else comparable(run.manifest)
     found = follow(stories, providers, expression, raw)
     if html:
-        _write_pages(found, states, html, raw)
+        _write_page(found, states, html, raw)
     if as_json:
         print_json(_as_json(found, states))
     else:
-        show(section(found, states, raw))
+        show(series(found, raw), changes(found, states))
 
 
-def _write_pages(found: "History", states: Mapping[str, ComparisonState], folder: Path, raw: bool) -> None:
-    """Write the pages of a history, the index last, and name it on stderr."""
+def _write_page(found: "History", states: Mapping[str, ComparisonState], path: Path, raw: bool) -> None:
+    """Write the page of a history, with links to the reports of its runs, and name it on stderr."""
     from ...reports.write import write_report
-    from .deciding import deciding_command
-    from .trends.pages import build_trends
+    from .page import build_page
 
     reports = {run.folder: Path(run.folder) / HTML for run in found.runs}
-    links = {run: os.path.relpath(page.resolve(), folder.resolve()) for run, page in reports.items() if page.is_file()}
-    pages = build_trends(
-        found, lambda part, gap: deciding_command(part, gap.earliest, gap.latest, gap.proposals, states), links, raw
-    )
-    for name in pages:
-        _refuse_to_replace(folder / name)
-    for name, page in pages.items():
-        path = folder / name
-        write_report(page, {"html": path})
+    here = path.resolve().parent
+    links = {run: os.path.relpath(page.resolve(), here) for run, page in reports.items() if page.is_file()}
+    write_report(build_page(found, states, links, raw), {"html": path})
     click.echo(path, err=True)
-
-
-def _refuse_to_replace(path: Path) -> None:
-    """Raise UsageError for a file that rooflens has not written: the names of the pages are not the user's choice."""
-    with suppress(OSError):  # the writer says why
-        if GENERATOR not in path.read_bytes()[:4096]:
-            raise UsageError(f"--html: {path} is no page of rooflens and would be replaced; choose another folder")
 
 
 def _folders(names: Sequence[str]) -> list[Path]:
@@ -118,8 +100,8 @@ def _comparison(folder: Path) -> ComparisonState:
 
 def _as_json(found: "History", states: Mapping[str, ComparisonState]) -> dict[str, Any]:
     """Spell everything out: runs and series by position, as in `analysis.history`."""
+    from .chapters import sources_of
     from .deciding import deciding_command
-    from .output import sources_of
 
     points = {
         number: rows.to_dict("records")

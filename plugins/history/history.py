@@ -16,7 +16,6 @@ it was measured, and its series says so.
 
 import dataclasses
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +27,6 @@ from ...analysis.comparison.decide import margins
 from ...analysis.frames.deciding import deciding
 from ...analysis.statistics.arrays import Floats
 from ...analysis.statistics.change_points import LEAST_RUNS, LevelChange, find_changes
-from ...analysis.statistics.intervals import mean_interval
 from ...shapes.conditions import rows_where
 from ...shapes.errors import UsageError, quote, unknown_name
 from ...shapes.verdict import Verdict
@@ -86,43 +84,6 @@ class History:
     points: pd.DataFrame
     proposals: tuple[Proposal, ...]
     notes: tuple[str, ...]
-
-
-def part_of(history: History, chosen: Sequence[int]) -> History:
-    """Keep the series at these positions, with their points and proposals; runs and keys keep their positions."""
-    at = {number: position for position, number in enumerate(chosen)}
-    points = history.points[history.points["series"].isin(at)]
-    return dataclasses.replace(
-        history,
-        series=history.series.loc[list(chosen)].reset_index(drop=True),
-        points=points.assign(series=points["series"].map(at)).sort_values(["series", "run"], ignore_index=True),
-        proposals=tuple(
-            dataclasses.replace(one, series=at[one.series]) for one in history.proposals if one.series in at
-        ),
-    )
-
-
-def level(history: History) -> pd.DataFrame:
-    """How the times developed as a whole: per run the geometric mean of time over first time, less 1.
-
-    Of the series that were measured in the newest run, those enter that have the same runs as most of them, so that
-    every run is the mean of the same cells. Columns: run, change, low, high (95 % interval over the cells, NaN for
-    one), count (cells). Where there is only one such run, nothing is known of a change: NaN.
-    """
-    last = history.points["run"].max()
-    runs = {number: tuple(found) for number, found in history.points.groupby("series")["run"] if found.max() == last}
-    counted = Counter(runs.values())
-    common = max(counted, key=lambda one: (counted[one], len(one)))
-    points = history.points[history.points["series"].isin([number for number in runs if runs[number] == common])]
-    ratios = np.log(points["value_s"] / points["series"].map(history.series["first_s"]))
-    # The first run is the reference, and does not scatter: it lends no variance to the others.
-    later = points["run"] > min(common)
-    means = mean_interval(ratios[later], points.loc[later, "run"])
-    counts = points.groupby("run", as_index=False).agg(count=("series", "size"))
-    for name, column in {"change": "mean", "low": "low", "high": "high"}.items():
-        shares = counts["run"].map(means[column].map(math.expm1))
-        counts[name] = shares.where(counts["run"] > min(common), 0.0 if len(common) > 1 else math.nan)
-    return counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,20 +137,15 @@ def _compile(options: dict[str, Any]) -> "pd.DataFrame":
     from ...harness.storage.tables import fields, replace
     from ...shapes.files.csv_file import csv_text
     from ...shapes.run_folder.columns_isa import ISA
-    from .compile import Rows, compile_suite
+    from .compile import compile_suite
 
     output: Path | None = options["output"]
     if output and not output.parent.is_dir():
         raise UsageError(f"-o {output}: there is no folder {output.parent}")
-    text = ""
-
-    def write(rows: Rows) -> None:
-        nonlocal text
-        text = csv_text(ISA.names, [fields(ISA, row) for row in rows])
-        if output:
-            replace(output, text)
-
-    compile_suite(options, _arches(options["arches"]), _passes(options["passes"]), write)
+    rows = compile_suite(options, _arches(options["arches"]), _passes(options["passes"]))
+    text = csv_text(ISA.names, [fields(ISA, row) for row in rows])
+    if output:
+        replace(output, text)
     return parse_table(text.encode(), ISA, str(output or ISA.file))
 
 
@@ -185,13 +180,13 @@ def _report(frame: "pd.DataFrame", base: "pd.DataFrame | None", options: dict[st
         from ...reports.render.markdown import render_section
 
         try:
-            options["markdown"].write_text(render_section(output.comment(*found)), encoding="utf-8")
+            options["markdown"].write_text(render_section(output.section(*found, binaries=True)), encoding="utf-8")
         except OSError as error:
             raise UsageError(f"--markdown {options['markdown']}: {error.strerror}; choose another file") from None
     if options["as_json"]:
         print_json(output.as_record(*found))
     else:
-        show(output.section(*found, options["rows"]))
+        show(output.section(*found, options["rows"], options["rows"]))
         if options["output"]:
             click.echo(f"{len(frame)} rows written to {options['output']}", err=True)
     if options["strict"]:

@@ -2,8 +2,7 @@
 
 import os
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import click
 
 from ...cli.run.selection import Options, completed, plan_of, suite_of
 from ...cli.shared import values
-from ...cli.shared.progress import LINE_EVERY_S, CountedProgress
+from ...cli.shared.progress import CountedProgress
 from ...kernels import registry
 from ...kernels.aot import Build
 from ...shapes.errors import Interrupted, UsageError
@@ -23,15 +22,11 @@ from .compiled.account import account
 from .compiled.compile_all import BuildCache, compile_all
 from .compiled.scan import Asked, ScanRow, compiles, scan, specialization
 
-Rows = list[dict[str, Any]]
 
+def compile_suite(options: Options, arches: Sequence[str], passes: tuple[Pass, ...]) -> list[dict[str, Any]]:
+    """Compile, and return the rows of isa.csv.
 
-def compile_suite(
-    options: Options, arches: Sequence[str], passes: tuple[Pass, ...], write: Callable[[Rows], object]
-) -> None:
-    """Compile, and `write` the rows of isa.csv that are finished, now and then and at the end, however it ends.
-
-    Rows are by architecture, then in the order of the suite; the same order for the same suite. `options` are those of
+    They are by architecture, then in the order of the suite; the same order for the same suite. `options` are those of
     `rooflens isa`; `passes` replace the suite's, where there are any.
 
     Raises UsageError for what is not there or cannot be compiled, and Interrupted after Ctrl-C, when the finished
@@ -43,13 +38,8 @@ def compile_suite(
     entries = scan(_asked(options, passes), arches, options["defaults"])
     kept, jobs = options["cache"] or cache_folder(), options["jobs"] or len(os.sched_getaffinity(0))
     tasks = [(entry.arch, entry.request) for entry in entries if entry.request is not None]
-    rows: Rows = [_row(entry) for entry in entries]
+    rows = [_row(entry) for entry in entries]
     places = [index for index, entry in enumerate(entries) if entry.request is not None]
-    unfinished, written = set(places), time.monotonic()
-
-    def write_finished() -> None:
-        write([row for index, row in enumerate(rows) if index not in unfinished])
-
     with CompileProgress(len(tasks)) as progress:
 
         def done(index: int, build: Build, cached: bool) -> None:
@@ -57,11 +47,6 @@ def compile_suite(
             rows[places[index]] |= _built(entry, build)
             if assembly and build.verdict is Verdict.PASSED:
                 _write_assembly(assembly, entry, build, rows[places[index]]["code"])
-            unfinished.discard(places[index])
-            nonlocal written
-            if time.monotonic() - written >= LINE_EVERY_S:
-                write_finished()
-                written = time.monotonic()
             progress.finished(entry, build, cached)
 
         try:
@@ -70,8 +55,7 @@ def compile_suite(
             raise Interrupted(
                 f"interrupted; finished compiles are kept in {kept}: give the same command again"
             ) from None
-        finally:
-            write_finished()
+    return rows
 
 
 def cache_folder() -> Path:
@@ -149,7 +133,6 @@ class CompileProgress(CountedProgress):
     def __init__(self, total: int) -> None:
         super().__init__(sys.stderr, total)
         self._cached = 0
-        self._last_line = time.monotonic()
         self._failures: set[tuple[str, str]] = set()
 
     def finished(self, entry: ScanRow, build: Build, cached: bool) -> None:
@@ -162,9 +145,7 @@ class CompileProgress(CountedProgress):
         if build.verdict is not Verdict.PASSED and failure not in self._failures:
             self._failures.add(failure)
             self.remark(f"{what}: {build.verdict}: {build.reason}")
-        now = time.monotonic()
-        if not self._console.is_terminal and now - self._last_line >= LINE_EVERY_S:
-            self._last_line = now
+        if self._is_due():
             self.remark(f"{self._done} of {self._total} compiled: {what}")
 
     def __exit__(self, *error: Any) -> None:

@@ -11,7 +11,7 @@ from ...analysis.comparison.machine_code import GROUP, PLACE, Difference, python
 from ...cli.shared.output import record
 from ...reports import formatting as fmt
 from ...reports.listing import listing
-from ...reports.model import Block, Bullets, Remarks, Section, Table, Text
+from ...reports.model import Block, Remarks, Section, Table, Text
 from ...shapes.run_folder.columns_isa import ISA
 from ...shapes.verdict import Verdict
 from .claims import config_text, counts_text, sizes_text
@@ -32,11 +32,6 @@ ROOFS = (*_ROOF_GROUP, "sizes", "per weight", "decoding", "memory", "matrix unit
 
 ROOF_TITLE = "decoding against memory and matrix units, at published rates"
 
-ROOF_LEAD = (
-    "Decoding on the vector units takes at least as long as issuing its instructions. Where that is longer than "
-    "reading the operands, the kernel reaches at most the stated part of the memory's bandwidth."
-)
-
 CLAIM = (*GROUP, "holds for")
 
 CHANGES = (*PLACE, "what", "binaries", "base", "head")
@@ -49,12 +44,14 @@ def section(
     summary: pd.DataFrame,
     claims: Sequence[pd.DataFrame],
     difference: Difference | None,
-    rows: bool,
+    binaries: bool,
+    changes: bool = False,
 ) -> Section:
-    """Show the binaries if they are few or asked for (`rows`), the summary, the claims, and the difference."""
-    parts: list[tuple[Block, ...]] = (
-        [(_binaries(frame),)] if rows or (len(frame) <= FEW and difference is None and not claims) else []
-    )
+    """Show each binary if they are few or asked for, the summary, the claims, and the difference, or each change."""
+    parts: list[tuple[Block, ...]] = []
+    if binaries or (len(frame) <= FEW and difference is None and not claims):
+        every = _listing(ROWS, [_row_cells(row) for row in frame.to_dict("records")], "every binary")
+        parts.append((replace(every, detail=True),))
     parts.append((_listing(SUMMARY, _summary_rows(summary)),))
     if roofs := _roof_rows(frame):
         parts.append((_listing(ROOFS, roofs, ROOF_TITLE),))
@@ -63,34 +60,9 @@ def section(
         parts.append((_listing(CLAIM, _claim_rows(found), title), *([] if len(found) else [Text("no binary")])))
     if difference is not None:
         lines = map(Text, difference_lines(difference))
-        parts.append((*lines, *([_changes(difference, rows)] if len(difference.changes) else [])))
+        parts.append((*lines, *([_changes(difference, changes)] if len(difference.changes) else [])))
     parts.append((Remarks(tuple(notes(frame))),))
     return Section("isa", "Generated code", (), tuple(Section("part", "", part) for part in parts))
-
-
-def comment(
-    frame: pd.DataFrame, summary: pd.DataFrame, claims: Sequence[pd.DataFrame], difference: Difference | None
-) -> Section:
-    """Return the same for a pull request: without columns that do not vary, every binary in a folded table."""
-    compilers = ", ".join(sorted(set(frame["triton"]) - {""}))
-    lead = (
-        f"Compiled ahead of time with Triton {compilers or 'unknown'}, as a launch on the device would compile it "
-        "(rooflens isa). Ranges go over all configurations; k / n counts binaries with such an instruction."
-    )
-    blocks: list[Block] = [Text(lead), _telling(SUMMARY, _summary_rows(summary))]
-    if roofs := _roof_rows(frame):
-        blocks += [Text(ROOF_LEAD), replace(_telling(ROOFS, roofs), title=ROOF_TITLE)]
-    for found in claims:
-        holds, binaries = int(found["holds"].sum()), int(found["binaries"].sum())
-        claim = found["claim"].iloc[0] if len(found) else "The claim"
-        blocks += [Text(f"{claim} holds for {holds} / {binaries} binaries."), _telling(CLAIM, _claim_rows(found))]
-    parts = []
-    if difference is not None:
-        changes = [_telling(CHANGES, _change_rows(difference))] if len(difference.changes) else []
-        parts.append(Section("changes", "Changes", (Bullets(tuple(difference_lines(difference))), *changes)))
-    every = _telling(ROWS, [_row_cells(row) for row in frame.to_dict("records")])
-    parts.append(Section("binaries", "", (replace(every, title="All binaries", detail=True),)))
-    return Section("isa", "Generated code", tuple(blocks), tuple(parts))
 
 
 def notes(frame: pd.DataFrame) -> list[str]:
@@ -154,28 +126,15 @@ ROWS = (
 )
 
 
-def _binaries(frame: pd.DataFrame) -> Table:
-    return _listing(ROWS, [_row_cells(row) for row in frame.to_dict("records")])
-
-
-_NAMES = ("kernel", "part", "op", "pass", "dtype", "scheme")
-_VALUES = ("agprs", "per weight", "verdict", "not compiled")
-
-
-def _telling(names: Sequence[str], body: list[list[str]], constants: Sequence[str] = _NAMES) -> Table:
-    """Leave out `constants` that are the same in every row, and values that are unknown or 0 in all of them."""
-    kept = []
-    for index, name in enumerate(names):
-        cells = {row[index] for row in body}
-        if not (name in constants and len(cells) == 1) and not (name in _VALUES and cells <= {"", "0"}):
-            kept.append(index)
-    columns = [names[index] for index in kept]
-    rows = [[row[index] for index in kept] for row in body]
-    return listing(columns, rows, once=(*GROUP, "sizes"), long=("config", "stores", "loads"), heading=GROUP)
+_VALUES = ("part", "agprs", "per weight", "verdict", "not compiled")
 
 
 def _listing(names: Sequence[str], body: list[list[str]], title: str = "") -> Table:
-    return replace(_telling(names, body, constants=()), title=title)
+    """Leave out values that are unknown or 0 in every row."""
+    kept = [at for at, name in enumerate(names) if name not in _VALUES or {row[at] for row in body} - {"", "0"}]
+    columns, rows = [names[at] for at in kept], [[row[at] for at in kept] for row in body]
+    found = listing(columns, rows, once=(*GROUP, "sizes"), long=("config", "stores", "loads"), heading=GROUP)
+    return replace(found, title=title)
 
 
 def _row_cells(row: Mapping[Hashable, Any]) -> list[str]:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from html import escape
 from itertools import groupby
 
-from .axes import FULL_HEIGHT
 from .chart import Anchor, Box, Chart, CrossoverSpan, Draw, LegendEntry, Point, Remark, Series
 from .frames import PANEL, SINGLE, Frame, frame, shortened
 from .labels import Label, ends, point_labels, roof_labels
@@ -48,19 +47,6 @@ def swatch(entry: LegendEntry) -> str:
         plain = " plain" * (entry.draw is Draw.STROKE)
         inside = f'<path class="{_classes(entry.style)}{plain}" d="M1 5H15H29"/>'
     return f'<svg class="swatch" width="30" height="10" viewBox="0 0 30 10" aria-hidden="true">{inside}</svg>'
-
-
-def sparkline(changes: Sequence[float]) -> str:
-    """Return a line as high as the range of the changes, or FULL_HEIGHT if that is more; its last value has a dot."""
-    height = max(max(changes) - min(changes), FULL_HEIGHT)
-    middle = (max(changes) + min(changes)) / 2
-    step = 92 / max(1, len(changes) - 1)
-    at = [(4 + index * step, 11 - (change - middle) / height * 16) for index, change in enumerate(changes)]
-    x, y = at[-1]
-    return (
-        f'<svg class="spark" viewBox="0 0 100 22" aria-hidden="true"><path class="l s1 plain" d="{_polyline(at)}"/>'
-        f'<path class="dots s1" d="M{_n(x)} {_n(y)}h0"/></svg>'
-    )
 
 
 def draw(chart: Chart, frame: Frame) -> str:

@@ -120,7 +120,6 @@ def _environment() -> Environment:
         nav_title=_nav_title,
         is_heat=is_heat,
         rows_of=figure_data.rows_of,
-        sparkline=lambda curve: Markup(svg.sparkline(curve)),
         swatch=lambda entry: Markup(svg.swatch(entry)),
         table_attributes=table_attributes,
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from ..model import Align, Bullets, Section, Table, Text
+from ..model import Align, Bullets, CodeBlock, Section, Table, Text
 from . import layout
 
 Bold = Callable[[str], str]
@@ -35,6 +35,8 @@ def _block(block: object, width: int, bold: Bold) -> Iterator[str]:
             yield from (" " * (block.indent + block.hang) + line for line in rest)
         case Bullets():
             yield from (f"- {item}" for item in block.items)
+        case CodeBlock():
+            yield from block.text.splitlines()
         case Table():
             yield from _table(block, width, bold)
 

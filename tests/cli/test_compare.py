@@ -185,7 +185,7 @@ def test_tables_of_ones_own_are_ranked_and_not_verified(tmp_path, monkeypatch, i
     monkeypatch.chdir(tmp_path)
     table(tmp_path, "base.csv", 1.0)
     table(tmp_path, "head.csv", 1.2)
-    mapped = ["--columns", "time_ms='Latency (ms)',M=m,N=n,K=k,provider=kernel"]
+    mapped = [f"--column={column}" for column in ("time_ms=Latency (ms)", "M=m", "N=n", "K=k", "provider=kernel")]
     found = json.loads(invoke("compare", "base.csv", "head.csv", *mapped, "--json").out)
     assert found["order"] == "imported"
     assert found["ranked"] == 2
@@ -197,17 +197,20 @@ def test_tables_of_ones_own_are_ranked_and_not_verified(tmp_path, monkeypatch, i
 
 
 @pytest.mark.parametrize(
-    ("mapped", "words"),
+    ("option", "words"),
     [
-        ("M", "write name=column"),
-        ("M='m", "No closing quotation"),
-        ("M=m,time_ms=nothing", "nothing"),
+        ("--column=M", "write ROLE=NAME"),
+        ("--column=time_ms=nothing", "unknown column 'nothing'"),
+        ("--column=rows=m", "unknown role of --column 'rows'"),
+        ("--column=time_ms:old=ms", "a comparison has no sides"),
+        ("--column=speedup=m", "unknown role of --column in a comparison 'speedup'"),
+        ("--columns=M=m,time_ms=ms", "--columns is no longer an option: write --column ROLE=NAME"),
     ],
 )
-def test_wrong_maps_of_columns_are_told(tmp_path, monkeypatch, refused, mapped, words):
+def test_wrong_columns_are_told(tmp_path, monkeypatch, refused, option, words):
     monkeypatch.chdir(tmp_path)
     table(tmp_path, "base.csv", 1.0)
-    assert words in refused("compare", "base.csv", "base.csv", "--columns", mapped)
+    assert words in refused("compare", "base.csv", "base.csv", option)
 
 
 def two_passes(folder, change):

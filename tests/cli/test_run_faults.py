@@ -146,7 +146,6 @@ def test_a_failure_is_measured_again_once_its_cause_is_gone(place, jobs):
         (["run", "tiny.toml", "--retry", "timeout"], "--retry measures again what failed in an earlier call"),
         (["compare", "--retry", "timeout"], "--retry measures again what failed in an earlier call"),
         (["run", "-o", "out", "--resume", "--retry", "incorrect"], "'incorrect' is not one of"),
-        (["fleet", "run", "tiny.toml", "--retry", "oom"], "--retry measures again what failed in an earlier call"),
     ],
 )
 def test_a_retry_that_cannot_be_is_refused(place, command, words):
@@ -165,7 +164,7 @@ def test_the_end_names_what_failed_the_traceback_and_strict(faults):
     assert last.endswith("the exit code is 0, and 5 with --strict")
     challengers = json.loads((place / "out" / "run.json").read_text())["challengers"]
     candidates = [name for name, _, _ in FAULTS]  # of the file; `right` has another role
-    assert challengers == [*candidates, "dequant_blas"]
+    assert sorted(challengers) == sorted([*candidates, "dequant_blas"])
     log = (place / "out" / "worker.log").read_text()
     assert "shared memory exhausted" in log
     assert "Fatal Python error: Segmentation fault" in log

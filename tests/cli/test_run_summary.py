@@ -98,7 +98,7 @@ def test_cells_that_the_table_does_not_hold_are_counted_under_a_pin(tmp_path, tu
     [
         ("none", {}, "nothing was measured: give the same command again"),
         ("one", {"one/run.json": {}}, "resume with: rooflens run -o {}/one --resume"),
-        ("fleet", {"fleet/run.json": {"fleet": {"jobs": 3}}}, "rooflens fleet run"),
+        ("fleet", {"fleet/run.json": {"fleet": {"jobs": 3}}}, "--resume --jobs local"),
         ("slots", {"slots/run.json": {"fleet": {"slots": 4}}}, "--jobs local:4"),
         ("on", {"on/run.json": {"fleet": {"address": "10.0.0.7:6379"}}}, "on --resume --address 10.0.0.7:6379"),
         (
@@ -107,7 +107,7 @@ def test_cells_that_the_table_does_not_hold_are_counted_under_a_pin(tmp_path, tu
                 "sweep/sm90/run.json": {"fleet": {"address": "auto"}},
                 "sweep/fleet.json": {"id": "s", "suite": "t", "created_at": "2026-01-02", "architectures": ["sm90"]},
             },
-            "rooflens fleet run -o {}/sweep --resume --address auto",
+            "rooflens run -o {}/sweep --resume --address auto",
         ),
         (
             "both/base",

@@ -147,7 +147,7 @@ def test_a_tuned_table_among_the_runs_is_none_of_them(runs, invoke):
 
 
 @pytest.mark.parametrize("theirs", [".", "run.json", "compare.json"])
-@pytest.mark.parametrize("command", ["run", "tune", "compare", "fleet run"])
+@pytest.mark.parametrize("command", ["run", "tune", "compare", "run --address=auto"])
 def test_what_belongs_to_another_user_is_not_resumed(runs, invoke, monkeypatch, command, theirs):
     """What it names would be executed: here a file that leaves a trace. A group may write to a folder of one's own."""
     (runs / "file.py").write_text("from pathlib import Path\nPath('executed').touch()\n")

@@ -170,7 +170,7 @@ _RUN = (
     "roofline {}/run --gaps --pairs --ceilings",
     "camping {}/run",
     "compare {}/other {}/run",
-    "history {}/other {}/run --html {}/pages",
+    "history {}/other {}/run --html {}/page.html",
 )
 _QUICK_REPORTS = ("report {}/run --text -", "report {}/run --json -", "report {}/run --digest")
 _REPORTS = (*3 * _QUICK_REPORTS, "report {}/run", "report {}/run {}/other --text -")
@@ -283,7 +283,7 @@ _EVERY = (
             f"{_DRY} --llc @size.option",
             f"{_DRY} --scan @scan.option",
             "dispatch {}/run --margin @percent.option",
-            "compare {}/tiny.csv {}/tiny.csv --columns @map.option",
+            "compare {}/tiny.csv {}/tiny.csv --column @map.option",
         ],
         30,
     ),

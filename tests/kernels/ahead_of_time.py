@@ -95,19 +95,16 @@ class Builder:
 
     def __init__(self, cache: Path, scratch: Path) -> None:
         pytest.importorskip("rooflens.plugins.isa", reason="the plugin that compiles ahead of time is not installed")
-        from rooflens.plugins.isa.compiled import aot_child, aot_compiler, binary
+        from rooflens.plugins.isa.compiled import aot_compiler, binary
         from rooflens.plugins.isa.compiled.compile_all import BuildCache
 
-        reader = hashlib.sha256(
-            b"".join(Path(module.__file__).read_bytes() for module in (aot, aot_child, aot_compiler, binary))
-        )
+        reader = hashlib.sha256(b"".join(Path(module.__file__).read_bytes() for module in (aot, aot_compiler, binary)))
         self._cache = BuildCache(cache / reader.hexdigest()[:16])
         self._compiler = aot_compiler.AotCompiler(scratch)
 
     def build(self, arch, request):
         with pytest.MonkeyPatch.context() as patch:  # here and in the child: kernels of the tests themselves
             patch.syspath_prepend(HERE)
-            patch.setenv("PYTHONPATH", str(HERE))
             key = self._cache.key(arch, request)
             build = self._cache.load(key)
             if build is None:

@@ -52,12 +52,9 @@ def against_rows(sheet: Sheet, ratios: AnnotatedColumn) -> list[Against]:
         if len(one.follow) >= max(2, 2 * len(one.outside))
         or (one.follow and len(one.outside) <= len(one.follow) and (is_named or is_alone))
     ]
-    if found or not readings:
-        return found
-    sure = is_named and ratios.role is ColumnRole.RATIO  # header and row say of what, and no row follows
-    if sure or (is_alone and len(readings) > 1 and _agree(readings)):
+    if not found and is_named and ratios.role is ColumnRole.RATIO:  # header and row say of what, and no row follows
         return readings[:1]
-    return []
+    return found
 
 
 def _ones(sheet: Sheet, ratios: AnnotatedColumn) -> tuple[list[int], bool]:
@@ -130,11 +127,3 @@ def _is_change(ratios: AnnotatedColumn, base: int) -> bool:
     """True for changes, of which the baseline has none; False for percentages of it."""
     cell = ratios.cells[base]
     return cell is None or cell.value == 0
-
-
-def _agree(readings: list[Against]) -> bool:
-    """True where all columns allow the same, so that it is the ratio that is wrong."""
-    first, *rest = readings
-    return all(
-        meets(ends, one.allowed[row]) for one in rest for row, ends in first.allowed.items() if row in one.allowed
-    )

@@ -1,11 +1,10 @@
 """A sweep over many devices and machines: Ray places device workers, this package says what they measure and keeps it.
 
-fleet             the loop, against the interface of `cluster`
-cluster           the interface of a cluster, and its numbered slots
+fleet             the loop
+cluster           what a cluster reports, and its numbered slots
 jobs              what one device measures in one piece: a problem, or a chunk of a comparison
 job_scheduler     which free device gets which job
 arch_queue        the jobs of one architecture
-forecast          how long the rest takes
 protocol          what fleet and device workers exchange, and the base of all workers
 device_worker     measures problems on one device
 compare_worker    measures rounds of a comparison on one device

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .compare_store import CompareStore
-from .forecast import Forecast
 from .job_scheduler import JobScheduler
 from .jobs import Job, SweepJob
 from .protocol import WorkerSpec
@@ -23,7 +22,6 @@ class ArchQueue:
     spec: WorkerSpec
     limit: int | None = None
     more: Callable[[], tuple[SweepJob, ...]] | None = None
-    forecast: Forecast = field(default_factory=Forecast)
     scheduler: JobScheduler = field(default_factory=JobScheduler)
     abandoned: str = ""
     """Why nothing more of it is measured; "" while something is."""
@@ -33,11 +31,7 @@ class ArchQueue:
 
     def begin(self) -> None:
         """Plan the jobs that are not stored yet."""
-        jobs = self.store.open_jobs()
-        self.scheduler.add(jobs, self.store.begun)
-        for key, seconds in self.store.done.items():
-            self.forecast.finished(self.store.jobs[key], seconds)
-        self.forecast.add(jobs)
+        self.scheduler.add(self.store.open_jobs(), self.store.begun)
 
     def extend(self) -> list[Job]:
         """Plan and return the jobs that `more` adds; none while others are open."""
@@ -48,7 +42,6 @@ class ArchQueue:
         added: list[Job] = [job for job in self.more() if job.key not in self.store.jobs]
         self.store.add(added)
         self.scheduler.add(added)
-        self.forecast.add(added)
         self._is_exhausted = not added
         return added
 

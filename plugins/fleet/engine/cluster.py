@@ -1,12 +1,11 @@
-"""The interface of a cluster that runs device workers, and the numbering of its slots. `ray_cluster` implements it."""
+"""What a cluster reports, and the numbering of its slots."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Protocol
 
-from .protocol import Assignment, ResultArchive, Slot, WorkerSpec
+from .protocol import ResultArchive, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,31 +76,3 @@ class Heartbeat:
     doing: str
     units: int
     count: int
-
-
-class Cluster(Protocol):
-    """Slots for workers. Calls return at once; answers come from `wait`."""
-
-    def slots(self) -> Sequence[Slot]:
-        """List the current slots, taken ones included."""
-
-    def start(self, slot: Slot, spec: WorkerSpec, name: str) -> None:
-        """Start a worker in a slot and open it."""
-
-    def assign(self, slot: Slot, assignment: Assignment) -> None:
-        """Assign a job to an idle worker."""
-
-    def close(self, slot: Slot) -> None:
-        """Let an idle worker take its last readings."""
-
-    def kill(self, slot: Slot) -> None:
-        """End a worker at once, without an answer."""
-
-    def ask_to_stop(self) -> None:
-        """Ask all workers to return what they have."""
-
-    def wait(self, seconds: float) -> Sequence[Event]:
-        """Return what happened, after at most `seconds`; [] when nothing did."""
-
-    def heartbeats(self) -> Mapping[Slot, Heartbeat]:
-        """Return the last heartbeat of each worker that has sent one."""

@@ -1,17 +1,18 @@
-"""The results of a comparison by a fleet: each chunk is an archive with a shard per arm, stored in all arms or in none.
+"""The results of a comparison by a fleet: each chunk is one archive with a run folder per arm.
 
     FOLDER/compare.json      what is compared
-    FOLDER/ARM               a run folder with its shards, as `ResultStore` keeps them
+    FOLDER/shards/KEY.zip    the chunks
+    FOLDER/ARM               the rows of an arm in all chunks, as `ResultStore` keeps them
     FOLDER/compare.log       output of checkouts, --setup and the measuring processes, chunk by chunk
 
-A chunk counts when all arms have its shard from the same worker: what a crash left of one is removed, and the chunk is
-measured again.
+A chunk is stored in all arms or in none: its archive is moved into place whole.
 """
 
 import os
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from copy import deepcopy
+from itertools import chain
 from pathlib import Path
 
 from ....harness.compare.runner import LOG
@@ -26,18 +27,11 @@ from ....shapes.files.json_file import parse_object
 from ....shapes.run_folder.manifest import COMPARISON, MANIFEST, SHARDS, Manifest, StoredWorker, glance
 from .jobs import Chunk, Job, JobResult
 from .protocol import ResultArchive
-from .result_archive import SUFFIX, entries, pack, unpack
+from .result_archive import SUFFIX, entries
 from .result_store import ResultStore
-
-SHARD = ".zip"
 
 WORKER_FILE = "station.json"
 """Describes the worker in the archive of a chunk, even when no arm has begun."""
-
-
-def shard_of(arm: str) -> str:
-    """Name of an arm's shard in an archive."""
-    return f"{arm}{SHARD}"
 
 
 class CompareStore:
@@ -53,11 +47,10 @@ class CompareStore:
         with ExitStack() as held:
             held.callback(os.close, locked(folder))
             if (folder / COMPARISON).exists():
-                with reported(folder):
-                    _remove_halves(folder, list(what.commits), self.jobs)
+                self._remove_others()
             self._stores: dict[str, ResultStore] = {}
             for arm in what.commits:
-                self._stores[arm] = ResultStore(folder / arm, _of_arm(manifest, folder / arm), self.jobs.values())
+                self._stores[arm] = ResultStore(folder / arm, _of_arm(manifest, folder / arm), self.jobs.values(), arm)
                 held.callback(self._stores[arm].release)
             self._write_state()
             self._held = held.pop_all()
@@ -76,25 +69,16 @@ class CompareStore:
         """Return the chunks that are not stored as a whole."""
         return self._any.open_jobs()
 
-    def failed(self, verdicts: Collection[str]) -> dict[str, list[str]]:
-        """Return the complete chunks with units of these verdicts in some arm: by key, the units with their reasons."""
-        found: dict[str, list[str]] = {}
-        for arm, store in self._stores.items():
-            for key, units in store.failed(verdicts).items():
-                found.setdefault(key, []).extend(f"{unit} ({arm})" for unit in units)
-        return found
-
-    def retry(self, failed: Mapping[str, Iterable[str]]) -> None:
-        """Reopen these complete chunks in all arms, each of which logs its own units; see `ResultStore.retry`."""
-        for arm, store in self._stores.items():
-            end = f" ({arm})"
-            store.retry(
-                {key: [unit.removesuffix(end) for unit in units if unit.endswith(end)] for key, units in failed.items()}
-            )
+    def retry(self, verdicts: Collection[str]) -> int:
+        """Reopen the complete chunks with units of these verdicts in some arm; each arm logs its own."""
+        failed = [store.failed(verdicts) for store in self._stores.values()]
+        keys = set().union(*failed)
+        pairs = zip(self._stores.values(), failed, strict=True)
+        return sum(store.reopen(keys, chain.from_iterable(own.values())) for store, own in pairs)
 
     def earlier(self, job: Job) -> bytes:
         """Return what is stored of a chunk that has begun."""
-        return pack({shard_of(arm): store.earlier(job) for arm, store in self._stores.items()})
+        return self._any.earlier(job)
 
     def add_result(self, archive: ResultArchive) -> JobResult:
         """Store a chunk in all arms, or note what a worker reports of itself.
@@ -111,13 +95,10 @@ class CompareStore:
             for conflict in different_conditions(self._first, shard):
                 raise UsageError(conflict.reason)
             return JobResult(manifest, {}, {})
-        shards = {
-            arm: ResultArchive(archive.key, files[shard_of(arm)]) for arm in self._stores if shard_of(arm) in files
-        }
-        if len(shards) == len(self._stores):
-            read = {arm: self._stores[arm].read(shard.key, shard.content) for arm, shard in shards.items()}
-            for arm, store in self._stores.items():
-                store.keep(read[arm], shards[arm])
+        if all(f"{arm}/{MANIFEST}" in files for arm in self._stores):
+            read = [store.read(archive.key, archive.content) for store in self._stores.values()]
+            for store, content in zip(self._stores.values(), read, strict=True):
+                store.keep(content, archive)
         worker = StoredWorker.read(parse_object(files[WORKER_FILE], archive.key), archive.key)
         return JobResult(Manifest(station=worker), {}, {})
 
@@ -145,6 +126,20 @@ class CompareStore:
         with reported(self.folder):
             write_state(self.folder, self.what, tuple(done))
 
+    def _remove_others(self) -> None:
+        """Remove shards of no job: a replay has other jobs when more rounds select other cases.
+
+        Raises UsageError for a folder of an earlier version, which kept the shards of each arm apart.
+        """
+        if any((self.folder / arm / SHARDS).exists() for arm in self.what.commits):
+            raise UsageError(
+                f"{self.folder} was begun by an earlier version of rooflens: compare anew, in another folder"
+            )
+        with reported(self.folder):
+            for path in (self.folder / SHARDS).glob(f"chunk-*{SUFFIX}"):
+                if path.name.removesuffix(SUFFIX) not in self.jobs:
+                    path.unlink()
+
     def _append(self, text: bytes) -> None:
         with (
             suppress(OSError),
@@ -160,22 +155,3 @@ def _of_arm(manifest: Manifest, folder: Path) -> Manifest:
     if earlier.created_at and earlier.command:
         own.created_at, own.command = earlier.created_at, earlier.command
     return own
-
-
-def _remove_halves(folder: Path, arms: list[str], jobs: Mapping[str, Job]) -> None:
-    """Remove shards that not all arms have from the same worker, because of a crash, and shards of no job.
-
-    A replay has other jobs when more rounds select other cases.
-    """
-    paths = {arm: {path.name: path for path in (folder / arm / SHARDS).glob(f"*{SUFFIX}")} for arm in arms}
-    for name in set().union(*paths.values()):
-        shards = [paths[arm][name] for arm in arms if name in paths[arm]]
-        is_whole = len(shards) == len(arms) and len({_worker(shard) for shard in shards}) == 1
-        if not is_whole or name.removesuffix(SUFFIX) not in jobs:
-            for shard in shards:
-                shard.unlink()
-
-
-def _worker(shard: Path) -> str:
-    manifest = manifest_of(unpack(shard.read_bytes(), str(shard)).get(MANIFEST, b""), shard / MANIFEST)
-    return manifest.of_station.name

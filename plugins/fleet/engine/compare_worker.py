@@ -20,10 +20,10 @@ from ....harness.sweep.supervisor import SETUP_TIMEOUT_S, SupervisedWorker
 from ....harness.telemetry.clock import CLOCK
 from ....shapes.errors import Interrupted, RooflensError
 from ....shapes.run_folder.manifest import MANIFEST, WORKER_LOG, Manifest, read_manifest
-from .compare_store import SHARD, WORKER_FILE, shard_of
+from .compare_store import WORKER_FILE
 from .jobs import Chunk
 from .protocol import OPENING_S, Assignment, DeviceWorker, ResultArchive, WorkerSpec
-from .result_archive import entries, pack, packed_folder, unpack
+from .result_archive import files_of, pack, unpack
 
 BUILDING_S = 3600.0
 """Most time for --setup, which may build what the kernels are part of."""
@@ -221,7 +221,8 @@ class CompareWorker(DeviceWorker[CompareWorkerSpec]):
             path = folder / arm / MANIFEST
             if path.is_file():
                 manifest = replace(read_manifest(path), station=replace(worker, finished=finished[arm]))
-                files[shard_of(arm)] = packed_folder(folder / arm, {MANIFEST: manifest.to_text().encode()})
+                arm_files = files_of(folder / arm) | {MANIFEST: manifest.to_text().encode()}
+                files |= {f"{arm}/{name}": text for name, text in arm_files.items()}
         if (folder / LOG).is_file():
             files[LOG] = (folder / LOG).read_bytes()
         return ResultArchive(chunk.key, pack(files))
@@ -232,12 +233,9 @@ def _unpacked(earlier: bytes, folder: Path, what: CompareSpec) -> float:
     if not earlier:
         return 0.0
     done, elapsed_s = set(), 0.0
-    for name, content in entries(earlier, folder.name).items():
-        arm = name.removesuffix(SHARD)
-        if arm not in what.commits:
-            continue
+    for arm in what.commits:
         (folder / arm).mkdir()
-        for file, text in unpack(content, name).items():
+        for file, text in unpack(earlier, folder.name, arm).items():
             (folder / arm / file).write_bytes(text)
         worker = read_manifest(folder / arm / MANIFEST).of_station
         done |= {(number, arm) for number in range(worker.finished or 0)}

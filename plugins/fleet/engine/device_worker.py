@@ -18,7 +18,7 @@ from ....shapes.run_folder.manifest import WORKER_LOG, Manifest
 from .device_registry import earlier_workers
 from .jobs import SweepJob
 from .protocol import Assignment, DeviceWorker, ResultArchive, WorkerSpec
-from .result_archive import packed_folder, unpack
+from .result_archive import files_of, pack, unpack
 
 TUNED = "tuned.csv"
 
@@ -153,7 +153,7 @@ class SweepWorker(DeviceWorker[SweepWorkerSpec]):
                 session.process -= offset
             session.manifest.station = replace(self.described(time.monotonic() - began + spent_s), earlier=others)
             store.write_manifest(session.manifest)
-            content = packed_folder(folder, {WORKER_LOG: take(self.scratch / WORKER_LOG)})
+            content = pack(files_of(folder) | {WORKER_LOG: take(self.scratch / WORKER_LOG)})
         shutil.rmtree(folder, ignore_errors=True)
         return ResultArchive(name, content)
 

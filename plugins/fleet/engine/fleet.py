@@ -5,16 +5,19 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ....harness.sweep.observer import JobObserver
 from ....harness.sweep.session import END_S, OutOfTimeError
 from ....shapes.errors import Interrupted, RooflensError, UsageError
 from .arch_queue import ArchQueue
-from .cluster import Answered, Cluster, Event, Failed, Heartbeat, Lost
+from .cluster import Answered, Event, Failed, Heartbeat, Lost
 from .device_registry import device_of
 from .jobs import Job
 from .protocol import OPENING_S, Assignment, Slot
+
+if TYPE_CHECKING:
+    from .ray_cluster import RayCluster
 
 POLL_S = 0.25
 
@@ -40,8 +43,8 @@ STOP_S = 20.0
 class FleetObserver(JobObserver, Protocol):
     """Receives the progress of a fleet."""
 
-    def looked(self, underway: int, workers: Mapping[str, int], left_s: float | None, what: str) -> None:
-        """Report units measured but not received, busy workers by architecture, time left, and what one does."""
+    def looked(self, underway: int, workers: Mapping[str, int], what: str) -> None:
+        """Report units measured but not received, busy workers by architecture, and what one does."""
 
 
 class State(Enum):
@@ -67,12 +70,12 @@ class _Worker:
 
 
 class Fleet:
-    """One invocation of `rooflens fleet run`, or of a command with `--jobs`. `deadline` is a monotonic time."""
+    """One invocation of a command with `--jobs` or `--address`. `deadline` is a monotonic time."""
 
     def __init__(
         self,
         queues: Sequence[ArchQueue],
-        cluster: Cluster,
+        cluster: "RayCluster",
         observer: FleetObserver,
         should_stop: Callable[[], bool] = lambda: False,
         deadline: float | None = None,
@@ -187,10 +190,7 @@ class Fleet:
         busy = {slot: worker for slot, worker in self._workers.items() if worker.state is State.BUSY}
         underway = sum(heartbeats[slot].units for slot in busy if slot in heartbeats)
         latest = next((f"{slot}: {heartbeats[slot].doing}" for slot in busy if slot in heartbeats), "")
-        times = [queue.forecast.seconds(self._counts[arch, State.BUSY]) for arch, queue in self._queues.items()]
-        known = [time for time in times if time is not None]
-        left = max(known) if known and len(known) == len(times) else None
-        self._observer.looked(underway, Counter(worker.queue.arch for worker in busy.values()), left, latest)
+        self._observer.looked(underway, Counter(worker.queue.arch for worker in busy.values()), latest)
 
     def _start_workers(self) -> None:
         """Start a worker in every free slot for which there is a job."""
@@ -272,8 +272,6 @@ class Fleet:
         if worker.job is not None:
             job, worker.job = worker.job, None
             self._faults[slot] = 0
-            if job.key in queue.store.done:
-                queue.forecast.finished(job, result.worker.elapsed_s)
             job.report(result, self._observer)
 
     def _exclude(self, slot: Slot, reason: str) -> None:
@@ -294,7 +292,6 @@ class Fleet:
         self._faults[slot] += 1
         what = "" if worker.job is None else f"; {worker.job} is measured again"
         if worker.job is not None and not worker.queue.scheduler.lost(worker.job, worker.device):
-            worker.queue.forecast.drop(worker.job)
             what = f"; {worker.job} has cost too many {slot.arch} workers and is skipped"
         self._remark(f"{slot} is lost: {reason}{what}")
         if self._faults[slot] >= MOST_FAULTS:

@@ -1,15 +1,22 @@
 """The devices that this machine offers a fleet, by architecture, as resources of a Ray node, and its slots."""
 
-import json
 import os
-import subprocess
-import sys
-from contextlib import suppress
+from functools import partial
 
+from ....harness.sweep.in_child import in_child
 from ....shapes.errors import RooflensError, UsageError
+from ....shapes.protocol import Protocol
 from .protocol import Slot
 
-_TIMEOUT_S, _END_S = 300.0, 5.0
+
+def offer_in_child(device: str, slots: int) -> dict[str, int]:
+    """Return `offer`, found in a process of its own: torch would stay in this one."""
+    found: dict[str, int] = in_child(partial(_offer, device, slots), (), Protocol(), str)
+    return found
+
+
+def _offer(device: str, slots: int, _: object) -> dict[str, int]:
+    return offer(device, slots)
 
 
 def offer(device: str, slots: int) -> dict[str, int]:
@@ -46,45 +53,3 @@ def take_cores(slot: Slot) -> None:
     if not each:
         raise RooflensError(f"{slot.host} has {len(cores)} cores for {slot.count} slots: use at most {len(cores)}")
     os.sched_setaffinity(0, cores[slot.index * each : (slot.index + 1) * each])
-
-
-class InventoryProcess:
-    """Determines `offer` in a separate process: importing torch in this one would take as long, and stay."""
-
-    def __init__(self, device: str, slots: int) -> None:
-        command = [sys.executable, "-m", __name__, device, str(slots)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    def answer(self) -> dict[str, int]:
-        """Wait for it. Raises what `offer` raised."""
-        try:
-            output, errors = self._process.communicate(timeout=_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise RooflensError(f"this machine's devices were not found within {_TIMEOUT_S:.0f} s") from None
-        lines = output.splitlines()
-        if self._process.returncode == 0 and lines:
-            counts: dict[str, int] = json.loads(lines[-1])
-            return counts
-        last = (errors.strip().splitlines() or [f"exit code {self._process.returncode}"])[-1]
-        raise (UsageError if self._process.returncode == UsageError.exit_code else RooflensError)(last)
-
-    def kill(self) -> None:
-        """End it without an answer."""
-        self._process.kill()
-        with suppress(subprocess.TimeoutExpired):  # something that it started holds the pipe open
-            self._process.communicate(timeout=_END_S)
-
-
-def main() -> int:
-    """Print the offer as JSON: `python -m rooflens.plugins.fleet.engine.inventory DEVICE SLOTS`."""
-    try:
-        print(json.dumps(offer(sys.argv[1], int(sys.argv[2]))))
-    except RooflensError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,7 +9,7 @@ import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import chain, pairwise
 
 from ....harness.compare.replay import COORDINATES, Row
 from ....harness.plan.plan import MODEL_FIELDS, Cell, Task, tasks
@@ -27,7 +27,6 @@ _PROBLEM = [at for at, name in enumerate(MODEL_FIELDS) if name not in ("provider
 """Which of the `Coordinates` identify the problem."""
 
 _ROW_PROBLEM = [at for at, name in enumerate(COORDINATES) if name not in ("provider", "cache")]
-_ROW_WEIGHT = [at for at, name in enumerate(COORDINATES) if name not in ("provider", "cache", "pass", "M")]
 _ROW_SIZES = [COORDINATES.index(name) for name in ("M", "N", "K")]
 
 
@@ -69,12 +68,6 @@ class SweepJob:
         """Jobs with equal weights share operands, which a device keeps from one to the next."""
         cell = self.task.cells[0]
         return cell.shape, cell.scheme
-
-    @property
-    def kind(self) -> Hashable:
-        """Jobs of one kind take times of the same order of magnitude."""
-        cell = self.task.cells[0]
-        return cell.shape, cell.scheme, cell.problem.pass_, len(self.task.cells)
 
     @cached_property
     def cells(self) -> Mapping[Coordinates, Cell]:
@@ -138,13 +131,8 @@ class Chunk:
 
     @property
     def weight(self) -> Hashable:
-        """That of its first problem."""
-        return _columns(self.rows[0], _ROW_WEIGHT)
-
-    @property
-    def kind(self) -> Hashable:
-        """Most of its time depends on the number of cells."""
-        return len(self.rows)
+        """Its own: every round starts a process, which keeps no operands of another chunk."""
+        return self.key
 
     @property
     def units(self) -> int:
@@ -213,28 +201,14 @@ def problems(rows: Iterable[Row]) -> int:
 
 
 def chunks_of(rows: Sequence[Row], count: int, suite: str, rounds: int, arms: int) -> tuple[Chunk, ...]:
-    """Divide rows into at most `count` chunks of whole problems; depends on nothing but rows and count.
-
-    Neighbours stay together, and a cut moves to where the weight changes if that is near. No chunk is empty.
-    """
+    """Divide rows into at most `count` chunks of whole problems, neighbours together; none is empty."""
     members: dict[Row, list[Row]] = {}
     for row in rows:
         members.setdefault(_columns(row, _ROW_PROBLEM), []).append(row)
     groups = list(members.values())
     count = min(count, len(groups))
-    starts = [0]
-    for _, group in groupby(groups, key=lambda group: _columns(group[0], _ROW_WEIGHT)):
-        starts.append(starts[-1] + len(list(group)))
-    cuts = {_cut(len(groups), number, count, starts) for number in range(count + 1)}
-    parts = (groups[begin:end] for begin, end in pairwise(sorted(cuts)))
-    return tuple(Chunk(tuple(row for group in part for row in group), suite, rounds, arms) for part in parts)
-
-
-def _cut(total: int, number: int, count: int, starts: Sequence[int]) -> int:
-    """Position of a cut: an equal part, or the change of weight within a quarter of a chunk of it."""
-    even = total * number // count
-    nearest = min(starts, key=lambda start: abs(start - even))
-    return nearest if abs(nearest - even) * 4 * count <= total else even
+    cuts = pairwise(len(groups) * number // count for number in range(count + 1))
+    return tuple(Chunk(tuple(chain.from_iterable(groups[begin:end])), suite, rounds, arms) for begin, end in cuts)
 
 
 def _columns(row: Row, at: Iterable[int]) -> Row:

@@ -165,7 +165,10 @@ def _asks_the_head(method: _Method) -> _Method:
 
 
 class RayCluster:
-    """Implements `cluster.Cluster`. Only one per process: Ray connects a process once."""
+    """Slots for workers. Only one per process: Ray connects a process once.
+
+    Calls return at once; answers come from `wait`.
+    """
 
     def __init__(self) -> None:
         """Use the cluster that this process is connected to."""

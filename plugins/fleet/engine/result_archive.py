@@ -1,4 +1,4 @@
-"""Result archives: one run folder in one piece, as a worker returns it. On the disk it is a zip file."""
+"""Result archives: one run folder, or one per arm, in one piece, as a worker returns it. On the disk a zip file."""
 
 import io
 import zipfile
@@ -34,9 +34,10 @@ def pack(files: Mapping[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def unpack(content: bytes, name: str) -> dict[str, bytes]:
-    """Return the files of a run folder in an archive, and no others; errors as of `entries`."""
-    return entries(content, name, lambda entry: entry in FILES)
+def unpack(content: bytes, name: str, part: str = "") -> dict[str, bytes]:
+    """Return the files of the run folder `part` of an archive, and no others; errors as of `entries`."""
+    wanted = {f"{part}/{file}" if part else file: file for file in FILES}
+    return {wanted[entry]: text for entry, text in entries(content, name, wanted.__contains__).items()}
 
 
 def entries(content: bytes, name: str, wanted: Callable[[str], bool] = lambda entry: True) -> dict[str, bytes]:
@@ -61,7 +62,6 @@ def entries(content: bytes, name: str, wanted: Callable[[str], bool] = lambda en
     return found
 
 
-def packed_folder(folder: Path, more: Mapping[str, bytes]) -> bytes:
-    """Pack the files of a run folder, and `more`."""
-    found = {name: (folder / name).read_bytes() for name in FILES if (folder / name).is_file()}
-    return pack({**found, **more})
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Return the files of a run folder."""
+    return {name: (folder / name).read_bytes() for name in FILES if (folder / name).is_file()}

@@ -61,21 +61,25 @@ class StoredShard(JobResult):
 class ResultStore:
     """The only writer of the run folder of a fleet; holds its lock until `close`.
 
-    `jobs` is the plan by key; `done` has the seconds of each job that is stored as a whole, `begun` the device of each
+    `jobs` is the plan by key; with `part`, archives hold a run folder of that name beside others, and lie next to
+    `folder`. `done` has the seconds of each job that is stored as a whole, `begun` the device of each
     that is stored in part or measured again.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, jobs: Iterable[Job]) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, jobs: Iterable[Job], part: str = "") -> None:
         """Begin a run, or resume the one in `folder`. `manifest` is completed and becomes run.json.
 
         Raises UsageError for shards that are damaged, or that are not of one run.
         """
-        self.folder, self.manifest = folder, manifest
+        self.folder, self.manifest, self._part = folder, manifest, part
+        self._shards = (folder.parent if part else folder) / SHARDS
+        self._events = self._shards / f"{part}{EVENTS}"
         self.jobs = {job.key: job for job in jobs}
         self._retried = set[str]()
         self._written = 0.0
         with reported(folder):
-            (folder / SHARDS).mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
+            self._shards.mkdir(exist_ok=True)
         self._lock = locked(folder)
         try:
             if not (folder / MANIFEST).exists():
@@ -111,13 +115,20 @@ class ResultStore:
                         found.setdefault(shard.key, []).append(str(unit))
         return found
 
-    def retry(self, failed: Mapping[str, Iterable[str]]) -> None:
-        """Reopen these complete jobs, and log the units. A shard is replaced only by one with all of its job."""
-        for line in chain.from_iterable(failed.values()):
-            self.event(line)
-        self._retried |= failed.keys()
-        if failed:
+    def retry(self, verdicts: Collection[str]) -> int:
+        """Reopen the complete jobs with units of these verdicts, and return how many units these are."""
+        failed = self.failed(verdicts)
+        return self.reopen(failed, chain.from_iterable(failed.values()))
+
+    def reopen(self, keys: Collection[str], units: Iterable[str]) -> int:
+        """Reopen complete jobs, and log and count `units`. A shard is replaced only by one with all of its job."""
+        units = [*units]
+        for unit in units:
+            self.event(unit)
+        self._retried |= {*keys}
+        if keys:
             self._rebuild()
+        return len(units)
 
     def earlier(self, job: Job) -> bytes:
         """Return the shard that holds a part of `job`, b"" if there is none."""
@@ -138,7 +149,7 @@ class ResultStore:
     def read(self, key: str, content: bytes) -> StoredShard:
         """Parse an archive. Raises UsageError when it is damaged, or not of this run and its job."""
         where = self._path(key)
-        files = unpack(content, str(where))
+        files = unpack(content, str(where), self._part)
         manifest = manifest_of(files.get(MANIFEST, b""), where / MANIFEST)
         verdicts: dict[Coordinates, dict[int, Verdict]] = {}
         reasons: dict[Coordinates, str] = {}
@@ -187,7 +198,7 @@ class ResultStore:
         line = f"{CLOCK.now()} {text}\n".encode()
         with suppress(OSError):  # a full disk is reported by the stores
             _append(self.folder / EVENTS, line)
-            _append(self.folder / SHARDS / EVENTS, line)
+            _append(self._events, line)
 
     def close(self) -> None:
         """Finish, and release the lock."""
@@ -211,7 +222,7 @@ class ResultStore:
         os.close(self._lock)
 
     def _path(self, key: str) -> Path:
-        return self.folder / SHARDS / f"{key}{SUFFIX}"
+        return self._shards / f"{key}{SUFFIX}"
 
     def _rebuild(self) -> None:
         """Rebuild the tables from the shards."""
@@ -230,9 +241,9 @@ class ResultStore:
             if (self.folder / MANIFEST).exists():  # else the logs are not of a run
                 for name in (EVENTS, WORKER_LOG):
                     (self.folder / name).unlink(missing_ok=True)
-            if (own := self.folder / SHARDS / EVENTS).exists():
-                _append(self.folder / EVENTS, own.read_bytes())
-            keys = sorted(path.name.removesuffix(SUFFIX) for path in (self.folder / SHARDS).glob(f"*{SUFFIX}"))
+            if self._events.exists():
+                _append(self.folder / EVENTS, self._events.read_bytes())
+            keys = sorted(path.name.removesuffix(SUFFIX) for path in self._shards.glob(f"*{SUFFIX}"))
         for key in keys:
             self._take(self._stored(key))
         self.write_manifest()

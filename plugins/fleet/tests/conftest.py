@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.conftest import here, invoke, no_width, place, plant, refused  # noqa: F401
-from tests.conftest import *  # noqa: F403
+from tests.plugin_fixtures import *  # noqa: F403
 
 from .ray_nodes import RayNodes, cluster
 

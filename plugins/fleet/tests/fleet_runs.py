@@ -23,7 +23,7 @@ def fleet_args(address, *providers, file=FAULTY, on=()):
     flags = [part for name in providers for part in ("-p", name)]
     files = ["--providers", file] if file else []
     where = ["--address", address, "--on", ",".join(on or (cpu_arch(),))]
-    return ["fleet", "run", "tiny.toml", *where, *SMALL, *files, *flags]
+    return ["run", "tiny.toml", *where, *SMALL, *files, *flags]
 
 
 def planted(machine, **what):

@@ -71,7 +71,8 @@ def chunk_parcel(chunk, place, name="a", finished=None, arms=ARMS, sources=None,
                 "providers": providers, "station": said | {"finished": count}, "rounds": count,
                 "planned_units": len(cells) * count, "challengers": ["mine"],
             }  # fmt: skip
-            files[f"{arm}.zip"] = packed(told, _tables(cells, count, source, hung if arm == "head" else ""))
+            shard = packed(told, _tables(cells, count, source, hung if arm == "head" else ""))
+            files |= {f"{arm}/{name}": text for name, text in entries(shard, arm).items()}
     return ResultArchive(chunk.key, pack(files))
 
 
@@ -124,7 +125,7 @@ class Trial:
 
     def run(self, cluster, stop=lambda: False, deadline=None, what=WHAT, chunks=CHUNKS, retry=()):
         arms = self.arms(what, chunks)
-        arms.retry(arms.failed(retry))
+        arms.retry(retry)
         self.observer = Quiet()
         self.observer.received = lambda units: setattr(self.observer, "units", self.observer.units + units)
         queue = ArchQueue("sm90", arms, spec(), job_noun="parts of the suite")
@@ -180,7 +181,7 @@ def test_every_chunk_is_measured_once_and_lands_in_both_arms(trial):
         assert run.manifest.challengers == ["mine"]
         assert run.manifest.processes == len(CHUNKS) * ROUNDS, "every chunk has processes of its own"
         assert {info.source for info in run.manifest.providers.values()} == {arm}
-        assert len(list((trial.folder / arm / "shards").glob("chunk-*.zip"))) == len(CHUNKS)
+    assert len(list((trial.folder / "shards").glob("chunk-*.zip"))) == len(CHUNKS)
     assert (trial.folder / "compare.log").read_text().count("-open\nset up\n") == 3
 
 
@@ -218,7 +219,9 @@ def test_a_part_is_completed_by_its_device_and_measured_anew_by_another(trial):
     def look(step, place, assignment):
         if step == "measure" and (assignment.earlier or place == slot(1, "new")):
             earlier[place] = bool(assignment.earlier)
-            assert not assignment.earlier or {"base.zip", "head.zip"} == set(entries(assignment.earlier, ""))
+            assert not assignment.earlier or {"base/cells.csv", "head/cells.csv"} <= set(
+                entries(assignment.earlier, "")
+            )
 
     assert trial.run(Stations([slot(0), slot(1, "new")], look))
     assert earlier == {slot(0): True, slot(1, "new"): False}
@@ -242,7 +245,7 @@ def test_a_part_with_one_arm_only_is_no_shard(trial):
     assert arms.begun == {}
     assert arms.done == {}
     arms.close()
-    assert not list(trial.folder.glob("*/shards/*"))
+    assert not list(trial.folder.glob("shards/*"))
 
 
 def test_more_rounds_are_added_by_the_devices_that_measured_the_first(trial):
@@ -254,10 +257,9 @@ def test_more_rounds_are_added_by_the_devices_that_measured_the_first(trial):
     trial.check_whole(ROUNDS + 1)
 
 
-@pytest.mark.parametrize("arm", ARMS)
-def test_what_a_crash_left_of_one_arm_is_measured_again(trial, arm):
+def test_a_chunk_that_is_gone_is_measured_again(trial):
     assert trial.run(Stations([slot(0)]))
-    (trial.folder / arm / "shards" / f"{CHUNKS[2].key}.zip").unlink()
+    (trial.folder / "shards" / f"{CHUNKS[2].key}.zip").unlink()
     cluster = Stations([slot(1)])
     assert trial.run(cluster)
     assert [key for _, key in cluster.measured()] == [CHUNKS[2].key]
@@ -269,7 +271,7 @@ def test_a_retry_measures_the_chunk_again_in_both_arms(trial):
     cluster = Stations([slot(0)], hung)
     assert trial.run(cluster)
     arms = trial.arms()
-    assert arms.failed(["oom"]) == {}
+    assert arms.retry(["oom"]) == 0
     arms.close()
     cluster = Stations([slot(0), slot(1)])
     assert trial.run(cluster, retry=["timeout"])
@@ -279,16 +281,6 @@ def test_a_retry_measures_the_chunk_again_in_both_arms(trial):
     assert again == {"base": set(), "head": {("blas", "timeout")}}  # it hung in head alone
 
 
-def test_shards_of_two_stations_are_no_pair(trial):
-    assert trial.run(Stations([slot(0)]))
-    later = entries(chunk_parcel(CHUNKS[1], slot(1), "later").content, "")
-    (trial.folder / "head" / "shards" / f"{CHUNKS[1].key}.zip").write_bytes(later["head.zip"])  # killed before base
-    cluster = Stations([slot(1)])
-    assert trial.run(cluster)
-    assert [key for _, key in cluster.measured()] == [CHUNKS[1].key]
-    trial.check_whole()
-
-
 def test_a_chunk_that_one_arm_refuses_is_stored_in_none(trial):
     arms = trial.arms()
     arms.add_result(chunk_parcel(CHUNKS[0], slot(0)))
@@ -296,7 +288,7 @@ def test_a_chunk_that_one_arm_refuses_is_stored_in_none(trial):
     with pytest.raises(UsageError, match=r"provider .* is other code"):
         arms.add_result(chunk_parcel(CHUNKS[1], slot(1), "b", sources={"head": "edited"}))
     assert {arm: trial.units(arm) for arm in ARMS} == before
-    assert len(list(trial.folder.glob("*/shards/*"))) == 2
+    assert len(list(trial.folder.glob("shards/*"))) == 1
     arms.add_result(chunk_parcel(CHUNKS[1], slot(1), "c"))
     arms.close()
 
@@ -318,6 +310,15 @@ def test_shards_of_another_division_go(trial):
     other = chunks_of(ROWS, 3, "llm4bit-quick", ROUNDS, 2)
     assert trial.run(Stations([slot(0)]), chunks=other)
     trial.check_whole()
+
+
+def test_a_folder_of_an_earlier_version_keeps_its_rows(trial):
+    assert trial.run(Stations([slot(0)]))
+    (trial.folder / "base" / "shards").mkdir()
+    before = trial.rows("base")
+    with pytest.raises(UsageError, match="earlier version"):
+        trial.arms()
+    assert trial.rows("base") == before
 
 
 def test_only_one_writes_a_comparison(trial):

@@ -14,7 +14,7 @@ from rooflens.harness.worker.messages import Ready, Setup
 from rooflens.plugins.fleet.engine import compare_worker
 from rooflens.plugins.fleet.engine.compare_worker import CompareWorker, CompareWorkerSpec
 from rooflens.plugins.fleet.engine.protocol import Assignment
-from rooflens.plugins.fleet.engine.result_archive import entries, pack, unpack
+from rooflens.plugins.fleet.engine.result_archive import entries, unpack
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import Interrupted, RooflensError
 
@@ -112,7 +112,7 @@ def chunk(number=0, arms=2):
 
 
 def said_of(archive, arm="base"):
-    manifest = json.loads(unpack(entries(archive.content, "")[f"{arm}.zip"], "")["run.json"])
+    manifest = json.loads(unpack(archive.content, "", arm)["run.json"])
     return manifest["station"]
 
 
@@ -165,12 +165,11 @@ def test_a_part_goes_on_where_it_ended_in_another_station(worker, played, tmp_pa
     said = said_of(part)
     assert (said["rounds"], said["steps"], said["finished"]) == (1, 2, 1)
     assert not (tmp_path / "scratch-first").exists(), "who is stopped is asked for nothing more"
-    arms = {name: content for name, content in entries(part.content, "").items() if name.endswith(".zip")}
     played.calls.clear()
     played.script = lambda call: True
     later = worker("later")
     later.open()
-    whole = later.measure(Assignment(chunk(), pack(arms), None))
+    whole = later.measure(Assignment(chunk(), part.content, None))
     assert [call.what for call in played.calls] == ["head, round 1", "base, round 1"]
     assert said_of(whole)["rounds"] == 2
     assert said_of(whole)["elapsed_s"] >= said["elapsed_s"]
@@ -187,8 +186,8 @@ def test_a_stop_sends_home_what_there_is(worker, played):
     made = worker()
     made.open()
     files = entries(made.measure(Assignment(chunk(), b"", None)).content, "")
-    assert {"station.json", "base.zip"} <= files.keys()
-    assert "head.zip" not in files
+    assert {"station.json", "base/run.json"} <= files.keys()
+    assert "head/run.json" not in files
     assert json.loads(files["station.json"])["steps"] == 1
 
 

@@ -192,7 +192,7 @@ def test_a_sweep_that_is_killed_interrupted_and_out_of_time_goes_on_with_resume(
     assert_kept(place, whole(interrupted, rounds))
     out_of_time = problems_at_home(place)
 
-    fresh(place, "fleet", "run", "-o", "out", "--resume", "--address", two_nodes.address, env=environment)
+    fresh(place, "run", "-o", "out", "--resume", "--address", two_nodes.address, env=environment)
     assert_kept(place, whole(out_of_time, rounds))
     check_whole(place, cells=problems, rounds=rounds)
 

@@ -102,7 +102,7 @@ def test_another_cluster_goes_on_with_what_is_stored(left, another):
     place, shards, table, _, _ = left
     offer = {arch_of("aarch64"): 2}
     with another.added(offer, **planted("aarch64", cores=2)):
-        resume = ["fleet", "run", "-o", "out", "--resume", "--on", arch_of("aarch64"), "--address", another.address]
+        resume = ["run", "-o", "out", "--resume", "--on", arch_of("aarch64"), "--address", another.address]
         done = fresh(place, *resume, env=another.environment)
     assert f"{2 * len(shards)} of {2 * PROBLEMS} units are stored already" in done.stderr
     check_whole(place, cells=PROBLEMS)

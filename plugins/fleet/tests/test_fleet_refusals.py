@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import socket
 import time
 from importlib.util import find_spec
@@ -19,7 +18,7 @@ find = PathFinder.find_spec
 PathFinder.find_spec = lambda name, *where: None if name.partition(".")[0] == "ray" else find(name, *where)
 """
 
-HERE = ["fleet", "run", "tiny.toml", "-o", "out"]
+HERE = ["run", "tiny.toml", "-o", "out"]
 
 with_ray = pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed")
 
@@ -46,7 +45,7 @@ def refused(place, monkeypatch, refused):
     "command",
     [
         ["run", "tiny.toml", "-o", "out", "--device", "cpu", "--jobs", "local:2"],
-        ["fleet", "run", "tiny.toml", "-o", "out"],
+        ["run", "tiny.toml", "-o", "out", "--address", "auto"],
         ["fleet", "devices"],
     ],
 )
@@ -64,7 +63,7 @@ def test_what_only_describes_a_fleet_needs_no_ray(place):
     (place / "sitecustomize.py").write_text(NO_RAY)
     environment = {"PYTHONPATH": str(place), "PATH": "/usr/bin:/bin", "HOME": str(place)}
     environment |= {name: value for name, value in os.environ.items() if name == "ATEN_CPU_CAPABILITY"}
-    for command in (["fleet", "run", "--help"], ["fleet", "run", "tiny.toml", "--dry-run"]):
+    for command in (["fleet", "--help"], ["run", "tiny.toml", "--jobs", "local", "--dry-run"]):
         fresh(place, *command, env=environment)
     cores = len(os.sched_getaffinity(0))
     done = fresh(place, "fleet", "resources", "--device", "cpu", "--slots", cores, env=environment)
@@ -72,7 +71,7 @@ def test_what_only_describes_a_fleet_needs_no_ray(place):
 
 
 @with_ray
-@pytest.mark.parametrize("command", [HERE, [*HERE, "--address", "auto"], [*run_args(), "--jobs", "local:1"]])
+@pytest.mark.parametrize("command", [[*HERE, "--address", "auto"], [*run_args(), "--jobs", "local:1"]])
 def test_the_variable_that_ray_refuses_is_named(refused, monkeypatch, command):
     monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "0")
     assert "unset it, and select AMD GPUs with HIP_VISIBLE_DEVICES instead" in refused(1, *command)
@@ -88,20 +87,36 @@ def test_nothing_that_listens_is_told_at_once(refused):
     assert line.startswith(f"rooflens: error: no Ray cluster answers at 127.0.0.1:{port}: start one ")
 
 
-@with_ray
-@pytest.mark.parametrize("address", ["somewhere", "10.0.0.7", "ray://10.0.0.7:10001", "10.0.0.7:port"])
-def test_an_address_is_auto_or_host_and_port(refused, address):
-    assert re.search(r"--address .* write .*HOST:PORT", refused(2, *HERE, "--address", address))
+@pytest.mark.parametrize(
+    ("option", "values", "words"),
+    [
+        pytest.param(
+            *("--address", ("somewhere", "10.0.0.7", "ray://10.0.0.7:10001", "10.0.0.7:port"), "HOST:PORT of the head"),
+            marks=with_ray,
+        ),
+        (
+            "--address=auto --on",
+            ("sm", "sm90=0", "sm90=x", "h200", "sm90,,gfx950"),
+            "write an architecture, such as sm90",
+        ),
+        ("--jobs", ("2", "local:0", "local:x", "all"), "write local:N for N devices of this machine"),
+    ],
+)
+def test_values_of_options_are_refused_before_anything_starts(refused, option, values, words):
+    for value in values:
+        line = refused(2, *HERE, *option.split(), value)
+        assert option.split()[-1] in line
+        assert words in line
 
 
-@pytest.mark.parametrize("on", ["sm", "sm90=0", "sm90=x", "h200", "sm90,,gfx950"])
-def test_what_is_no_architecture_is_refused_before_anything_starts(refused, on):
-    assert "write an architecture, such as sm90" in refused(2, *HERE, "--on", on)
+def test_the_former_command_says_what_does_this_now(refused):
+    assert "add --jobs local, " in refused(2, "fleet", "run", "tiny.toml", "--address", "auto")
 
 
-@pytest.mark.parametrize("jobs", ["2", "local:0", "local:x", "all"])
-def test_jobs_are_of_this_machine(refused, jobs):
-    assert "write local:N for N devices of this machine" in refused(2, *run_args(file=None), "--jobs", jobs)
+def test_which_devices_is_said_once(refused):
+    assert "--on selects an architecture of a cluster" in refused(2, *HERE, "--on", "sm90")
+    assert "omit one of them" in refused(2, *HERE, "--jobs", "local", "--address", "auto")
+    assert "choose an architecture with --on" in refused(2, *HERE, "--address", "auto", "--device", "cpu")
 
 
 @with_ray

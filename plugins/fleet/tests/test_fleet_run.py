@@ -1,4 +1,4 @@
-"""`rooflens fleet run` on two real nodes of Ray: what it stores is what one process would have stored."""
+"""`rooflens run --address` on two real nodes of Ray: what it stores is what one process would have stored."""
 
 import json
 import os
@@ -23,7 +23,6 @@ from .ray_nodes import cpu_arch, is_loopback, listening, processes_of
 
 ONE_JOB = ("run", "tiny.toml", "--device", "cpu", "--jobs", "local:1", *SMALL, "-a", "M=1")
 
-MEETING = Path(__file__).with_name("meeting_provider.py")
 
 ODD = ("right", "crash", "stopped", "wrong", "refuses", "raises", "prepare_fails")
 
@@ -97,22 +96,6 @@ def test_of_two_architectures_each_measures_everything_in_a_run_of_its_own(sever
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_six_stations_fill_one_folder(two_nodes, place):
-    arch, meeting = arch_of("amd64"), place / "meeting"
-    meeting.mkdir()
-    with two_nodes.added({arch: 6}, **planted("amd64", cores=6), MEETING=str(meeting)):
-        arguments = fleet_args(two_nodes.address, "meets", file=MEETING, on=(arch,))
-        limits = ("--threads", "1", "-a", "M=1..24", "--timeout", "90s")
-        fresh(place, *arguments, *limits, env=two_nodes.environment)
-    check_whole(place, cells=48)
-    devices = json.loads((place / "out" / "run.json").read_text())["devices"]
-    assert sorted(device["slot"] for device in devices) == [0, 1, 2, 3, 4, 5]
-    assert len({row["process"] for row in read(place)}) == 6
-    rooflens(place, "validate", "out", "--strict")
-
-
-@pytest.mark.ray
-@pytest.mark.slow
 def test_a_cluster_of_this_machine_alone_listens_nowhere_else_and_ends_with_the_sweep(place):
     arguments = (*run_args("dequant_blas", file=None), *SLOW, "60ms", "-a", "M=1..8", "--jobs", "local:2")
     with started(place, arguments) as process:
@@ -128,13 +111,6 @@ def test_a_cluster_of_this_machine_alone_listens_nowhere_else_and_ends_with_the_
     while processes_of(process.pid):
         assert time.monotonic() < until, processes_of(process.pid)
         time.sleep(0.1)
-
-
-@pytest.mark.ray
-def test_the_nodes_of_these_tests_listen_nowhere_else(two_nodes):
-    heard = listening({pid for node in (two_nodes.head, *two_nodes.nodes) for pid in node.processes()})
-    assert len(heard) >= 7
-    assert all(map(is_loopback, heard))
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +131,8 @@ def beside(tmp_path_factory):
 @pytest.mark.slow
 def test_a_cluster_that_somebody_else_started_here_is_left_alone(beside):
     check_whole(beside, cells=2)
+    # on all of the CPU each part would have other threads, and be refused
+    assert how_to_resume(beside / "out").endswith("out --resume --jobs local:1")
 
 
 @pytest.mark.ray
@@ -187,13 +165,6 @@ def test_what_measures_otherwise_is_refused_and_changes_nothing(beside, option, 
     assert done.stderr.count("\n") == 1, done.stderr
     assert words in done.stderr
     assert manifest.read_bytes() == before
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-def test_parts_of_a_cpu_go_on_as_such(beside):
-    """On all of it each would have other threads, and be refused."""
-    assert how_to_resume(beside / "out").endswith("out --resume --jobs local:1")
 
 
 def test_each_architecture_goes_on_with_what_it_was_refined_by(tmp_path):

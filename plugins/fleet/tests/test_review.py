@@ -291,14 +291,6 @@ def test_a_part_is_handed_to_its_device_alone(begun, place, is_handed):
     assert [bool(part) for part in earlier] == [is_handed]
 
 
-def test_what_is_home_already_tells_how_long_the_rest_takes(trial):
-    assert trial.run(ScriptedCluster([slot(0)], seconds=7.0), jobs=JOBS[:6])
-    assert not trial.run(ScriptedCluster([slot(0)], seconds=7.0), deadline=10.0)
-    assert trial.observer.looks
-    known = [left for _, workers, left in trial.observer.looks if workers]
-    assert known[0] == pytest.approx(6 * 7.0)
-
-
 def test_a_device_is_waited_for_as_long_as_was_said_and_no_longer(trial):
     cluster = ScriptedCluster([])
     assert not trial.run(cluster)

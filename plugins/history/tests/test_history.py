@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from rooflens.analysis.frames.load import load_run
-from rooflens.plugins.history.history import follow, gaps, level, part_of
+from rooflens.plugins.history.history import follow, gaps
 from rooflens.plugins.history.run_story import CELL, KEY, TIMES, RunMark, Story, key_differences, observe
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.run_folder.manifest import StoredRepository
@@ -248,44 +248,6 @@ def test_threads_are_in_the_key_of_a_cpu_only(tmp_path):
 def test_a_run_without_a_time_of_its_own_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"created_at = 'yesterday' in run.json is not a time"):
         observe(stored(tmp_path, 0, manifest={"created_at": "yesterday"}))
-
-
-def test_the_level_of_all_is_the_mean_change_of_the_cells_that_every_run_has():
-    times = np.full((6, 3), [1e-4, 2e-4, 4e-4])
-    times[4:, 0] *= 1.2
-    times[3, 2] = np.nan  # layer 2 was not measured in run 3, so that it is in no mean
-    found = level(follow([story(run, times[run]) for run in range(6)]))
-    assert found["run"].tolist() == [0, 1, 2, 3, 4, 5]
-    assert found["count"].tolist() == [2] * 6
-    assert found["change"].tolist() == pytest.approx([0, 0, 0, 0, 1.2**0.5 - 1, 1.2**0.5 - 1])
-    assert found["low"].iloc[-1] < 0.095 < found["high"].iloc[-1]
-    assert (found["low"].iloc[0], found["high"].iloc[0]) == (0, 0)
-
-
-def test_the_level_of_all_begins_anew_where_the_conditions_change():
-    stories = [story(run, [1e-4, 2e-4], driver="580" if run < 5 else "590") for run in range(8)]
-    assert level(follow(stories))["run"].tolist() == [5, 6, 7]
-
-
-def test_one_run_under_new_conditions_is_no_trend_of_zero():
-    stories = [story(run, [1e-4, 2e-4], driver="580" if run < 7 else "590") for run in range(8)]
-    found = level(follow(stories))
-    assert found["run"].tolist() == [7]
-    assert found[["change", "low", "high"]].isna().all(axis=None)
-
-
-def test_a_part_of_a_history_says_of_its_series_what_the_whole_says():
-    times = noisy(np.random.default_rng(1), 12, 20)
-    times[9:, 3] *= 1.05
-    whole = follow([story(run, times[run]) for run in range(20)])
-    part = part_of(whole, [7, 3])
-    assert part.series["layer"].tolist() == ["layer 7", "layer 3"]
-    (one,), (same,) = whole.proposals, part.proposals
-    assert (same.series, same.before, same.change) == (1, one.before, one.change)
-    mine = part.points[part.points["series"] == 1]
-    assert mine["time_s"].tolist() == times[:, 3].tolist()
-    assert [gap.proposals for gap in gaps(part)] == [(same,)]
-    assert gaps(part_of(whole, [7])) == ()
 
 
 def test_impossible_times_decide_nothing(tmp_path):

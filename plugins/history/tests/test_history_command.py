@@ -6,7 +6,7 @@ import shlex
 import numpy as np
 import pytest
 from rooflens.cli.compare.compare import compare
-from rooflens.plugins.history.output import BARS, sparkline
+from rooflens.plugins.history.chapters import BARS, sparkline
 
 SHAPES = (("tiny", "q", 64, 128), ("tiny", "v", 4096, 4096))
 
@@ -45,8 +45,8 @@ def test_a_trend_with_its_proposals_and_the_command_that_decides(nightly, invoke
     gap = out[out.index("between n05 (2026-01-06) and n06 (2026-01-07)") :]
     assert "source old -> new" in gap
     assert "+8." in gap or "+7.9" in gap
-    assert "\ndecide: rooflens compare runs/n05 runs/n06\n" in gap
-    assert gap.rstrip().endswith("2 changes proposed; a comparison decides each of them")
+    assert gap.rstrip().endswith("\nrooflens compare runs/n05 runs/n06")
+    assert "\n2 changes proposed; " in out
     assert "8 of 8 series hold runs without a canary" in err
     assert "of two stored runs, only large changes can be verified" in err
 
@@ -85,7 +85,7 @@ def test_arms_of_comparisons_are_decided_between_their_commits(nightly, tmp_path
     ]
     assert words[-1] == "llm4bit-quick"
     (tmp_path / "runs/c5/compare.json").write_text("{")
-    assert "decide: rooflens compare runs/c5/head runs/c6/head" in invoke("history", *names).out
+    assert "\nrooflens compare runs/c5/head runs/c6/head\n" in invoke("history", *names).out
 
 
 def of_commit(repo, number, dirty=False, **request):
@@ -99,8 +99,8 @@ def test_runs_that_know_their_commits_are_decided_between_these(nightly, invoke)
     names = nightly(of=lambda number: of_commit("/home/me/kernels", number, axes=["M=16"], filter_expression=""))
     out, err = invoke("history", *names, "--filter", "M == 16")
     assert f"between n05 (2026-01-06, {'5' * 12} on main) and n06 (2026-01-07, {'6' * 12} on main)" in out
-    (line,) = [line for line in out.splitlines() if line.startswith("decide: ")]
-    words = shlex.split(line.removeprefix("decide: "))
+    (line,) = [line for line in out.splitlines() if line.startswith("rooflens compare ")]
+    words = shlex.split(line)
     assert words == [
         *("rooflens", "compare", "--git", f"{'5' * 12}..{'6' * 12}", "--repo", "/home/me/kernels"),
         *("--providers", "bench/k.py", "-p", "simt_4bit", "--axis", "M=16", "--device", "cpu", "llm4bit-quick"),
@@ -121,7 +121,7 @@ def test_runs_that_know_their_commits_are_decided_between_these(nightly, invoke)
 def test_commits_that_do_not_hold_what_was_measured_decide_nothing(nightly, invoke, at_six, words):
     names = nightly(of=lambda number: of_commit("/home/me/kernels", number, **(at_six if number == 6 else {})))
     out, err = invoke("history", *names)
-    assert "decide: rooflens compare runs/n05 runs/n06" in out
+    assert "\nrooflens compare runs/n05 runs/n06\n" in out
     assert words in err
 
 

@@ -1,29 +1,27 @@
-"""Compile ahead of time in a child process: one order at a time, and a death that costs one of them.
+"""Compile ahead of time in a child process: one request at a time, and a death that costs one of them.
 
 A compile that fails inside LLVM can abort its process, and it must not happen where TRITON_INTERPRET is set.
 """
 
-import json
 import os
-import selectors
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO
 
-from ....kernels.aot import Build, Request, diagnosis, last_line
+from ....harness.isolation.child import die_with, redirect_output
+from ....harness.sweep.fault_attribution import Limit
+from ....harness.sweep.supervisor import SupervisedWorker, WorkerEndedError, WorkerSetupError, WorkerTimeoutError
+from ....harness.worker.messages import ChildCall
+from ....kernels import registry
+from ....kernels.aot import Build, Request, diagnosis, find_kernel, last_line, specialize_request
 from ....shapes.errors import RooflensError
+from ....shapes.gpu_architectures import architecture
+from ....shapes.protocol import Protocol
 from ....shapes.verdict import Verdict
-
-START_S = 300.0
-"""Most time that a child may take to import Triton."""
-
-END_S = 5.0
-"""Time in which a killed child ends."""
+from .binary import amd_vector_registers, inspect_cubin, number, warps_of
 
 
 class AotCompiler:
@@ -33,10 +31,11 @@ class AotCompiler:
     """
 
     def __init__(self, cache: Path, timeout_s: float = 300.0, files: Iterable[Path] = ()) -> None:
-        self._cache, self._timeout_s, self._files = cache, timeout_s, [str(file.resolve()) for file in files]
-        self._child: subprocess.Popen[bytes] | None = None
-        self._results: IO[bytes] | None = None
-        self._messages: IO[bytes] | None = None
+        variables = {"TRITON_CACHE_DIR": str(cache), "TRITON_DEFAULT_FP_FUSION": "1"}
+        self._call = ChildCall(partial(_prepare, variables, [file.resolve() for file in files]), Protocol())
+        self._limit = Limit("a compiler", timeout_s, most_s=timeout_s)
+        self._log = cache.with_name(f"{cache.name}.log")
+        self._child: SupervisedWorker | None = None
 
     def __enter__(self) -> "AotCompiler":
         return self
@@ -44,104 +43,96 @@ class AotCompiler:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def kill(self) -> None:
-        """End the child from another thread: the build in work becomes a crash."""
-        if child := self._child:
-            child.kill()
-
     def stop(self) -> None:
-        """End the child, whatever it does."""
+        """End the child, whatever it does; from another thread, the build in work becomes a crash."""
         child, self._child = self._child, None
         if child:
             child.kill()
-            with suppress(subprocess.TimeoutExpired):
-                child.wait(END_S)
-        for file in (child.stdin if child else None, self._results, self._messages):
-            if file:
-                with suppress(OSError):
-                    file.close()
 
     def build(self, arch: str, request: Request) -> Build:
         """Compile one request for one of KNOWN_ARCHES."""
-        if self._child is None:
-            self._start()
-        order = json.dumps({"arch": arch, "request": asdict(request)}).encode() + b"\n"
-        assert self._child is not None
-        assert self._child.stdin is not None
-        assert self._messages is not None
-        before = self._messages.seek(0, os.SEEK_END)
+        child = self._child = self._child or self._started()
+        before = self._log.stat().st_size
+        child.send((arch, request))
         try:
-            self._child.stdin.write(order)
-            self._child.stdin.flush()
-            line = self._line(self._timeout_s)
-        except BrokenPipeError:
-            line = b""
-        except TimeoutError:
+            build: Build = child.receive(self._limit)
+        except WorkerTimeoutError:
             self.stop()
-            return Build(Verdict.TIMEOUT, f"not compiled after {self._timeout_s:g} s")
-        if not line.endswith(b"\n"):
-            return Build(Verdict.CRASHED, self._last_words())
-        row = json.loads(line)
-        build = Build(**{**row, "verdict": Verdict(row["verdict"])})
+            return Build(Verdict.TIMEOUT, f"not compiled after {self._limit.seconds:g} s")
+        except WorkerEndedError as error:
+            self.stop()
+            text = self._written(before)
+            return Build(Verdict.CRASHED, f"{error}: {diagnosis(text) or last_line(text)}")
         # MLIR and LLVM explain themselves on stderr only, and may go on after an error
         explained = diagnosis(self._written(before))
         reason = ": ".join(filter(None, (build.reason, explained)))
         return replace(build, reason=reason) if explained else build
 
-    def _start(self) -> None:
-        environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-        environment |= {"TRITON_CACHE_DIR": str(self._cache), "TRITON_DEFAULT_FP_FUSION": "1"}
-        # Results have a pipe of their own: the compiler itself prints to stdout and stderr.
-        reading, writing = os.pipe()
-        self._results = os.fdopen(reading, "rb", buffering=0)
-        self._messages = tempfile.TemporaryFile()  # noqa: SIM115  `stop` closes it
+    def _started(self) -> SupervisedWorker:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._child = subprocess.Popen(
-                [sys.executable, "-m", "rooflens.plugins.isa.compiled.aot_child", str(writing), *self._files],
-                env=environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=self._messages,
-                pass_fds=(writing,),
-            )
-        finally:
-            os.close(writing)
-        try:
-            ready = self._line(START_S)
-        except TimeoutError:
-            ready = b""
-        if not ready:
-            raise RooflensError(f"the compiler process did not start: {self._last_words()}")
-
-    def _line(self, timeout_s: float) -> bytes:
-        """Return the next line of results, cut short where the child ended; raise TimeoutError."""
-        assert self._results is not None
-        line = b""
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._results, selectors.EVENT_READ)
-            while not line.endswith(b"\n"):
-                if not selector.select(timeout_s):
-                    raise TimeoutError
-                part = self._results.read(1 << 20)
-                if not part:
-                    break
-                line += part
-        return line
-
-    def _last_words(self) -> str:
-        """Wait for the end of the child; return its exit status and the last line of what it wrote."""
-        assert self._child is not None
-        assert self._messages is not None
-        try:
-            status = str(self._child.wait(10))
-        except subprocess.TimeoutExpired:
-            status = "none"
-        text = self._written(0)
-        self.stop()
-        return f"exit status {status}: {diagnosis(text) or last_line(text)}"
+            return SupervisedWorker(self._call, self._log, lambda: False, enter=_enter)
+        except WorkerSetupError as error:
+            text = self._written(0)
+            raise RooflensError(f"the compiler process did not start: {error.why}: {last_line(text)}") from None
 
     def _written(self, start: int) -> str:
-        """Return what the child wrote to stderr from byte `start` on."""
-        assert self._messages is not None
-        self._messages.seek(start)
-        return self._messages.read().decode(errors="replace")
+        """Return what the child wrote from byte `start` on."""
+        return self._log.read_bytes()[start:].decode(errors="replace")
+
+
+def _prepare(variables: Mapping[str, str], files: Sequence[Path], _: object) -> None:
+    """Import what takes long before the time limit of the first compile begins."""
+    os.environ.pop("TRITON_INTERPRET", None)
+    os.environ.update(variables)
+    import triton  # noqa: F401
+
+    if files:
+        registry.load((), files)
+
+
+def _enter(connection: Connection, call: ChildCall, parent: int, log: Path) -> None:
+    die_with(parent)
+    redirect_output(log)
+    connection.send(call.act(str))
+    with suppress(EOFError):
+        while True:
+            connection.send(compile_here(*connection.recv()))
+
+
+def compile_here(arch: str, request: Request) -> Build:
+    """Compile in this process, which may die of it."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    kernel = find_kernel(request.kernel)
+    amd = architecture(arch).is_amd
+    target = GPUTarget("hip", arch, architecture(arch).wave_size) if amd else GPUTarget("cuda", int(arch[2:]), 32)
+    signature, constants, attributes = specialize_request(arch, request)
+    try:
+        source = ASTSource(kernel, signature, constexprs=constants, attrs=attributes)
+        compiled = triton.compile(source, target=target, options=dict(request.options))
+    except Exception as error:
+        reason = f"{type(error).__name__}: {diagnosis(str(error)) or last_line(str(error))}"
+        return Build(Verdict.COMPILE_ERROR, reason, triton=triton.__version__)
+    if amd:
+        text, sass = compiled.asm["amdgcn"], ""
+        registers = amd_vector_registers(text)
+        spills = number(r"\.private_segment_fixed_size:\s+(\d+)", text)
+    else:
+        text = compiled.asm["ptx"]
+        usage, sass = inspect_cubin(compiled.asm["cubin"])
+        registers = number(r"REG:(\d+)", usage)
+        spills = number(r"STACK:(\d+)", usage) + number(r"LOCAL:(\d+)", usage)
+    return Build(
+        Verdict.PASSED,
+        registers=registers,
+        spills=spills,
+        shared_bytes=int(compiled.metadata.shared),
+        assembly=text,
+        machine_code=sass,
+        warps=warps_of(arch, text) or int(compiled.metadata.num_warps),
+        name=compiled.metadata.name,
+        triton=triton.__version__,
+    )

@@ -102,7 +102,7 @@ def compile_all(
                 while True:
                     pending.get_nowait()
             for one in compilers:
-                one.kill()
+                one.stop()
             for thread in threads:
                 thread.join(10)
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import triton
 from rooflens.kernels import aot, registry
 from rooflens.kernels.geometry import Binary
-from rooflens.plugins.isa.compiled import aot_child, launched
+from rooflens.plugins.isa.compiled import aot_compiler, launched
 from rooflens.plugins.isa.compiled.account import account
 from rooflens.plugins.isa.compiled.scan import described_device
 from rooflens.shapes.gpu_architectures import architecture
@@ -28,7 +28,7 @@ for arch in ("sm90", "gfx942", "gfx1201"):
     amd = architecture(arch).is_amd
     target = GPUTarget("hip", arch, architecture(arch).wave_size) if amd else GPUTarget("cuda", int(arch[2:]), 32)
     compiled = triton.compile(source, target=target, options=dict(request.options))
-    build = aot_child.compile_here(arch, request)
+    build = aot_compiler.compile_here(arch, request)
     # registers are known to the driver, which is not here
     binary = Binary(
         SimpleNamespace(asm=compiled.asm, metadata=compiled.metadata, n_regs=build.registers), request.decoded

@@ -120,7 +120,7 @@ def test_failures_and_absent_rows_stay_out():
 
 
 def test_nothing_in_common_names_the_column():
-    with pytest.raises(UsageError, match="model is a in the base and b in the head; map it: --columns model=COLUMN"):
+    with pytest.raises(UsageError, match="model is a in the base and b in the head; map it: --column model=COLUMN"):
         pair(table(("a", 1, "1.00")), table(("b", 1, "1.00")))
     with pytest.raises(UsageError, match="no row has all of them"):
         pair(table(("a", 1, "1.0"), ("b", 2, "1.0")), table(("a", 2, "1.0"), ("b", 1, "1.0")))

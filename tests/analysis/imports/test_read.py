@@ -121,7 +121,7 @@ def test_aiter_flops_are_those_that_its_own_rates_count(name, count):
 
 def test_aiter_moe_needs_a_choice_of_latency():
     message = fails(DATA / "aiter_moe_proton.csv")
-    assert "--columns time_us=kernel_latency_us" in message
+    assert "--column time_us=kernel_latency_us" in message
     kernel = rows("aiter_moe_proton.csv", time_us="kernel_latency_us")
     total = rows("aiter_moe_proton.csv", time_us="total_latency_us")
     assert kernel["time_s"].tolist() == [180.25e-6, 205.5e-6]
@@ -203,10 +203,10 @@ NAMED = "M,N,K,time_ms,op,note\n7,8,9,0.5,conv,great\n"
         ("", None, "table.csv"),
         ("M,N,K,time_ms\n", None, "table.csv"),
         (",".join(f"c{at}" for at in range(9999)) + f"\n{'1,' * 9998}1\n", None, "c39, ... (9999 columns) is none of"),
-        ("M,N,K,latency\n1,2,3,4\n", None, "its unit is unknown; say it: --columns time_ms='latency'"),
-        ("M,N,K,time_ms,time_us\n1,2,3,4,5\n", None, "choose one: --columns time_ms='time_ms'"),
+        ("M,N,K,latency\n1,2,3,4\n", None, "its unit is unknown; say it: --column time_ms='latency'"),
+        ("M,N,K,time_ms,time_us\n1,2,3,4,5\n", None, "choose one: --column time_ms='time_ms'"),
         ("M,N,K,tflops\n1,2,3,4\n", None, "no column is a time by its name"),
-        ("a,b,c,d\n1,2,3,4\n", None, "map its columns: --columns time_ms=COLUMN"),
+        ("a,b,c,d\n1,2,3,4\n", None, "say what its columns are: --column time_ms=COLUMN"),
         (ONE + "1,2\n", None, "table.csv line 3, column K: 2 fields instead of 4"),
         (ONE + "1,2,3,0.5,9\n", None, "table.csv line 3, column time_ms: 5 fields instead of 4"),
         (ONE + "7,8,9,0.7\n", None, "table.csv line 3: the same case as line 2"),
@@ -413,7 +413,7 @@ SECONDARY = ("std_us", "compile_time_s", "timestamp_ns", "S", "time saved (us)",
 def test_rates_and_secondary_columns_are_never_the_time(tmp_path, name):
     words = "no column is a time by its name|no times in ms, us or s"
     assert re.search(words, fails(file(tmp_path, f"M,N,K,{name}\n1,2,3,4\n")))
-    assert "--columns time_ms=COLUMN" in fails(file(tmp_path, f"M,N,K,gflops,{name},x\n1,2,3,4,5,a\n"))
+    assert "--column time_ms=COLUMN" in fails(file(tmp_path, f"M,N,K,gflops,{name},x\n1,2,3,4,5,a\n"))
     assert read(file(tmp_path, f"M,N,K,{name},time_ms\n1,2,3,4,5\n")).frame.loc[0, "time_s"] == 5e-3
 
 

@@ -1,7 +1,8 @@
-"""What `rooflens history` prints: a line per series with its trend, then the changes, each with what decides it."""
+"""What `rooflens history` shows: a line per series with its trend, and the changes, each with what decides it."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -10,11 +11,11 @@ from ...analysis.frames.coordinates import SETTING, shape_label
 from ...reports import formatting as fmt
 from ...reports.figures.axes import FULL_HEIGHT
 from ...reports.listing import listing
-from ...reports.model import Remarks, Section, Table, Text
+from ...reports.model import CodeBlock, Remarks, Section, Table, Text
 from ...shapes.run_folder.manifest import ComparisonState
 from .deciding import deciding_command
 from .history import Gap, History, Proposal, gaps
-from .terms import key_lines, letter, run_name
+from .run_story import RunMark, key_differences
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -25,35 +26,45 @@ ONLY_LARGE = (
 
 UNCOMMITTED = "{run} was measured with uncommitted changes: its commit alone is not what was measured"
 
+SHORTEST = 7
+"""Digits of a commit's hash in a title, as git shortens them."""
+
 WIDEST = 40
 """Characters of a trend; of more runs, neighbours share one."""
 
 
-def section(found: History, states: Mapping[str, ComparisonState], raw: bool) -> Section:
-    """Show what was found; `states` are what compare.json says above the folder of a run."""
+def series(found: History, raw: bool) -> Section:
+    """List the series with their trends, and what distinguishes those of one cell."""
     first, last = found.runs[0], found.runs[-1]
-    how = "as measured" if raw else "over the canary of their run, relative to the first run of the series"
-    title = f"times {how}; a trend is as high as {FULL_HEIGHT:.0%} or its range, oldest run first"
     lines = (
         f"{fmt.plural(len(found.runs), 'run')} from {first.created_at[:10]} to {last.created_at[:10]}",
-        *key_lines(found),
+        *_key_lines(found),
     )
+    return Section("series", "Series", (*map(Text, lines), _series(found, raw)))
+
+
+def changes(found: History, states: Mapping[str, ComparisonState]) -> Section:
+    """Describe every place at which levels change; `states` are what compare.json says above the folder of a run."""
     parts = []
     commands = []
     for gap in gaps(found):
+        before, after = (found.runs[number] for number in (gap.before, gap.after))
+        name = f"change-{gap.before}-{gap.after}"
         commands.append(deciding_command(found, gap.earliest, gap.latest, gap.proposals, states))
-        texts = (*([gap.remark] if gap.remark else []), f"decide: {commands[-1]}")
-        parts.append(Section("gap", "", (_gap(found, gap), *map(Text, texts))))
+        remark = (Text(gap.remark),) if gap.remark else ()
+        blocks = (replace(_gap(found, gap), id=f"{name}-cells"), *remark, CodeBlock(commands[-1]))
+        parts.append(Section(name, between(before, after), blocks))
     count = len(found.proposals)
-    counted = f"{fmt.plural(count, 'change')} proposed" + ("; a comparison decides each of them" if count else "")
+    counted = f"{fmt.plural(count, 'change')} proposed" + ("; the command below each place decides" if count else "")
     remarks = [ONLY_LARGE] * any("--git" not in command for command in commands)
     edges = dict.fromkeys(number for gap in gaps(found) for number in (gap.earliest, gap.latest))
     remarks += [UNCOMMITTED.format(run=found.runs[number].id) for number in edges if found.runs[number].code.dirty]
-    end = Section("end", "", (Text(counted), Remarks((*remarks, *found.notes))))
-    return Section("history", "History", (*map(Text, lines), _series(found, title)), (*parts, end))
+    return Section("changes", "Changes", (Text(counted), Remarks((*remarks, *found.notes))), tuple(parts))
 
 
-def _series(found: History, title: str) -> Table:
+def _series(found: History, raw: bool) -> Table:
+    how = "as measured" if raw else "over the canary of their run, relative to the first run of the series"
+    title = f"times {how}; a trend is as high as {FULL_HEIGHT:.0%} or its range, oldest run first"
     proposed = [one.series for one in found.proposals]
     of_key = {key: sorted(set(rows)) for key, rows in found.points.groupby("key")["run"]}
     values = dict(iter(found.points.groupby("series")[["run", "value_s"]]))
@@ -146,7 +157,7 @@ def _gap(found: History, gap: Gap) -> Table:
     return listing(
         (*common, *names),
         rows,
-        f"between {run_name(found.runs[gap.before])} and {run_name(found.runs[gap.after])}",
+        f"between {_run_name(found.runs[gap.before])} and {_run_name(found.runs[gap.after])}",
         once=(*common, "series", "source", "may lie between"),
         long=("remark",),
         heading=common,
@@ -163,3 +174,40 @@ def sources_of(found: History, one: Proposal) -> tuple[str, str]:
     """Return the source hashes of the provider in the runs before and after."""
     rows = found.points[found.points["series"] == one.series].set_index("run")["source"]
     return str(rows[one.before]), str(rows[one.after])
+
+
+def letter(key: int) -> str:
+    """Name a key: A, B, ..., Z, AA."""
+    return (letter(key // 26 - 1) if key >= 26 else "") + chr(ord("A") + key % 26)
+
+
+def _key_lines(found: History) -> list[str]:
+    """Describe the first key of its series, and how each other differs from the one before it."""
+    lines: list[str] = []
+    before = None
+    for number in sorted(found.series["key"].unique().tolist()):
+        key, runs = found.keys[number], found.points.loc[found.points["key"] == number, "run"]
+        if before is None:
+            what = ", ".join(f"{name} {value}" for name, value in key.items() if value)
+        else:
+            what = f"{', '.join(key_differences(found.keys[before], key))} since {letter(before)}"
+        lines.append(
+            f"series {letter(number)}: {what}: {fmt.plural(runs.nunique(), 'run')} from {found.runs[runs.min()].id} on"
+        )
+        before = number
+    return lines
+
+
+def _run_name(run: RunMark) -> str:
+    """Name a run with its date and, where that is known, the state of its repository."""
+    return f"{run.id} ({', '.join(filter(None, (run.created_at[:10], run.code.label if run.code.commit else '')))})"
+
+
+def between(before: RunMark, after: RunMark) -> str:
+    """Name what lies between two runs: "abc1234..def5678", or the runs where their commits are not known.
+
+    As in `git describe`, "-dirty" follows a commit that is not exactly what was measured.
+    """
+    if before.code.commit and after.code.commit:
+        return "..".join(f"{run.code.commit[:SHORTEST]}{'-dirty' * run.code.dirty}" for run in (before, after))
+    return f"{before.id}..{after.id}"
