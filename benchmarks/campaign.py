@@ -201,7 +201,7 @@ def standing(entry: Entry, known: pd.DataFrame) -> pd.DataFrame:
     of_suite = known[known["suite"] == suite.name]
     alike = of_suite[of_suite["conditions"] == conditions(suite.protocol)]
     cells = wanted.merge(alike, on=CELL, how="left").fillna({"state": MISSING})
-    current = cells[cells["state"] == CURRENT].groupby([*PROBLEM, "folder"], as_index=False).size()
+    current = cells[cells["state"] == CURRENT].groupby([*PROBLEM, "folder"], as_index=False, sort=False).size()
     complete = current.merge(wanted.groupby(PROBLEM, as_index=False).size()).drop_duplicates(PROBLEM, keep="last")
     cells = cells.sort_values("state").drop_duplicates(CELL)[[*CELL, "state"]]  # current, expired, missing
     cells = wanted.merge(cells, on=CELL).merge(complete[[*PROBLEM, "folder"]], on=PROBLEM, how="left")
@@ -336,7 +336,7 @@ def main() -> None:
 
     def look() -> dict[Entry, pd.DataFrame]:
         suites = {load(entry.arguments.split()[0]).name for entry in entries}
-        known = known_cells((target, folder), suites, device)
+        known = known_cells((folder, target), suites, device)  # what is stored, of two that are current
         return {entry: standing(entry, known) for entry in entries}
 
     found = look()
@@ -348,7 +348,7 @@ def main() -> None:
         found = look()
     print(f"on {device}", *table(found), sep="\n")
     for entry, cells in found.items() if asked.store else ():
-        measured = cells[cells["folder"].map(str).str.startswith(str(folder))]
+        measured = cells[cells["folder"].map(lambda run: Path(str(run)).parent == folder)]
         if not measured.empty:
             store(entry, measured, target)
 

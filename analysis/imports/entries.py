@@ -1,7 +1,7 @@
 """One imported row per case: what every source is brought to, with neutral values for what it does not say."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -75,14 +75,17 @@ def imported(
     timed: Iterable[str],
     notes: Iterable[str] = (),
     rows: Iterable[int] | None = None,
+    named: Collection[str] = (),
 ) -> Imported:
     """Bring the rows of a table into its frame, and say which were skipped and why; `timed` are its columns of times.
+
+    `named` columns have a role that a user gave them.
 
     Raises UsageError where every row is to be skipped.
     """
     entries: list[ImportedCase] = []
     skipped: list[RowError] = []
-    wrong = table.wrong()
+    wrong = table.wrong(named)
     for row in range(len(table)) if rows is None else rows:
         try:
             entries += [_checked(case, wrong.get(row, "")) for case in cases(row)]

@@ -1,7 +1,7 @@
 """A table as texts that know where they stand, so that every complaint names file, line and column."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, NoReturn
@@ -97,9 +97,12 @@ class ImportedTable:
         """Return the table with some of its rows."""
         return replace(self, rows=tuple(self.rows[at] for at in kept), lines=tuple(self.lines[at] for at in kept))
 
-    def wrong(self) -> dict[int, str]:
-        """Rows whose output was wrong, and the column that says so ("Pass": True, False): they timed something else."""
-        for name in self.header:
+    def wrong(self, named: Collection[str] = ()) -> dict[int, str]:
+        """Rows whose output was wrong, and the column that says so ("Pass": True, False): they timed something else.
+
+        A column that is `named` has another role.
+        """
+        for name in (name for name in self.header if name not in named):
             words = [text.lower() for text in self.texts(name)]
             if name.lower() in CHECKS and {*words} <= {"", *RIGHT, *WRONG}:
                 return {row: name for row, word in enumerate(words) if word in WRONG}

@@ -54,9 +54,13 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     reading, rounding, timed = _times(table, names)
     if twice := next((name for name in (*names.values(), timed) if table.header.count(name) > 1), ""):
         raise UsageError(f"{table.where} line 1: several columns are called {twice}; rename the others in the file")
-    unused = [name for name in table.header if name not in {*names.values(), timed, *table.wrong().values()}]
+    unused = [
+        name for name in table.header if name not in {*names.values(), timed, *table.wrong(columns.values()).values()}
+    ]
     notes = (f"{table.where}: columns that were not used: {', '.join(unused)}",) if unused else ()
-    found = imported(SOURCE, table, lambda row: _entry(table, row, reading, names), [timed], notes)
+    found = imported(
+        SOURCE, table, lambda row: _entry(table, row, reading, names), [timed], notes, named=columns.values()
+    )
     return replace(found, rounding={timed: rounding})
 
 

@@ -87,6 +87,8 @@ def imported(base: str, head: str, columns: Sequence[str]) -> Result:
     if any(one.side for one in overrides):
         raise UsageError("--column: a comparison has no sides but BASE and HEAD: write ROLE=NAME")
     names = {one.role: one.name for one in overrides}
+    if len(names) < len(overrides):
+        raise UsageError("--column names a role twice: each is one column")
     sides = [
         (Side(Path(file).name, file, ((Path(file).name, _hash(Path(file).read_bytes())),)), read(Path(file), names))
         for file in (base, head)

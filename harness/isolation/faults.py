@@ -1,5 +1,6 @@
 """What can go wrong inside of a worker, as a verdict and a reason, and what of it costs the worker its state."""
 
+import re
 import sys
 import traceback
 from contextlib import suppress
@@ -52,7 +53,7 @@ _SPEAKING = (IncorrectError, OperandsChangedError, LeftBehindError, ProviderErro
 _ALLOCATOR = " Including non-PyTorch memory"
 """How torch goes on once it has said how much is missing and how much there is: pages of advice on its allocator."""
 
-_NO_MEMORY = ("can't allocate memory", "out of memory")
+_NO_MEMORY = re.compile(r"(?i)(can't|cannot) allocate memory|out[ _]of[ _]memory")
 """What torch's allocator on a CPU says, and drivers on GPUs, also in an exception of another class."""
 
 _LOST = ("CUDA error", "HIP error", "Triton Error [CUDA]", "Triton Error [HIP]")
@@ -69,7 +70,7 @@ def explain(error: BaseException, doing: str) -> tuple[Verdict, str]:
     if not isinstance(error, _SPEAKING):
         with suppress(ValueError):  # a provider may have closed the stream
             traceback.print_exception(error)  # into the worker's log
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in str(error) for sign in _NO_MEMORY):
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or _NO_MEMORY.search(str(error)):
         return Verdict.OOM, reason
     if type(error).__module__.startswith("triton") or "Triton" in type(error).__name__:
         return Verdict.COMPILE_ERROR, reason

@@ -62,7 +62,7 @@ class FleetTarget:
             raise UsageError("--jobs measures on this machine, --address on a cluster of Ray: omit one of them")
         match = re.fullmatch(r"local(?::([1-9]\d*))?", jobs or "local")
         if not match:
-            raise UsageError(f"--jobs {quote(jobs)}: write local:N for N devices of this machine, such as local:4")
+            raise UsageError(f"--jobs {quote(jobs)}: write local for all devices of this machine, local:4 for four")
         slots = int(match[1]) if match[1] else None
         return cls(
             address or "", slots, parse_devices(options["on"], "--on"), values.seconds(options["wait"], "--wait")

@@ -10,7 +10,7 @@ import click
 from ...cli.shared.output import plain, print_json
 from ...cli.shared.runs import HTML, find_run
 from ...cli.shared.tables import show
-from ...shapes.errors import UsageError
+from ...shapes.errors import UsageError, quote
 from ...shapes.files.json_file import read_object
 from ...shapes.run_folder.manifest import COMPARISON, ComparisonState
 
@@ -48,6 +48,8 @@ def history(
       rooflens history runs/nightly-* --raw --json
       rooflens history runs/nightly-* --html trends.html
     """
+    if html and html.suffix != ".html":
+        raise UsageError(f"--html {quote(str(html))}: write the file of a page, such as trends.html")
     from ...analysis.frames.load import load_run
     from .chapters import changes, series
     from .deciding import comparable

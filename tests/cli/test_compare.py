@@ -200,6 +200,7 @@ def test_tables_of_ones_own_are_ranked_and_not_verified(tmp_path, monkeypatch, i
     ("option", "words"),
     [
         ("--column=M", "write ROLE=NAME"),
+        ("--column=M=m --column=M=n", "--column names a role twice"),
         ("--column=time_ms=nothing", "unknown column 'nothing'"),
         ("--column=rows=m", "unknown role of --column 'rows'"),
         ("--column=time_ms:old=ms", "a comparison has no sides"),
@@ -210,7 +211,7 @@ def test_tables_of_ones_own_are_ranked_and_not_verified(tmp_path, monkeypatch, i
 def test_wrong_columns_are_told(tmp_path, monkeypatch, refused, option, words):
     monkeypatch.chdir(tmp_path)
     table(tmp_path, "base.csv", 1.0)
-    assert words in refused("compare", "base.csv", "base.csv", option)
+    assert words in refused("compare", "base.csv", "base.csv", *option.split())
 
 
 def two_passes(folder, change):

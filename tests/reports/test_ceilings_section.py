@@ -54,7 +54,7 @@ def test_a_best_pattern_below_all_known_measurements_gets_a_note():
     noted = {line[0].text: line[6].note for line in ceilings(view_of(low, h200)).blocks[0].rows if line[6].note}
     assert list(noted) == ["bandwidth", "peak"]
     assert noted["peak"].startswith(
-        "17% below the least that is known of this device (rooflens docs/results/h200-a16w8)"
+        "17% below the least that is known of this device (rooflens calibrate on an H200 (not stored))"
     )
     assert not [line[6].note for line in ceilings(view_of(low)).blocks[0].rows if line[6].note]
 

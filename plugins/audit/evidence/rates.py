@@ -1,6 +1,7 @@
 """What TFLOPS, times and sizes say about each other: which FLOPs were counted, and how long a cell took."""
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -29,11 +30,16 @@ class PrintedRate:
         return (self.time.low + self.time.high) / 2
 
 
+SHORTEST_S = 5e-7
+"""What a 0 may be rounded from, at most, and still be no time of a kernel: in a coarser unit it is a bound."""
+
+
 def cells_of(sheet: Sheet, column: AnnotatedColumn, m_is: str = "") -> Iterator[PrintedRate]:
     """Yield the cells of a time or rate column whose sizes are known."""
     for row, (span,) in sheet.spans(column):
         problem = sheet.problem(row, column, m_is)
-        if problem is None or span.low + span.high <= 0:  # 0 is no time
+        finest = SHORTEST_S if column.role is ColumnRole.TIME else math.inf
+        if problem is None or (span.low + span.high <= 0 and span.high * column.unit <= finest):  # 0 is no number
             continue
         flops = float(problem.flops)
         low, high = max(span.low, span.high * 1e-6) * column.unit, span.high * column.unit

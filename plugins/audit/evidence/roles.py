@@ -15,7 +15,7 @@ from .sheet import Sheet, sizes_in
 def understand(table: ImportedTable, setting: Assumptions, overrides: Sequence[Override] = ()) -> Sheet:
     """Say what the columns of a table are. Rows that sum others up, or whose output was wrong, are taken out of it."""
     table = _without_summaries(table)
-    if wrong := table.wrong():
+    if wrong := table.wrong([one.name for one in overrides]):
         said = f"rows left out, as {next(iter(wrong.values()))} says that their output was wrong: {len(wrong)}"
         kept = table.of_rows([row for row in range(len(table)) if row not in wrong])
         table = replace(kept, notes=(*table.notes, said))

@@ -6,11 +6,9 @@ from ....analysis.imports.columns import AnnotatedColumn, ColumnRole
 from ....shapes.errors import shorten
 from ..evidence.assumptions import TOTAL
 from ..evidence.finding import Finding, Need, Severity
+from ..evidence.rates import SHORTEST_S
 from ..evidence.rule import Rule
 from ..evidence.sheet import Sheet
-
-SHORTEST_S = 5e-7
-"""What a 0 may be rounded from, at most, and still be no time of a kernel."""
 
 
 def check(sheet: Sheet) -> Iterator[Finding]:
@@ -28,7 +26,7 @@ def check(sheet: Sheet) -> Iterator[Finding]:
     ):
         if rows:
             lines = shorten(", ".join(str(sheet.line(row)) for row in rows))
-            message = f"{what}; {len(rows)} of {len(sheet)} rows (lines {lines})"
+            message = f"{what}; {len(rows)} of {len(sheet)} rows (line{'s' if rows[1:] else ''} {lines})"
             yield RULE.at(sheet, rows[0], message, severity=how, rows=len(rows))
 
 

@@ -114,6 +114,7 @@ def test_zeros_are_counted_once_and_are_no_rates():
     assert (unknown.line, unknown.evidence["rows"], str(unknown.severity)) == (3, 1.0, "contradiction")
     assert rules(check(csv("M,N,K,us", "4096,4096,4096,0.0", "8192,4096,4096,900.1"))) == {"zeros"}
     assert not check(csv("M,N,K,ms", "64,512,512,0", "4096,4096,4096,3")).findings
+    assert rules(check(csv("M,N,K,ms", "8192,8192,8192,0.0", "4096,4096,4096,3"))) == {"above-peak"}, "0.05 ms at most"
 
 
 def test_a_stage_that_did_not_run_is_no_zero_and_its_total_no_copy():

@@ -134,7 +134,7 @@ def _local_address() -> str:
     if not found:
         raise RooflensError(
             "no Ray cluster runs on this machine: start one with rooflens fleet start, name --address HOST:PORT, or "
-            "omit --address to use this machine alone"
+            "use --jobs local for the GPUs of this machine alone"
         )
     if len(found) > 1:
         raise UsageError(f"this machine is in several Ray clusters: name one of --address {', '.join(found)}")

@@ -157,6 +157,7 @@ def test_raw_times_are_named_so(nightly, invoke):
     "arguments, words",
     [
         ([], "Missing argument"),
+        (["runs/n00", "runs/n01", "--html", "trends"], "write the file of a page, such as trends.html"),
         (["runs/n00", "n00"], "1 run is no history"),
         (["runs/n00", "runs/n99"], "unknown run 'runs/n99'"),
         (["runs/n00", "runs/n01", "-p", "simt"], "did you mean simt_4bit"),

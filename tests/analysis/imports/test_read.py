@@ -480,6 +480,8 @@ def test_a_time_of_a_wrong_output_is_none_in_any_format(header, tmp_path):
     assert found.frame["verdict"].tolist() == ["passed", "incorrect", "unsupported"]
     assert found.frame["time_s"].isna().tolist() == [False, True, True]
     assert found.frame["reason"].tolist()[:2] == ["", "wrong output: Pass"]
+    if "gfx" not in header:
+        assert read(tmp_path / "t.csv", {"layer": "Pass"}).frame["reason"][1] == "", "its role is another"
     assert not any("Pass" in note for note in found.notes)
 
 

@@ -41,7 +41,7 @@ class Declined(Kernel):
     name = "declined"
     def prepare(self, inputs, config=None):
         super().prepare(inputs)
-        raise RuntimeError("scaled_mm: CUDA out of memory. Tried to allocate 1.62 GiB.")
+        raise RuntimeError("cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY")
 
 class Searched(Kernel):
     name = "searched"
