@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from options import options
 from rooflens.harness.plan.plan import MODEL_FIELDS, Cell, plan
@@ -126,7 +127,7 @@ def swept(cells_wanted: int, devices: int, folder: Path) -> Sweep:
             jobs = jobs_of(cells, ROUNDS)
             store = TimedResultStore(clock, folder, manifest_of(planted), jobs)
         setup = Setup("cuda", None, None, planted.protocol, planted.providers, ())
-        cluster = SimulatedCluster(devices, lambda: clock.timed(DEVICES))
+        cluster: Any = SimulatedCluster(devices, lambda: clock.timed(DEVICES))  # what a fleet calls of a RayCluster
         queue = ArchQueue(ARCH, store, SweepWorkerSpec(setup, manifest_of(planted), None, cells))
         with FleetProgress(io.StringIO()) as progress, clock.timed(DEAL):
             fleet = Fleet([queue], cluster, progress, clock=cluster.clock)

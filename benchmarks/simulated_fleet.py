@@ -75,7 +75,7 @@ def manifest_of(planted: Suite) -> Manifest:
 
 
 class SimulatedCluster:
-    """Implements `plugins.fleet.engine.cluster.Cluster`; `clock` is its own, and nobody waits.
+    """Implements what a fleet calls of a `RayCluster`; `clock` is its own, and nobody waits.
 
     `fabricating` times a block that makes a parcel, which is the devices' work. `fates` counts what became of stations.
     """

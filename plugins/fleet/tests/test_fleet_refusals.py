@@ -99,7 +99,7 @@ def test_nothing_that_listens_is_told_at_once(refused):
             ("sm", "sm90=0", "sm90=x", "h200", "sm90,,gfx950"),
             "write an architecture, such as sm90",
         ),
-        ("--jobs", ("2", "local:0", "local:x", "all"), "write local:N for N devices of this machine"),
+        ("--jobs", ("2", "local:0", "local:x", "all"), "write local for all devices of this machine"),
     ],
 )
 def test_values_of_options_are_refused_before_anything_starts(refused, option, values, words):
