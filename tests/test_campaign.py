@@ -56,8 +56,8 @@ def plant(tmp_path, today):
     return write
 
 
-def look(folder):
-    return standing(ENTRY, known_cells([folder], {"llm4bit"}, "NVIDIA H200"))
+def look(*folders):
+    return standing(ENTRY, known_cells(folders, {"llm4bit"}, "NVIDIA H200"))
 
 
 def states(cells):
@@ -97,12 +97,14 @@ def test_what_is_missing_expired_disturbed_or_cut_short_is_measured_again_and_no
     cells = look(tmp_path)
     assert left_s(cells) == 0
     assert jobs({ENTRY: cells}, tmp_path) == []
-    campaign.store(ENTRY, cells, tmp_path / "results")
-    kept = load_run(tmp_path / "results" / "planted")
+    campaign.store(ENTRY, cells, tmp_path / "kept")
+    kept = load_run(tmp_path / "kept" / "planted")
     assert kept.missing_units == 0
     assert sorted(summarize(kept)["M"]) == sorted([1, 2, 4, 8, 16] * 2)
     assert (summarize(kept)["disturbed"] == "").all()
-    assert states(look(tmp_path / "results")) == dict.fromkeys((1, 2, 4, 8, 16), (CURRENT, CURRENT))
+    assert states(look(tmp_path / "kept")) == dict.fromkeys((1, 2, 4, 8, 16), (CURRENT, CURRENT))
+    stored = str(tmp_path / "kept" / "planted")
+    assert set(look(tmp_path, tmp_path / "kept")["folder"]) == {stored}, "what is stored is not stored again"
 
 
 def failing(provider, verdict):

@@ -158,6 +158,9 @@ def test_rows_of_wrong_output_are_left_out_and_counted(name, no):
     (sheet,) = result.sheets
     assert (result.rows, result.findings) == (1, ())
     assert sheet.table.notes == (f"rows left out, as {name} says that their output was wrong: 1",)
+    text = f"M,N,K,us,{name}\n64,64,64,9.0,{yes}\n128,64,64,9.0,{no}\n"
+    kept = audited(text, name="t.csv", columns=[f"ignore={name}"])
+    assert kept.rows == 2, "its role is another"
     assert sheet.table.notes[0] in str(section(result, sheet.setting))
 
 
