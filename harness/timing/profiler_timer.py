@@ -1,6 +1,7 @@
 """The profiler timer: what the device recorded of a launch, from its first kernel's start to its last one's end."""
 
 from dataclasses import replace
+from functools import partial
 
 from ...shapes.errors import RooflensError
 from .accelerator import Accelerator, Action, KernelRecord
@@ -31,11 +32,10 @@ class ProfilerTimer(EventTimer):
                 "timer profiler: torch's profiler has no records of kernels here (no CUPTI or roctracer, or another "
                 "profiler is attached): use --timer event"
             )
-        self._inner = subject
-        operations = subject.operations + BOUNDARIES
-        super().__init__(device, replace(subject, before=self._before, after=self._after, operations=operations))
-        (boundary,) = device.trace(self._boundary)
-        self._boundary_name = boundary.name
+        boundary = partial(device.spin, 0.0)
+        super().__init__(device, _bounded(subject, boundary))
+        (record,) = device.trace(boundary)
+        self._boundary_name = record.name
         self._samples: list[list[KernelRecord]] = []
         self._kernels: tuple[str, ...] = ()
 
@@ -49,17 +49,6 @@ class ProfilerTimer(EventTimer):
             kernels_s=tuple(sum(record.duration_s for record in sample) for sample in self._samples),
             kernels=self._kernels,
         )
-
-    def _boundary(self) -> None:
-        self._device.spin(0.0)
-
-    def _before(self) -> None:
-        self._inner.before()
-        self._boundary()
-
-    def _after(self) -> None:
-        self._boundary()
-        self._inner.after()
 
     def _queue(self, count: int, blocker_s: float, meanwhile: Action) -> tuple[list[float], float, list[bool]]:
         """Trace what the event timer queues. Where each launch is a single kernel, no host is in its time."""
@@ -86,6 +75,20 @@ class ProfilerTimer(EventTimer):
                 "the profiler lost some, or a launch does not always run the same kernels: use --timer event"
             )
         return samples
+
+
+def _bounded(subject: Subject, boundary: Action) -> Subject:
+    """Do `boundary` around each launch. Not by methods of the timer, which would then hold itself, and all operands."""
+
+    def before() -> None:
+        subject.before()
+        boundary()
+
+    def after() -> None:
+        boundary()
+        subject.after()
+
+    return replace(subject, before=before, after=after, operations=subject.operations + BOUNDARIES)
 
 
 def _span_s(sample: list[KernelRecord]) -> float:

@@ -6,6 +6,7 @@ of the unit in flight.
 
 import contextlib
 import faulthandler
+import gc
 import json
 import os
 import random
@@ -159,6 +160,8 @@ class Worker:
                 self._search_task(message)
             else:
                 self._work(message)
+                if self.device.is_gpu:
+                    gc.collect()  # functions of a provider that lead to each other keep its operands
         except StateLostError:
             self._send(Done(restart=True, left=self._guard.left))
             return False

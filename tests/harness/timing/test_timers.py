@@ -1,5 +1,8 @@
 """The host timer, which timer a device gets, and that all timers agree where only the kernel takes time."""
 
+import gc
+import weakref
+
 import pytest
 from rooflens.harness.timing.host_timer import LEAST_READINGS, MOST_LAUNCHES, HostTimer
 from rooflens.harness.timing.timer import Subject
@@ -61,6 +64,20 @@ def test_where_only_the_kernel_takes_time_all_timers_agree(name):
     truth = kernel.durations_s[-len(found) * timer.launches_per_sample :]
     assert sum(found) / len(found) == pytest.approx(sum(truth) / len(truth), abs=32e-9)
     assert timer.name == name
+
+
+@pytest.mark.parametrize("name", sorted(TIMERS))
+def test_a_timer_that_is_gone_keeps_no_operands(name):
+    device = FakeDevice()
+    launch = device.launcher(device.kernel(1e-6))
+    kept = weakref.ref(launch)
+    gc.disable()
+    try:
+        TIMERS[name](device, Subject(launch)).batch(3)
+        del launch
+        assert kept() is None
+    finally:
+        gc.enable()
 
 
 def test_each_timer_of_the_protocol_exists():

@@ -47,21 +47,27 @@ class Searched(Kernel):
     name = "searched"
     def candidates(self, problem, scheme, device): return [{"BLOCK": size} for size in (16, 32)]
 
-PROVIDERS = [Fine(), Wrong(), Full(), Declined(), Searched()]
+class Cyclic(Kernel):
+    name = "cyclic"
+    def prepare(self, inputs, config=None):
+        launch = super().prepare(inputs)
+        return Launch.returning(lambda: (launch(), launch.output)[1], launch.output)
+
+PROVIDERS = [Fine(), Wrong(), Full(), Declined(), Searched(), Cyclic()]
 """
 
-NAMES = ("fine", "wrong", "full", "declined", "searched")
+NAMES = ("fine", "wrong", "full", "declined", "searched", "cyclic")
 
 
 class Parent:
     """The other end of the pipe."""
 
-    def __init__(self):
-        self.verdicts = {}
+    def __init__(self, names):
+        self.names, self.verdicts = names, {}
 
     def send(self, message):
         if isinstance(message, UnitResult):
-            self.verdicts[NAMES[message.index]] = message.columns["verdict"]
+            self.verdicts[self.names[message.index]] = message.columns["verdict"]
 
     def recv(self):
         return Stored(False)
@@ -78,12 +84,13 @@ def threads():
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_a_task_leaves_no_operands(device, tuning, tmp_path, threads):
     (tmp_path / "kernels.py").write_text(PROVIDERS)
-    quick = suite.load("llm4bit-quick").override(axes={"M": (4,)}, providers=NAMES)
+    names = NAMES if device == "cuda" else NAMES[:-1]  # on a CPU, Python collects a provider's cycles in its own time
+    quick = suite.load("llm4bit-quick").override(axes={"M": (4,)}, providers=names)
     protocol = Protocol(rounds=2, budget_s=0.02, tuning=tuning)
     cells = plan(dataclasses.replace(quick, shapes=quick.shapes[:1], protocol=protocol))
     (task,) = tasks(cells)
-    parent = Parent()
-    setup = Setup(device, 1 << 20 if device == "cpu" else None, threads, protocol, NAMES, (tmp_path / "kernels.py",))
+    parent = Parent(names)
+    setup = Setup(device, 1 << 20 if device == "cpu" else None, threads, protocol, names, (tmp_path / "kernels.py",))
     worker = Worker(parent, setup)
     gc.collect()
     gc.disable()
@@ -93,10 +100,5 @@ def test_a_task_leaves_no_operands(device, tuning, tmp_path, threads):
     finally:
         gc.enable()
     assert not left
-    assert parent.verdicts == {
-        "fine": "passed",
-        "wrong": "incorrect",
-        "full": "oom",
-        "declined": "oom",
-        "searched": "passed",
-    }
+    verdicts = ("passed", "incorrect", "oom", "oom", "passed", "passed")
+    assert parent.verdicts == dict(zip(names, verdicts, strict=False))
