@@ -36,7 +36,9 @@ from rooflens.cli.shared.values import seconds
 from rooflens.harness.compare.replay import COORDINATES, write_only
 from rooflens.harness.machine.device import find_device
 from rooflens.harness.plan.plan import plan
+from rooflens.harness.timing.samples import NOT_BLOCKED
 from rooflens.shapes.protocol import LIMITS, Protocol
+from rooflens.shapes.run_folder.disturbance import disturbances
 from rooflens.shapes.run_folder.manifest import MANIFEST, StoredProtocol
 from rooflens.shapes.suite import load
 from rooflens.shapes.verdict import RETRIED, Verdict
@@ -169,7 +171,7 @@ def known_cells(folders: Sequence[Path], suites: set[str], device: str) -> pd.Da
         cells = summarize(run)
         passed = cells["verdict"] == "passed"
         old = (expired(run, cells[passed]) | (cells["timer"] != default_timer(run))[passed]).reindex(cells.index)
-        unusable = (cells["disturbed"] != "") | (cells["rounds"] < run.manifest.rounds)
+        unusable = cells["disturbed"].map(may_pass) | (cells["rounds"] < run.manifest.rounds)
         unusable = cells["verdict"].isin(CHANCE) | (passed & unusable)
         cells["state"] = np.select([old.eq(True), unusable], [EXPIRED, MISSING], CURRENT)
         began = pd.to_datetime(run.cells["started_at"], format="ISO8601")
@@ -180,6 +182,11 @@ def known_cells(folders: Sequence[Path], suites: set[str], device: str) -> pd.Da
         rows = cells[[*CELL, "state"]]
         found.append(rows.assign(folder=str(folder), suite=run.manifest.suite, conditions=made, unit_s=pace))
     return pd.concat(found)
+
+
+def may_pass(disturbed: str) -> bool:
+    """Tell whether another measurement may do without what disturbed: not the host's time of a long launch."""
+    return any(one.what != NOT_BLOCKED for one in disturbances(disturbed))
 
 
 def conditions(protocol: Protocol | StoredProtocol) -> str:

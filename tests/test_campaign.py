@@ -8,10 +8,12 @@ import pytest
 from campaign import CURRENT, EXPIRED, MISSING, Entry, jobs, known_cells, left_s, standing
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.summarize import summarize
+from rooflens.harness.timing.samples import NOT_BLOCKED
 from rooflens.kernels import registry
 from rooflens.kernels.identity import code_of, identity
 from rooflens.shapes.device import Device
 from rooflens.shapes.protocol import Protocol
+from rooflens.shapes.run_folder.disturbance import Cause, Disturbance
 
 from .analysis.synthetic import H200, write_run
 
@@ -23,6 +25,8 @@ ENTRY = Entry(
 PROTOCOL = Protocol(rounds=2, budget_s=0.1)
 VERSIONS = {"torch": "2.11.0"}
 DISTURBED = {"disturbed": "1 process of others computed on the device"}
+UNBLOCKED = {"disturbed": str(Disturbance(Cause.SAMPLES, (3, 3), NOT_BLOCKED))}
+"""A launch that the host takes longer to queue than the device to run: no further measurement changes that."""
 OLD = {"identity": "0" * 16}
 
 
@@ -66,7 +70,7 @@ def states(cells):
 
 def test_what_is_missing_expired_disturbed_or_cut_short_is_measured_again_and_nothing_else(plant, tmp_path):
     cut_short = {"skip": lambda cell, round_: cell.M == 8 and round_ == 1}
-    plant("first", (1, 2, 4, 8), {2: OLD, 4: DISTURBED}, **cut_short)
+    plant("first", (1, 2, 4, 8), {1: UNBLOCKED, 2: OLD, 4: DISTURBED}, **cut_short)
     plant("shorter", (16,), manifest={"protocol": asdict(replace(PROTOCOL, budget_s=0.05))})
     plant("another-device", (16,), manifest={"device": H200.device | {"name": "NVIDIA H100"}})
     cells = look(tmp_path)
@@ -101,7 +105,7 @@ def test_what_is_missing_expired_disturbed_or_cut_short_is_measured_again_and_no
     kept = load_run(tmp_path / "kept" / "planted")
     assert kept.missing_units == 0
     assert sorted(summarize(kept)["M"]) == sorted([1, 2, 4, 8, 16] * 2)
-    assert (summarize(kept)["disturbed"] == "").all()
+    assert {*summarize(kept)["disturbed"]} == {"", *UNBLOCKED.values()}
     assert states(look(tmp_path / "kept")) == dict.fromkeys((1, 2, 4, 8, 16), (CURRENT, CURRENT))
     stored = str(tmp_path / "kept" / "planted")
     assert set(look(tmp_path, tmp_path / "kept")["folder"]) == {stored}, "what is stored is not stored again"
