@@ -164,7 +164,12 @@ def position_cell(row: Row) -> TableCell:
 
 
 def wins_text(row: Row) -> str:
-    """Write at which measured M the challenger is verified faster: M ≤ 4; 8 ≤ M ≤ 16; every M but 32; no M."""
+    """Write at which measured M the challenger is verified faster: M ≤ 4; 8 ≤ M ≤ 16; every M but 32; no M.
+
+    Empty where fewer than two M say nothing of a range.
+    """
+    if not CrossoverStatus(row["status"]).is_informative:
+        return ""
     regions = [region for region in row["regions"] if region.winner == "challenger"]
     doubtful = [str(M) for M in row["undecided"] if any(one.first_M < M < one.last_M for one in regions)]
     wins = [

@@ -307,7 +307,7 @@ def share(fraction: float | None) -> str:
     """Write a fraction of a whole as a percentage: 78%, 0.4%, 100%; never rounds up to 100 nor down to 0."""
     if fraction is None or math.isnan(fraction):
         return ""
-    percent = fraction * 100
+    percent = round(fraction * 100, 9)  # what is a whole but for the arithmetic is one
     if percent == 0 or percent == 100:
         return f"{percent:.0f}%"
     if percent < 1 or 99 < percent < 100:

@@ -111,7 +111,9 @@ def decide(effect: Floats, variance: Floats, freedom: Floats, count: Floats, mar
         Word.SLOWER.value,
         np.where(called, Word.FASTER.value, np.where(within, Word.SAME.value, Word.INCONCLUSIVE.value)),
     )
-    smallest = margin + _noncentrality(degrees, _threshold(p[known], q[known])) * se
+    # of so many cells that are called, this one among them, the largest p that is called
+    rank = np.minimum(called.sum() + ~called, known.sum())
+    smallest = margin + _noncentrality(degrees, FALSE_DISCOVERY * rank / max(known.sum(), 1)) * se
     return Decisions(effect, se, typical, degrees, effect - half, effect + half, p, q, words, smallest)
 
 
@@ -124,19 +126,11 @@ def _p_value(effect: Floats, se: Floats, degrees: Floats, margin: Floats) -> Flo
     return np.where(np.isfinite(se), np.minimum(p, 1.0), np.nan)
 
 
-def _threshold(p: Floats, q: Floats) -> float:
-    """Largest p that is called; where nothing is called, what the best cell would have needed."""
-    if not len(p):
-        return FALSE_DISCOVERY
-    called = p[q <= FALSE_DISCOVERY]
-    return max(float(called.max()) if len(called) else 0.0, FALSE_DISCOVERY / len(p))
-
-
-def _noncentrality(degrees: Floats, threshold: float) -> Floats:
+def _noncentrality(degrees: Floats, threshold: Floats) -> Floats:
     """Per cell: by how many standard errors the truth must exceed the margin to be called with probability `POWER`."""
     found = np.full_like(degrees, np.nan)
-    for value in np.unique(degrees[~np.isnan(degrees)]):
-        found[degrees == value] = _one_noncentrality(float(value), threshold)
+    for freedom, p in {*zip(degrees[~np.isnan(degrees)], threshold[~np.isnan(degrees)], strict=True)}:
+        found[(degrees == freedom) & (threshold == p)] = _one_noncentrality(float(freedom), float(p))
     return found
 
 

@@ -231,6 +231,9 @@ def _decode_time(cells: pd.DataFrame, used: Used, wave: Floats, time: Floats) ->
 TICK_S = 1e-9
 """Profilers stamp whole nanoseconds: less than half of one between kernels is an error of rounding."""
 
+STORED_DIGITS = 1e-4
+"""Some runs store times in five digits, and the durations of kernels in more: a smaller share is one too."""
+
 
 def _kernels(cells: pd.DataFrame, launch: Floats, time: Floats) -> tuple[Floats, Floats, Flags]:
     """Kernels of a launch, seconds in which none of them ran, and where neither was refuted.
@@ -242,7 +245,7 @@ def _kernels(cells: pd.DataFrame, launch: Floats, time: Floats) -> tuple[Floats,
     stated = cells["kernels"].map(counts).to_numpy(dtype=np.float64)
     between = time - floats(cells, "kernels_s")
     seen = np.isfinite(between)
-    between = np.where(seen & (between >= TICK_S / 2), between, 0.0)
+    between = np.where(seen & (between >= np.fmax(TICK_S / 2, STORED_DIGITS * time)), between, 0.0)
     least = np.where(between > 0, 2.0, 1.0)  # what is between two kernels proves both of them
     count = np.where(seen, np.fmax(stated, least), 1.0)
     possible = ~(count * launch + between > _longest(time)) | (count == 1)

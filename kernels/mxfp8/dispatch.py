@@ -2,7 +2,8 @@
 
 The rule is that of aiter's small-M MX-FP8 kernels (pull request 3783): a GEMV up to 16 rows; from there on the stock
 kernel, which fused kernels that were not measured may lose to. The table that comes with rooflens is of an H200
-(`docs/results/h200-mxfp8-decode`). There is none of an AMD GPU, because none was available: the rule alone decides there.
+(`docs/results/h200-mxfp8-decode`). There is none of an AMD GPU, because none was available: there the rule alone
+decides.
 """
 
 from pathlib import Path

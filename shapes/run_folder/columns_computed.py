@@ -14,7 +14,7 @@ _SECONDS = {
     "compute_spec_time_s": "flops at the published peak",
     "compute_clock_time_s": "flops at the published peak at the observed clock",
     "launch_time_s": "an empty launch",
-    "bound_time_s": "the longest of memory_time_s, compute_time_s and launch_time_s, the same for all providers",
+    "bound_time_s": "the longest of memory_time_s, compute_time_s and launch_time_s: one for each math_dtype",
     "dram_time_s": "as implemented: bytes that memory serves, at its bandwidth",
     "llc_time_s": "as implemented: bytes that the last-level cache serves, at its bandwidth",
     "l2_time_s": "as implemented: bytes that the L2 serves, at its bandwidth",

@@ -58,7 +58,7 @@ def test_a_kernel_that_does_not_end_is_ended_within_two_seconds_of_the_time_limi
     found = verdicts(place)
     assert found.pop(("device_hang", 2)) == {"timeout"}
     assert found.pop(("device_hang", 3)) == {"timeout"}, "what has hung is not tried again"
-    assert found == dict.fromkeys(found, {"passed"})
+    assert list(found.values()) == [{"passed"}] * len(found)
     check_whole(place, cells=4)
     hung_at = float((place / "device_hang.stamp").read_text())
     restarts = [at for at, text in events(place) if text.startswith("restart the worker")]

@@ -87,6 +87,7 @@ def test_one_m_is_no_crossover(tmp_path):
         ("ccu", "M ≤ 2"),
         ("ucuci", "2 ≤ M ≤ 8 but 4"),
         ("iui", "no M"),
+        ("c", ""),  # one M says nothing of a range
     ],
 )
 def test_a_challenger_wins_at_no_undecided_M(winners, text):
@@ -95,4 +96,5 @@ def test_a_challenger_wins_at_no_undecided_M(winners, text):
     sizes = 2 ** np.arange(len(y))
     found = locate(sizes, y, y - 0.1, y + 0.1)
     row = {"regions": found.regions, "undecided": found.undecided, "M_min": sizes[0], "M_max": sizes[-1]}
+    row["status"] = found.status
     assert wins_text(row) == text

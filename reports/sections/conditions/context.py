@@ -210,18 +210,19 @@ BEHIND = {
 def provenance(view: View) -> Section:
     """Name the run, and list its files with their checksums."""
     run, manifest = view.run, view.manifest
-    tables = {
-        SAMPLES.file: run.samples,
-        CELLS.file: run.cells,
-        CEILINGS.file: run.ceilings,
-        TELEMETRY.file: run.telemetry,
-        CANARY.file: run.canary,
-        TUNING.file: run.tuning,
+    rows = {
+        SAMPLES.file: len(run.samples),
+        CELLS.file: len(run.cells),
+        CEILINGS.file: len(run.ceilings),
+        TELEMETRY.file: len(run.telemetry),
+        # `canary` has one reading for all of a process before its first time
+        CANARY.file: len(run.canary) + len(run.starts) - run.starts["process"].nunique(),
+        TUNING.file: len(run.tuning),
     }
     lines = tuple(
         (
             *texts(name, what),
-            integer(len(tables[name])) if name in tables else TableCell(""),
+            integer(rows[name]) if name in rows else TableCell(""),
             TableCell(run.digests[name][:16], run.digests[name]),
         )
         for name, what in BEHIND.items()

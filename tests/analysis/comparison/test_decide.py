@@ -90,6 +90,15 @@ def test_where_nothing_is_called_the_smallest_change_is_what_the_best_cell_would
     assert stats.nct.sf(critical, 7, (found.smallest[0] - 0.01) / se) == pytest.approx(0.8, abs=1e-4)
 
 
+def test_beside_cells_that_are_called_a_change_need_not_be_as_large():
+    """Of k called cells, the one asked about among them, the largest p is 5 % * k / n: the power there is 80 %."""
+    few = np.full(9, 7.0)
+    found = decide(np.r_[0.0, 0.0, np.full(7, 0.5)], np.full(9, 1e-4), few, few + 1, np.full(9, 0.01))
+    for cell, rank in ((0, 8), (2, 7)):
+        critical, shift = stats.t.isf(0.05 * rank / 9, 7), (found.smallest[cell] - 0.01) * np.sqrt(8) / 0.01
+        assert stats.nct.sf(critical, 7, shift) == pytest.approx(0.8, abs=1e-4)
+
+
 @given(
     effects=st.lists(st.floats(-0.2, 0.2), min_size=1, max_size=30),
     sd=st.floats(1e-4, 0.05),

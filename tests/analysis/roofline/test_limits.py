@@ -204,7 +204,8 @@ def test_each_kernel_of_a_launch_starts_and_what_lies_between_them_is_seen():
     assert named_one["fill_time_s"] == pytest.approx(2 * 0.4e-6)
     unseen = one(cell(12e-6, **what | {"kernels_s": math.nan}))
     assert (unseen["launches_time_s"], unseen["between_kernels_s"]) == (1.5e-6, 0)
-    assert one(cell(12e-6, **what | {"kernels_s": 12e-6 - 1e-15}))["between_kernels_s"] == 0  # rounding is no pause
+    for time_s, kernels_s in ((12e-6, 12e-6 - 1e-15), (123.46e-6, 123.457e-6)):  # rounding is no pause
+        assert one(cell(time_s, **what | {"kernels_s": kernels_s}))["between_kernels_s"] == 0
 
 
 NVJET = "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT"
