@@ -88,11 +88,14 @@ def test_bars_of_schemes_are_theirs():
 
 
 def test_provenance_has_the_checksums_of_the_files(tmp_path):
-    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), ceilings=False, **PLAIN)
+    start = {"process": 0, "gemm_s": 1e-3, "copy_s": 2e-3}
+    canary = [start | {"at": f"2025-01-02T03:00:0{second}Z"} for second in (0, 1, 2)]  # before the first time
+    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), ceilings=False, canary=canary, **PLAIN)
     assert known_limitations(view) is None  # a run without limits has no chapter of them
     rows = {row[0].text: row for row in tables(chapters_of(view, provenance))["files"].rows}
     for name in ("cells.csv", "samples.csv", "run.json"):
         whole = hashlib.sha256((tmp_path / "run" / name).read_bytes()).hexdigest()
         assert (rows[name][3].text, rows[name][3].value) == (whole[:16], whole)
     assert rows["samples.csv"][2].value == len(view.run.samples)
+    assert rows["canary.csv"][2].value == len(canary)
     assert "telemetry.csv" not in rows
