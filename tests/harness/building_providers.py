@@ -4,8 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-import torch
-from rooflens.kernels.fourbit.quantize import dequantize
+from faulty_providers import right_launch
 from rooflens.kernels.provider import Launch, Provider, Role
 from torch.utils.file_baton import FileBaton
 
@@ -40,14 +39,8 @@ class Builds(Provider):
         build_at("prepare")
         if config and config["tile"] == 2:
             build_at("second candidate")
-        weight = dequantize(inputs.weight, torch.float32).view(inputs.problem.N, -1)
-        out = inputs.empty_output()
-
-        def run():
-            build_at("launch")
-            out.copy_(inputs.x.float() @ weight.t())
-
-        return Launch(run, out, config=config)
+        run, out = right_launch(inputs)
+        return Launch(lambda: (build_at("launch"), run()), out, config=config)
 
 
 IMPORTED = Path("imported")

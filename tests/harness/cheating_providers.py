@@ -121,17 +121,22 @@ def keeps(cheat):
     return product(run)
 
 
-def keeps_its_result(compute, x, weight, out):
-    kept = {}
+def keeps_by(key, trusts=lambda out: True):
+    """Look the result up by `key(x)`, where `trusts(out)` says so."""
 
-    def run():
-        if not kept:
-            compute()
-            kept["out"] = out.clone()
-        else:
-            out.copy_(kept["out"])
+    def run(compute, x, weight, out):
+        results = {}
 
-    return run
+        def launch():
+            if (now := key(x)) in results and trusts(out):
+                out.copy_(results[now])
+            else:
+                compute()
+                results[now] = out.clone()
+
+        return launch
+
+    return product(run)
 
 
 def part(columns, always):
@@ -213,21 +218,6 @@ def for_activations_that_come_again(compute, x, weight, out):
             state["seen"].add(now)
         if now in state["seen"]:
             compute()
-
-    return run
-
-
-def keeps_all_its_results(compute, x, weight, out):
-    """Look the result up by the activations: right for all that it has seen before."""
-    results = {}
-
-    def run():
-        now = (signs(x), x[0, 0].item())
-        if now in results and whole(out[:1]):
-            out.copy_(results[now])
-        else:
-            compute()
-            results[now] = out.clone()
 
     return run
 
@@ -334,35 +324,6 @@ def in_a_process(inputs, weight, out):
             os._exit(0)
 
     return Launch(run, shared)
-
-
-def keeps_by_address(compute, x, weight, out):
-    results = {}
-
-    def run():
-        place = (x.data_ptr(), x.shape)
-        if place in results:
-            out.copy_(results[place])
-        else:
-            compute()
-            results[place] = out.clone()
-
-    return run
-
-
-def puts_back_the_activations(compute, x, weight, out):
-    """Return to what it has computed before, instead of computing what it is asked for."""
-    kept = {}
-
-    def run():
-        if kept and whole(out):
-            x.copy_(kept["x"])
-            out.copy_(kept["out"])
-        else:
-            compute()
-            kept.update(x=x.clone(), out=out.clone())
-
-    return run
 
 
 def of_half_of_k(compute, x, weight, out):
@@ -594,7 +555,7 @@ CHEATS = {
     "skips_every_second_call": skips_while(counted(lambda call: call % 2 == 0)),
     "skips_nine_of_ten_calls": skips_while(counted(lambda call: call % 10 != 1)),
     "skips_between_first_and_rare_calls": skips_while(counted(lambda call: call > 3 and call % 64)),
-    "keeps_its_result": product(keeps_its_result),
+    "keeps_its_result": keeps_by(lambda x: None),
     # Y(-X) = -Y(X): right for what is checked before and after, if it were of one draw.
     "keeps_its_result_by_sign": keeps(
         lambda kept, x, out: out.copy_(kept["out"] if x[0, 0] == kept["x"][0, 0] else -kept["out"])
@@ -613,7 +574,7 @@ CHEATS = {
     "of_the_call_before": product(of_the_call_before),
     "zeros_unless_poisoned": unless_poisoned(lambda compute, x, weight, out: out.zero_()),
     "for_activations_that_come_again": product(for_activations_that_come_again),
-    "keeps_all_its_results": product(keeps_all_its_results),
+    "keeps_all_its_results": keeps_by(lambda x: (signs(x), x[0, 0].item()), lambda out: whole(out[:1])),
     "ahead_in_a_thread": product(ahead_in_a_thread),
     "lazy_launch": lazy_launch,
     "lazy_tensor": lazy_tensor,
@@ -621,8 +582,9 @@ CHEATS = {
     "wider_type": wider_type,
     "of_a_copy": of_a_copy,
     "skips_for_50_ms": skips_while(soon_after(0.05)),
-    "keeps_its_results_by_address_and_shape": product(keeps_by_address),
-    "puts_back_the_activations": product(puts_back_the_activations),
+    "keeps_its_results_by_address_and_shape": keeps_by(lambda x: (x.data_ptr(), x.shape)),
+    # Return to what it has computed before, instead of computing what it is asked for.
+    "puts_back_the_activations": keeps(lambda kept, x, out: (x.copy_(kept["x"]), out.copy_(kept["out"]))),
     # A view of memory in which a result is already.
     "output_of_an_earlier_call": keeps(lambda kept, x, out: out.set_(kept["out"])),
     "at_exit": unless_poisoned(lambda compute, *_: atexit.register(compute)),

@@ -4,7 +4,7 @@ import threading
 import time
 
 import torch
-from cheating_providers import HONEST, Product, counted, is_same, keeps_its_result, part, product, skips_while
+from cheating_providers import HONEST, Product, counted, is_same, keeps_by, part, product, skips_while
 from rooflens.kernels.provider import Launch, Provider
 
 
@@ -94,7 +94,7 @@ CHEATS = {
     "replay_of_a_copy": launched(replay_of_a_copy),
     "eighth_of_n_after_a_few_calls": launched(eighth_of_n),
     "in_a_thread": launched(in_a_thread),
-    "keeps_its_result": product(keeps_its_result),
+    "keeps_its_result": keeps_by(lambda x: None),
     "quarter_of_n_after_ten_calls": product(part(0.25, lambda call, out: call <= 10)),
     "skips_after_ten_calls": skips_while(counted(lambda call: call > 10)),
     "skips_by_address": skips_while(is_same(lambda x: x.data_ptr())),

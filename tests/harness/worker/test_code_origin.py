@@ -126,8 +126,21 @@ IMPORTS = {
         (), "numpy_of_test", "repo/.venv/lib/site-packages/numpy_of_test/__init__.py", False,
     ),
     "a package that begins deeper": (("python/planted",), "planted.gemm", "site-packages/planted/gemm.py", True),
-    "a single module": (("planted.py",), "planted", "site-packages/planted.py", True),
-    "tests of others": (("tests",), "tests_of_others", "site-packages/tests/__init__.py", False),
+    "a package too deep to be a root": (("a/b/c/planted",), "planted", ELSEWHERE, False),
+    "a package three folders down": (("lib/deep/planted",), "planted", ELSEWHERE, True),
+    "a part of a package": (("one", "one/planted"), "planted", ELSEWHERE, False),
+    "a package among the data of another": (("one", "one/data/planted"), "planted", ELSEWHERE, False),
+    "a part of a repository that is a package": (("__init__.py", "planted"), "planted", ELSEWHERE, False),
+    **{
+        f"a single module {file}": ((file,), Path(file).stem, f"site-packages/{Path(file).name}", is_refused)
+        for file, is_refused in {
+            "planted.py": True, "src/planted.py": True, "python/planted.py": True, "tools/planted.py": False,
+            "setup.py": False, "conftest.py": False, "__main__.py": False,
+        }.items()
+    },
+    "a package of a hidden folder": ((".venv/lib/planted/__init__.py",), "planted", ELSEWHERE, False),
+    "tests of others": (("tests",), "tests", "site-packages/tests/__init__.py", False),
+    "test of others": (("test",), "test", "site-packages/test/__init__.py", False),
     # The checkout has them for its build; that Python imports them from where pip put them is right.
     **{f"a copy of others in {folder}": ((f"{folder}/planted",), "planted", ELSEWHERE, False) for folder in VENDORED},
     **{
@@ -170,7 +183,10 @@ def release(place, monkeypatch):
         info = site / "planted_release-1.0.dist-info"
         info.mkdir(parents=True)
         (info / "METADATA").write_text("Name: planted-release\nVersion: 1.0\n")
-        (info / "RECORD").write_text(f"planted_ext{EXTENSION_SUFFIXES[0]},,\n")
+        (info / "RECORD").write_text(
+            f"planted_package/__init__.py,,\nplanted_ext{EXTENSION_SUFFIXES[0]},,\nplanted_module.py,,\n"
+            "__editable___planted_release_1_0_finder.py,,\nplanted.pth,,\nplanted_release-1.0.dist-info/METADATA,,\n"
+        )
         (info / "INSTALLER").write_text("pip\n")
         monkeypatch.syspath_prepend(str(site))
         return info
@@ -178,13 +194,22 @@ def release(place, monkeypatch):
     return install
 
 
-def test_an_extension_of_the_installed_release_is_refused_where_it_is_loaded(place, loaded, tmp_path, release):
-    """Its name stands nowhere in the checkout: it is what the project's own release brings."""
+@pytest.mark.parametrize("name", ["planted_ext", "planted_module", "planted_package"])
+def test_what_the_installed_release_brings_is_refused_where_it_is_loaded(place, loaded, tmp_path, release, name):
+    """Its names stand nowhere in the checkout; how pip installed it is no module of its own."""
     release(tmp_path / "site-packages")
+    finder = "__editable___planted_release_1_0_finder"
+    loaded(finder, tmp_path / "site-packages" / f"{finder}.py")
     place.check_code()
-    loaded("planted_ext", tmp_path / "site-packages" / "planted_ext.py")
-    with pytest.raises(OriginError, match="planted_ext"):
+    loaded(name, tmp_path / "site-packages" / f"{name}.py")
+    with pytest.raises(OriginError, match=name):
         place.check_code()
+
+
+@pytest.mark.parametrize("text", ["", "[project", "[project]\nname = 3\n", '[tool]\nname = "x"\n'])
+def test_a_project_that_does_not_say_its_name_has_no_release(place, text):
+    (place.tree / "pyproject.toml").write_text(text)
+    place.check_code()
 
 
 def test_a_release_that_setup_took_from_an_index_is_refused(place, release):

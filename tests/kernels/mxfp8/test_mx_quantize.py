@@ -119,12 +119,9 @@ def test_scales_are_powers_of_two():
     assert values[255].isnan()
 
 
-def test_reference_is_the_product_of_the_stored_bits():
+def test_dense_weights_are_those_of_the_stored_bits():
     inputs = make_inputs(Problem(3, 7, 64), MxFp8("rceil", DType.BF16), CPU, 5)
-    x = dequantize_mx(inputs.x, inputs.x_scale, torch.float64)
     w = dequantize_mx(inputs.w, inputs.w_scale, torch.float64)
-    (truth,) = inputs.reference()
-    assert torch.allclose(truth, torch.einsum("mk,nk->mn", x, w), rtol=1e-12)
     normal = w.abs() >= torch.finfo(torch.bfloat16).tiny
     assert torch.equal(inputs.dequantized().double()[normal], w[normal]), "exact in bf16"
     assert torch.equal(inputs.dequantized(), w.bfloat16())
