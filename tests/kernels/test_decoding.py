@@ -12,16 +12,17 @@ import torch
 from rooflens.harness.machine.device import find_device
 from rooflens.kernels import registry
 from rooflens.kernels.dispatcher import Dispatcher
-from rooflens.kernels.inputs import Inputs, Tensors, make_inputs, poison
+from rooflens.kernels.inputs import Inputs, Tensors, make_inputs
 from rooflens.kernels.mxfp8 import blas as mx_blas
 from rooflens.kernels.mxfp8_moe import blas as moe_blas
 from rooflens.kernels.mxfp8_moe.inputs import MoeInputs
-from rooflens.kernels.provider import AnyProvider, Launch, Role, support
+from rooflens.kernels.provider import AnyProvider, Role, support
 from rooflens.kernels.reference import measure_all
 from rooflens.shapes.device import Device
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 
+from .checks import bits, results, same
 from .contract_cases import moe, schemes
 from .devices import H200
 from .synthetic import operands, scheme_of
@@ -68,18 +69,6 @@ def overwrite(inputs: Inputs) -> None:
         mine.data.view(torch.uint8).copy_(theirs.view(torch.uint8))
 
 
-def result(launch: Launch) -> list[torch.Tensor]:
-    """Bytes of all results of a call."""
-    for output in launch.outputs:
-        poison(output)
-    launch()
-    return [output.contiguous().view(torch.uint8).clone() for output in launch.outputs]
-
-
-def same(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:
-    return all(map(torch.equal, first, second))
-
-
 def storages() -> dict[int, int]:
     """Bytes of each memory that a tensor lies in, by its address."""
     gc.collect()
@@ -101,10 +90,10 @@ def check(provider: AnyProvider, device: Device) -> int:
     for inputs in every:
         where = f"{provider.name} {inputs.scheme.name} {inputs.problem}"
         launch = provider.prepare(inputs)
-        before = result(launch)
-        assert same(before, result(launch)), f"{where}: not the same twice"
+        before = bits(results(launch))
+        assert same(before, bits(results(launch))), f"{where}: not the same twice"
         overwrite(inputs)
-        stays = same(before, result(launch))
+        stays = same(before, bits(results(launch)))
         for tensor in decoded(inputs):
             tensor.data.fill_(torch.nan)
         if provider.role is Role.REFERENCE:
@@ -115,7 +104,7 @@ def check(provider: AnyProvider, device: Device) -> int:
             dense_bytes = 2 * problem.B * experts * problem.N * problem.K
             assert kept_bytes(provider, inputs) < 0.75 * dense_bytes, f"{where}: reads operands decoded beforehand"
         else:
-            after = result(launch)
+            after = bits(results(launch))
             assert not any(output.isnan().any() for output in launch.outputs if output.is_floating_point()), where
             assert not same(before, after), where
     return len(every)

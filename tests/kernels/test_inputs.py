@@ -11,7 +11,7 @@ from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import EXACT_SNR_DB, DType
 from rooflens.shapes.schemes import FAMILIES
 
-from .checks import octets
+from .checks import bits, same
 from .contract_cases import CASES, schemes
 from .devices import CPU, cpu
 from .synthetic import operands
@@ -37,14 +37,6 @@ def made(request: pytest.FixtureRequest) -> list[Inputs]:
 
 def tensors(inputs: Inputs) -> Tensors:
     return (*inputs.activations, *inputs.constant)
-
-
-def bits(found: Tensors) -> list[torch.Tensor]:
-    return [octets(tensor).clone() for tensor in found]
-
-
-def same(first: list[torch.Tensor], second: list[torch.Tensor]) -> bool:
-    return len(first) == len(second) and all(map(torch.equal, first, second))
 
 
 def test_outputs_start_poisoned_in_the_shapes_of_the_reference(made: list[Inputs]) -> None:

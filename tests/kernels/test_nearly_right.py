@@ -55,10 +55,6 @@ def right_outputs(inputs):
     return [truth.to(out.dtype) for truth, out in zip(inputs.reference(), inputs.empty_outputs(), strict=True)]
 
 
-def octets(data):
-    return data.contiguous().view(torch.uint8)
-
-
 @pytest.mark.parametrize("device", [CPU, cpu("gfx942")], ids=["e4m3fn", "e4m3fnuz"])
 @pytest.mark.parametrize(
     "name", [*FP8_QUANTIZERS, "fp8-quant-rowcol", "ao-act-transposed-lhs", "ao-weight-transposed-rhs"]
@@ -79,7 +75,7 @@ def largest_of_groups(inputs, rows, columns):
 
 def wrong_data(data):
     """By what is wrong: all off by one step, one element, subnormals flushed, signs of zeros lost."""
-    codes = octets(data)
+    codes = data.contiguous().view(torch.uint8)
     size, one = codes & 0x7F, codes.clone()
     one[639, 300] ^= 1 if size[639, 300] < 0x7E else 2
     found = {
@@ -199,51 +195,52 @@ def test_scales_of_all_draws_are_within_reach_of_every_kernel(rule, moe):
 # Products of scaled blocks: the scale of one block of many counts.
 
 
-@pytest.mark.parametrize("pass_", [Pass.FWD, Pass.DGRAD, Pass.WGRAD])
-def test_a_wrong_scale_at_the_end_of_a_training_product_fails(pass_):
-    sizes = {Pass.FWD: (16, 1024, LONG), Pass.DGRAD: (16, LONG, 1024), Pass.WGRAD: (LONG, 64, 256)}[pass_]
-    inputs = operands(Problem(*sizes, pass_=pass_), "fp8-blockwise-prequantized")
+def training_scales(inputs):
+    """With the dimension that is contracted."""
+    pass_ = inputs.problem.pass_
+    return [
+        (operand.scale, 0 if pass_ is Pass.WGRAD or (pass_ is Pass.DGRAD and name == "w") else 1)
+        for name, operand in inputs.given.items()
+    ]
+
+
+def product_scales(inputs):
+    return [(inputs.a_scale, 0), (inputs.b_scale, 1 if inputs.by_column else 2)]
+
+
+GROUPS = {"op": Op.GROUPED_GEMM, "E": 2}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "problem", "scales"),
+    [
+        *(
+            ("fp8-blockwise-prequantized", Problem(*sizes, pass_=one), training_scales)
+            for one, sizes in (
+                (Pass.FWD, (16, 1024, LONG)), (Pass.DGRAD, (16, LONG, 1024)), (Pass.WGRAD, (LONG, 64, 256)),
+            )
+        ),
+        *(
+            (f"ao-{scheme}", Problem(32, 1024, LONG, **more), product_scales)
+            for scheme, more in (("1x128-128x128", {}), ("1x128-128x1", {}), ("grouped", GROUPS))
+        ),
+        *(
+            (f"a16w8-128x128{more}", Problem(2, 1024, 7168), lambda inputs: [(inputs.scale, -1)])
+            for more in ("", "-prequant")
+        ),
+        *((f"nf4-g{group}", Problem(4, 64, LONG), lambda inputs: [(inputs.absmax.view(64, -1), 1)])
+          for group in (64, 4096)),
+    ],
+)  # fmt: skip
+def test_a_wrong_scale_at_the_end_of_what_is_contracted_fails(scheme, problem, scales):
+    inputs = operands(problem, scheme)
     truth = inputs.reference()
     assert not any(failures([truth[0].bfloat16()], truth, inputs.scheme))
-    for name, operand in inputs.given.items():
-        contracted = 0 if pass_ is Pass.WGRAD or (pass_ is Pass.DGRAD and name == "w") else 1
-        kept = operand.scale.clone()
-        operand.scale.select(contracted, -1).copy_(kept.select(contracted, -2))
-        assert failures([inputs.reference()[0].bfloat16()], truth, inputs.scheme)[0], name
-        operand.scale.copy_(kept)
-
-
-@pytest.mark.parametrize("scheme", ["ao-1x128-128x128", "ao-1x128-128x1", "ao-grouped"])
-def test_a_wrong_scale_at_the_end_of_a_torchao_product_fails(scheme):
-    grouped = {"op": Op.GROUPED_GEMM, "E": 2} if scheme == "ao-grouped" else {}
-    inputs = operands(Problem(32, 1024, LONG, **grouped), scheme)
-    truth = inputs.reference()
-    for name in ("a_scale", "b_scale"):
-        depth = 1 if name == "b_scale" and inputs.by_column else {"a_scale": 0, "b_scale": 2}[name]
-        scale = getattr(inputs, name)
+    for scale, contracted in scales(inputs):
         kept = scale.clone()
-        scale.select(depth, -1).copy_(kept.select(depth, -2))
-        assert failures([inputs.reference()[0].bfloat16()], truth, inputs.scheme)[0], name
+        scale.select(contracted, -1).copy_(kept.select(contracted, -2))
+        assert failures([inputs.reference()[0].bfloat16()], truth, inputs.scheme)[0]
         scale.copy_(kept)
-
-
-@pytest.mark.parametrize("scheme", ["a16w8-128x128", "a16w8-128x128-prequant"])
-def test_a_wrong_weight_scale_at_the_end_of_k_fails(scheme):
-    inputs = operands(Problem(2, 1024, 7168), scheme)
-    truth = inputs.reference()
-    assert not any(failures([truth[0].bfloat16()], truth, inputs.scheme))
-    inputs.scale[..., -1] = inputs.scale[..., -2].clone()
-    assert failures([inputs.reference()[0].bfloat16()], truth, inputs.scheme)[0]
-
-
-@pytest.mark.parametrize("group", [64, 4096])
-def test_a_wrong_absmax_at_the_end_of_k_fails(group):
-    inputs = operands(Problem(4, 64, LONG), f"nf4-g{group}")
-    truth = inputs.reference()
-    assert not any(failures([truth[0].bfloat16()], truth, inputs.scheme))
-    absmax = inputs.absmax.view(64, -1)
-    absmax[:, -1] = absmax[:, -2].clone()
-    assert failures([inputs.reference()[0].bfloat16()], truth, inputs.scheme)[0]
 
 
 # A bias counts as much as the product.
@@ -259,6 +256,3 @@ def test_a_lost_or_permuted_bias_fails(scheme):
     for bias in (torch.zeros_like(inputs.bias), inputs.bias.roll(1, -1), inputs.bias.roll(16, -1)):
         (wrong,) = replace(inputs, bias=bias).reference()
         assert failures([wrong.bfloat16()], [truth], inputs.scheme)[0]
-
-
-# Results that are kept.

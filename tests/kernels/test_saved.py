@@ -23,10 +23,6 @@ CPU = find_device("cpu")
 HOST = TorchHost()
 
 
-def octets(tensors):
-    return [tensor.contiguous().view(torch.uint8).clone() for tensor in tensors]
-
-
 def test_saved_values_follow_their_sources():
     source, seen = torch.zeros(3), []
     saved = Saved([source], lambda: seen.append(source.sum().item()))
