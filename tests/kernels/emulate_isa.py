@@ -1,8 +1,8 @@
 """Execute the straight-line PTX or AMD GCN of a small kernel in numpy, one lane per input word.
 
-Semantics are those of the vendors' manuals (PTX ISA: prmt, shr; AMD ISA: V_PERM_B32, V_AND_OR_B32, SDWA). Only what the
-decode probe compiles to is known; anything else raises ValueError with the line. Addresses are not followed:
-the kernel's one load delivers the words, its stores are collected by their constant offset.
+Semantics are those of the vendors' manuals (PTX ISA: prmt, shr, lop3; AMD ISA: V_PERM_B32, V_AND_OR_B32, SDWA). Only
+what the decode probe compiles to and inline assembly has is known; anything else raises ValueError with the line.
+Addresses are not followed: the kernel's one load delivers the words, its stores are collected by their constant offset.
 """
 
 import re
@@ -42,6 +42,27 @@ def _v_perm(a, b, selector):
     return _permute(b, a, selectors, np.zeros(selectors.shape, dtype=bool))
 
 
+def _lop3(a, b, c, table):
+    """PTX ISA: bit i of the result is bit (a_i b_i c_i) of the table."""
+    result = np.zeros_like(a)
+    for number in range(8):
+        if table.flat[0] >> U32(number) & 1:
+            result |= (a if number & 4 else ~a) & (b if number & 2 else ~b) & (c if number & 1 else ~c)
+    return result
+
+
+def bf16x2(word):
+    """Values of the lower and the upper half."""
+    return (word << U32(16)).view(np.float32), (word & U32(0xFFFF0000)).view(np.float32)
+
+
+def _fma_bf16x2(*words):
+    exact = [(x.astype(np.float64) * y + z).astype(np.float32) for x, y, z in zip(*map(bf16x2, words), strict=True)]
+    low, high = (np.ascontiguousarray(half).view(U32) for half in exact)
+    assert not ((low | high) & LOW).any(), "no rounding is needed"
+    return low >> U32(16) | high
+
+
 SHIFT, LOW = U32(31), U32(0xFFFF)
 PTX = {
     "mov": lambda a: a,
@@ -55,6 +76,8 @@ PTX = {
     "shr.b32": lambda a, n: np.where(n > 31, U32(0), a >> (n & SHIFT)),
     "shr.s32": lambda a, n: (a.view(np.int32) >> n.astype(np.int32)).view(U32),
     "prmt.b32": _prmt,
+    "lop3.b32": _lop3,
+    "fma.rn.bf16x2": _fma_bf16x2,
     "cvt.u16.u32": lambda a: a & LOW,
     "cvt.f32.f16": _half,
 }

@@ -39,29 +39,23 @@ def test_any_partition_in_any_order_joins_to_the_run_that_was_split(parts, rando
         assert [int(row["index"]) for row in read_rows(merged / "samples.csv")] == [0, 1, 2] * 12
 
 
-def test_the_order_of_the_arguments_changes_nothing(halves, tmp_path):
-    first, second = (join(order, tmp_path / name / "all") for name, order in (("x", halves), ("y", halves[::-1])))
-    for path in first.iterdir():
-        there = path.read_text().replace(str(first), str(second))
-        assert (second / path.name).read_text() == there, path.name
+def files_of(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_compressed_shards_join_to_the_same_run(halves, tmp_path):
-    plain = join(halves, tmp_path / "plain" / "all")
+def test_shards_stay_as_they_are_and_neither_their_order_nor_compression_changes_the_run(halves, tmp_path):
+    before = files_of(tmp_path)
+    plain, turned = (join(order, tmp_path / name / "all") for name, order in (("x", halves), ("y", halves[::-1])))
+    assert {
+        path: content for path, content in files_of(tmp_path).items() if path.parent not in (plain, turned)
+    } == before
     for path in [path for half in halves for path in half.glob("*.csv")]:
         path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
-    packed = join(halves, tmp_path / "packed" / "all")
-    assert {path.name: path.read_bytes() for path in packed.glob("*.csv")} == {
-        path.name: path.read_bytes() for path in plain.glob("*.csv")
-    }
-
-
-def test_shards_stay_as_they_are_and_nothing_is_left_beside_the_output(halves, tmp_path):
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    merged = join(halves, tmp_path / "merged")
-    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and merged not in path.parents}
-    assert after == before
+    packed = join(halves, tmp_path / "z" / "all")
+    for path in plain.iterdir():
+        for other in (turned, packed):
+            assert (other / path.name).read_text() == path.read_text().replace(str(plain), str(other)), path.name
 
 
 def test_what_an_interrupted_writer_left_is_not_seen_and_not_cut(whole, halves, tmp_path):
@@ -258,13 +252,6 @@ def test_a_shard_cannot_be_resumed_while_it_is_merged(halves):
     RunStore.reopen(halves[0]).close()
 
 
-def test_one_shard_alone_is_a_run_of_another_name(whole, tmp_path):
-    merged = join([whole], tmp_path / "merged")
-    assert (manifest_of(merged)["id"], manifest_of(merged)["folder"]) == ("merged", str(merged))
-    assert manifest_of(merged)["shards"][0]["id"] == "whole"
-    assert content(merged) == content(whole)
-
-
 def test_an_output_that_exists_is_refused(halves, tmp_path):
     (tmp_path / "merged").mkdir()
     with pytest.raises(UsageError, match="merged exists already: choose another -o"):
@@ -285,21 +272,16 @@ def test_an_output_that_cannot_be_written_is_one_line(halves, tmp_path):
         ("run.json", '"rounds"', '"round"', "run.json: key 'rounds' is missing"),
         ("run.json", '"source"', '"sauce"', "run.json: role or source of provider '.*' is missing"),
         ("ceilings.csv", "48000000000.0", "fast", "ceilings.csv line 3, column value: not a number"),
+        ("samples.csv", "", None, "/8: samples.csv is missing"),
     ],
 )
 def test_what_cannot_be_read_is_named(halves, tmp_path, name, old, new, words):
     path = halves[1] / name
     assert old in path.read_text()
-    path.write_text(path.read_text().replace(old, new, 1))
+    path.unlink() if new is None else path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(UsageError, match=words):
         join(halves, tmp_path / "merged")
     assert not (tmp_path / "merged").exists()
-
-
-def test_a_missing_table_is_named(halves, tmp_path):
-    (halves[1] / "samples.csv").unlink()
-    with pytest.raises(UsageError, match=f"{halves[1]}: samples.csv is missing"):
-        join(halves, tmp_path / "merged")
 
 
 def test_a_merged_run_is_not_resumed(halves, tmp_path):

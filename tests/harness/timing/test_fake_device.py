@@ -1,36 +1,6 @@
-"""The scripted device against timelines worked out by hand, where no timer's test would notice."""
-
-import pytest
+"""The scripted cache against times worked out by hand, where no timer's test would notice."""
 
 from ..fake_cache import Buffer, FakeCache
-from ..fake_device import FakeDevice
-from ..fake_script import FREE, Costs, Slowdown
-
-
-def test_a_replayed_graph_runs_its_kernels_with_shorter_gaps():
-    device = FakeDevice(Costs(gap_s=3e-6, graph_gap_s=1e-6))
-    first, second = device.kernel(5e-6), device.kernel(7e-6)
-    replay = device.capture(device.launcher(first, second))
-    assert not first.runs, "what is captured does not run"
-    replay()
-    device.synchronize()
-    assert second.runs[-1][0] - first.runs[-1][0] == pytest.approx(6e-6)
-    with pytest.raises(RuntimeError, match="capturing"):
-        device.capture(device.launcher(first, waits=True))
-
-
-def test_the_clock_slows_kernels_down_and_the_telemetry_says_so():
-    device = FakeDevice(FREE, slowdowns=[Slowdown(1.0, 0.5)])
-    kernel = device.kernel(10e-6)
-    device.launcher(kernel)()
-    assert device.read().slowdown == ()
-    fast = device.read().clock_hz
-    device.host_s = 2.0
-    device.launcher(kernel)()
-    device.synchronize()
-    assert device.read().slowdown == ("thermal",)
-    assert device.read().clock_hz == fast / 2
-    assert kernel.durations_s == pytest.approx((10e-6, 20e-6))
 
 
 def test_the_least_recently_used_lines_go_first_and_those_told_to_stay_never():

@@ -78,13 +78,6 @@ def test_thresholds_of_the_mantissa(rule):
         assert scale.tolist() == [127 + exponent_by_rule(Fraction(float(m)), rule)]
 
 
-def test_only_floor_and_even_saturate():
-    """1.9 * 2^8 = 486.4 is above 448: with e - 8 it saturates, with e - 7 it does not."""
-    for rule, largest in (("floor", 448.0), ("even", 448.0), ("ceil", 240.0), ("rceil", 240.0)):
-        _, q, _ = quantized([1.90625] + [0.5] * 31, rule)
-        assert q.view(torch.float8_e4m3fn)[0].item() == largest
-
-
 def test_what_is_not_finite_and_what_is_tiny():
     rows = [[0.0] * 32, [torch.inf] + [1.0] * 31, [-torch.nan] + [1.0] * 31, [2.0**-133] * 32, [-3.3e38] * 32]
     _, q, scales = quantized(rows, "rceil")
@@ -95,17 +88,13 @@ def test_what_is_not_finite_and_what_is_tiny():
     assert dequantize_mx(q.view(torch.float8_e4m3fn), scales, torch.float32)[1:3].isnan().all()
 
 
-def test_leading_dimensions_and_signs():
+def test_leading_dimensions():
     x = torch.randn(2, 3, 5, 96, generator=torch.manual_seed(0)).bfloat16()
     q, scales = quantize_mx(x, "rceil")
     assert (q.shape, scales.shape) == ((2, 3, 5, 96), (2, 3, 5, 3))
     flat, flat_scales = quantize_mx(x.view(-1, 96), "rceil")
     assert torch.equal(q.view(torch.uint8).view(-1, 96), flat.view(torch.uint8))
     assert torch.equal(scales.view(-1, 3), flat_scales)
-    back = dequantize_mx(q, scales, torch.float64)
-    assert ((back < 0) == (x < 0))[back != 0].all()
-    noise = (back - x.double()).square().sum() / x.double().square().sum()
-    assert -10 * torch.log10(noise) > 30
 
 
 def test_a_row_must_be_whole_blocks():

@@ -3,20 +3,10 @@
 import pytest
 import torch
 from rooflens.kernels.quantized import Quantized
-from rooflens.kernels.torchao.quantize import empty_layout, quantize, quantized_layout
+from rooflens.kernels.torchao.quantize import empty_layout, quantized_layout
 from rooflens.shapes.schemes.torchao import QUANTIZERS
 
-FP8 = (torch.float8_e4m3fn, torch.float8_e4m3fnuz)
-
-
-def wild(rows, columns, seed=0):
-    """Signed values over 12 orders of magnitude, rows of zeros, and amax below the smallest that is used."""
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(rows, columns, generator=generator) * torch.logspace(-6, 6, columns)
-    x[: rows // 4] *= 1e-14
-    x[-(rows // 4) :, ::3] = 0
-    x[rows // 2] = 0
-    return x.to(torch.bfloat16)
+FP8 = torch.float8_e4m3fn
 
 
 LAYOUTS = {
@@ -31,31 +21,19 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("kind", QUANTIZERS)
 def test_layouts(kind):
-    x = wild(256, 384)
-    for data, scale in (quantized_layout(x, kind, FP8[0]), empty_layout(256, 384, kind, FP8[0], "cpu")):
+    x = torch.randn(256, 384)
+    for data, scale in (quantized_layout(x, kind, FP8), empty_layout(256, 384, kind, FP8, "cpu")):
         assert (tuple(data.shape), data.stride(), tuple(scale.shape), scale.stride()) == LAYOUTS[kind]
-        assert (data.dtype, scale.dtype) == (FP8[0], torch.float32)
+        assert (data.dtype, scale.dtype) == (FP8, torch.float32)
 
 
 @pytest.mark.parametrize("kind", QUANTIZERS)
 def test_layouts_hold_the_values(kind):
     x = torch.randn(256, 384)
-    data, scale = quantized_layout(x, kind, FP8[0])
+    data, scale = quantized_layout(x, kind, FP8)
     rows, columns, _ = QUANTIZERS[kind]
     if "transposed" in kind:
         data, scale = data.t(), scale.t()
     back = data.float() * scale.repeat_interleave(rows, 0).repeat_interleave(columns, 1)
     assert (back - x).abs().max() <= x.abs().max() / 448 * 16, "half a step of the largest values"
     assert torch.equal(back, Quantized(data, scale, rows, columns).dequantize(torch.empty(256, 384)))
-
-
-@pytest.mark.parametrize("groups", [(1, 128), (128, 1), (128, 128)])
-def test_pieces_of_an_operand_are_the_same_values(groups):
-    operand = quantize(wild(384, 300), *groups, FP8[0])
-    whole = operand.dequantize(torch.empty(384, 300, dtype=torch.float64))
-    for piece, expected in (
-        (operand.part(128, 300), whole[128:300]),
-        (operand.transposed(), whole.t()),
-        (operand.part(256, 384).transposed(), whole[256:].t()),
-    ):
-        assert torch.equal(piece.dequantize(torch.empty(expected.shape, dtype=torch.float64)), expected)
