@@ -1,7 +1,10 @@
 """Workers that answer a script in place of a process, and an observer that keeps what it is told."""
 
 from copy import deepcopy
+from dataclasses import replace
 
+from rooflens.harness.plan.plan import plan
+from rooflens.harness.storage.store import RunStore
 from rooflens.harness.sweep.supervisor import WorkerEndedError, WorkerTimeoutError
 from rooflens.harness.timing.samples import Samples
 from rooflens.harness.worker.messages import (
@@ -20,9 +23,10 @@ from rooflens.harness.worker.messages import (
     Work,
 )
 from rooflens.harness.worker.search import Candidate, Search
+from rooflens.shapes import suite
 from rooflens.shapes.device import Device
 from rooflens.shapes.protocol import Protocol
-from rooflens.shapes.run_folder.manifest import StoredProvider
+from rooflens.shapes.run_folder.manifest import Manifest, StoredProvider
 from rooflens.shapes.verdict import Verdict
 
 DEVICE = Device("cpu", 0, "test", "", "x86-64", 2, 32 << 20, 1 << 20, 1 << 34)
@@ -52,6 +56,19 @@ class Silent:
 
     def remark(self, text):
         self.remarks.append(text)
+
+
+def opened(folder):
+    """The store of a run that is begun or resumed, and its run.json."""
+    resumed = (folder / "run.json").exists()
+    store = RunStore.reopen(folder) if resumed else RunStore.create(folder)
+    return store, store.read_manifest() if resumed else Manifest()
+
+
+def cells_of(providers, shapes=1, condition="M == 1", **changes):
+    """Cells of the first shapes of a suite."""
+    quick = suite.load("llm4bit-quick").override(providers=providers)
+    return plan(replace(quick, shapes=quick.shapes[:shapes], **changes), condition)
 
 
 def passed(index, number):

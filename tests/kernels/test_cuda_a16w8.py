@@ -6,7 +6,6 @@ On a GPU, the tests of all providers run it, with the larger problems of contrac
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import torch
 from rooflens.kernels.a16w8.cuda_provider import CUDA_A16W8
@@ -79,13 +78,3 @@ def test_machine_code(columns, fp16):
     (config,) = (one for one in offered if one["COLUMNS"] == columns)
     constants = {"COLUMNS": columns, "STAGES": config["STAGES"], "FP16": fp16}
     assert machine_code(CUDA_A16W8, constants)[1:] == (168, 0)
-
-
-def test_the_default_tile_is_the_faster_in_a_sweep():
-    """Times of cold launches on an H200, of both sizes of tiles."""
-    sweep = Path(__file__).parents[2] / "docs/results/h200-a16w8-large/tiles.csv"
-    timed = pd.read_csv(sweep).pivot_table(index=["B", "M", "N", "K"], columns="COLUMNS", values="us")
-    scheme = scheme_of("a16w8-128x128")
-    for (b, m, n, k), us in timed.iterrows():
-        default, *_ = CUDA_A16W8.candidates(Problem(m, n, k, B=b), scheme, H200)
-        assert us[default["COLUMNS"]] == us.min(), (b, m, n, k)

@@ -28,9 +28,6 @@ GRANITE_RAPIDS = SAPPHIRE_RAPIDS | {"amx_fp16"}
 def test_operations_per_cycle_of_known_cores(flags, per_cycle):
     found = derived_peaks(per_cycle, 3, 2e9, flags)
     assert {name: value / (3 * 2e9) for name, (value, _) in found.items()} == per_cycle
-    assert all(
-        f"3 cores x 2 GHz at most x {per_cycle[name]} FLOP per cycle: " in how for name, (_, how) in found.items()
-    )
 
 
 def test_the_source_names_the_instructions():

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -25,27 +26,42 @@ LLC = MIB
 CPU = Device("cpu", 0, "test", "", "x86-64", 2, LLC, 1 << 18, 1 << 34)
 
 
-class Millisecond:
-    """Takes 1 ms at best; a sample that is faster does not count."""
-
-    name = "fake"
-    resolution_s = 0.0
-    launches_per_sample = 1
-
-    def __init__(self, subject):
-        self.subject = subject
-
-    def batch(self, count, meanwhile=None):
-        times = (3e-3,) * count + (1e-3, 1e-6)
-        return Samples(times, ("",) * (count + 1) + ("negative time",))
+def millisecond(subject, count):
+    """Take 1 ms at best; a sample that is faster does not count."""
+    return Samples((3e-3,) * count + (1e-3, 1e-6), ("",) * (count + 1) + ("negative time",))
 
 
 @pytest.fixture
-def measured(monkeypatch):
+def timed_by(monkeypatch):
+    """Return `timed_by(batch)`: samples are what `batch(subject, count)` returns, whatever the timer."""
+
+    def use(batch):
+        def make_timer(name, machine, subject, device):
+            return SimpleNamespace(
+                name="fake", resolution_s=0.0, launches_per_sample=1,
+                batch=lambda count, meanwhile=None: batch(subject, count),
+            )  # fmt: skip
+
+        monkeypatch.setattr(module, "make_timer", make_timer)
+
+    return use
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Return a list with the time, which passes only where a test says so."""
+    now = [0.0]
+    monkeypatch.setattr(module.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
+    return now
+
+
+@pytest.fixture
+def measured(monkeypatch, timed_by):
     monkeypatch.setattr(module, "BUDGET_S", {"cpu": 1e-9})
     monkeypatch.setattr(module, "CPU_DRAM_BYTES_PER_THREAD", 0)
     monkeypatch.setattr(known_limits, "maximum_clock_hz", lambda: None)
-    monkeypatch.setattr(module, "make_timer", lambda name, machine, subject, device: Millisecond(subject))
+    timed_by(millisecond)
 
     def run(device=CPU, dtypes=(DType.FP32,), timer="auto"):
         rows, remarks = module.calibrate(device, TorchHost(), dtypes, timer)
@@ -103,13 +119,8 @@ def test_a_measurement_above_what_can_be_is_refused(measured, monkeypatch, limit
     assert remarks == [told] * refused
 
 
-def test_the_peak_is_that_of_the_fastest_product_and_names_it(measured, monkeypatch):
-    class Scripted(Millisecond):
-        def batch(self, count, meanwhile=None):
-            seconds = self.subject.launch()
-            return Samples((seconds or 1e-3,) * count)
-
-    monkeypatch.setattr(module, "make_timer", lambda name, machine, subject, device: Scripted(subject))
+def test_the_peak_is_that_of_the_fastest_product_and_names_it(measured, monkeypatch, timed_by):
+    timed_by(lambda subject, count: Samples((subject.launch() or 1e-3,) * count))
     planted = (lambda: 4e-3, "slow"), (lambda: 2e-3, "fast"), (lambda: 3e-3, "middling")
     monkeypatch.setattr(module, "products", lambda *asked: iter(planted))
     row = measured()[0]["peak", "", "gemm", "measured"]
@@ -216,17 +227,12 @@ def test_a_timer_that_the_device_does_not_have_is_a_usage_error():
         module.calibrate(CPU, TorchHost(), [], "event")
 
 
-def test_after_its_time_nothing_is_measured_and_one_remark_says_what(monkeypatch):
-    clock = [0.0]
-    monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
+def test_after_its_time_nothing_is_measured_and_one_remark_says_what(clock, timed_by):
+    def slow(subject, count):
+        clock[0] += 1.0
+        return millisecond(subject, count)
 
-    class Slow(Millisecond):
-        def batch(self, count, meanwhile=None):
-            clock[0] += 1.0
-            return super().batch(count)
-
-    monkeypatch.setattr(module, "make_timer", lambda name, machine, subject, device: Slow(subject))
+    timed_by(slow)
     rows, remarks = module.calibrate(CPU, TorchHost(), [DType.FP32], "auto", within_s=7.0)
     assert clock[0] <= 7.0 + 1.0
     assert {row["level"] for row in rows if row["ceiling"] == "bandwidth"} == {"dram"}
@@ -236,21 +242,16 @@ def test_after_its_time_nothing_is_measured_and_one_remark_says_what(monkeypatch
     assert "llc copy bandwidth" in remark
 
 
-def test_a_slow_launch_gets_few_samples_and_a_fast_one_fills_its_budget(monkeypatch):
-    clock = [0.0]
-    monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
-
+def test_a_slow_launch_gets_few_samples_and_a_fast_one_fills_its_budget(clock, timed_by):
     def samples_of(seconds):
         taken = []
 
-        class Scripted(Millisecond):
-            def batch(self, count, meanwhile=None):
-                taken.append(count)
-                clock[0] += count * seconds
-                return Samples((seconds,) * count)
+        def batch(subject, count):
+            taken.append(count)
+            clock[0] += count * seconds
+            return Samples((seconds,) * count)
 
-        monkeypatch.setattr(module, "make_timer", lambda name, machine, subject, device: Scripted(subject))
+        timed_by(batch)
         begin = clock[0]
         assert module._fastest("host", TorchHost(), CPU, module.FEWEST, module.warm(lambda: None)) == (seconds, "fake")
         return sum(taken), clock[0] - begin

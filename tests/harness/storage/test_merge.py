@@ -53,6 +53,7 @@ def test_shards_stay_as_they_are_and_neither_their_order_nor_compression_changes
         path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
     packed = join(halves, tmp_path / "z" / "all")
+    assert manifest_of(plain)["folder"] == str(plain)
     for path in plain.iterdir():
         for other in (turned, packed):
             assert (other / path.name).read_text() == path.read_text().replace(str(plain), str(other)), path.name

@@ -4,18 +4,15 @@ import dataclasses
 import json
 
 import pytest
-from rooflens.harness.plan.plan import plan
 from rooflens.harness.storage.store import RunStore
 from rooflens.harness.sweep import session as sessions
 from rooflens.harness.sweep.fault_attribution import MOST_FRUITLESS
 from rooflens.harness.sweep.sweep import Sweep
 from rooflens.harness.worker.messages import Begin, Setup
-from rooflens.shapes import suite
 from rooflens.shapes.errors import Interrupted, RooflensError, UsageError
 from rooflens.shapes.run_folder.columns import CELLS
-from rooflens.shapes.run_folder.manifest import Manifest
 
-from ..scripted_workers import DIED, HUNG, PROTOCOL, Silent, Workers, passed
+from ..scripted_workers import DIED, HUNG, PROTOCOL, Silent, Workers, cells_of, opened, passed
 from ..sharded import read_rows
 
 
@@ -25,14 +22,10 @@ def run(tmp_path, monkeypatch):
 
     def call(workers, calibrate=False, more=None, deadline=None, retry=(), providers=("blas", "dequant_blas")):
         monkeypatch.setattr(sessions, "SupervisedWorker", workers)
-        quick = suite.load("llm4bit-quick").override(axes={"M": (1,)}, providers=providers)
-        cells = plan(dataclasses.replace(quick, shapes=quick.shapes[:1]))
-        setup = Setup("cpu", None, None, PROTOCOL, providers, ())
-        folder = tmp_path / "run"
-        resumed = (folder / "run.json").exists()
-        with RunStore.reopen(folder) if resumed else RunStore.create(folder) as store:
-            observer = Silent()
-            manifest = store.read_manifest() if resumed else Manifest()
+        cells, setup = cells_of(providers), Setup("cpu", None, None, PROTOCOL, providers, ())
+        folder, observer = tmp_path / "run", Silent()
+        store, manifest = opened(folder)
+        with store:
             further = more(cells, manifest) if more else None
             sweep = Sweep(store, cells, setup, observer, calibrate, deadline=deadline, more=further, retry=retry)
             assert sweep.run(manifest)

@@ -6,19 +6,16 @@ import types
 from typing import ClassVar
 
 import pytest
-from rooflens.harness.plan.plan import plan, spread
-from rooflens.harness.storage.store import RunStore
+from rooflens.harness.plan.plan import spread
 from rooflens.harness.sweep import session as sessions
 from rooflens.harness.sweep import sweep as sweeps
 from rooflens.harness.sweep.sweep import Sweep
 from rooflens.harness.sweep.time_budget import MOST_ROUNDS, TimeBudget
 from rooflens.harness.timing.samples import Samples
 from rooflens.harness.worker.messages import REFERENCE_PHASE, Begin, Setup, Stored, UnitResult, Work
-from rooflens.shapes import suite
-from rooflens.shapes.run_folder.manifest import Manifest
 
 from .. import scripted_workers
-from ..scripted_workers import PROTOCOL, Silent, Worker
+from ..scripted_workers import PROTOCOL, Silent, Worker, cells_of, opened
 
 
 @pytest.fixture
@@ -52,12 +49,10 @@ def within(tmp_path, monkeypatch):
 
     def call(seconds, rounds=MOST_ROUNDS):
         monkeypatch.setattr(sessions, "SupervisedWorker", lambda setup, *_: Ticking(setup, None, "source"))
-        quick = suite.load("llm4bit-quick").override(providers=("blas", "dequant_blas"))
-        cells = spread(plan(dataclasses.replace(quick, shapes=quick.shapes[:2]), "M <= 4"))
+        cells = spread(cells_of(("blas", "dequant_blas"), 2, "M <= 4"))
         setup = Setup("cpu", None, None, PROTOCOL, ("blas", "dequant_blas"), ())
-        folder = tmp_path / "run"
-        with RunStore.reopen(folder) if folder.exists() else RunStore.create(folder) as store:
-            manifest = store.read_manifest() if (folder / "run.json").exists() else Manifest()
+        store, manifest = opened(tmp_path / "run")
+        with store:
             manifest.rounds = manifest.protocol.rounds = PROTOCOL.rounds
             clock.now = 0.0
             sweep = Sweep(store, cells, setup, Silent(), False, deadline=seconds, budget=TimeBudget(seconds, rounds))

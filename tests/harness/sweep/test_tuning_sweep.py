@@ -1,11 +1,8 @@
 """Searches against scripted workers: who is blamed for a fault, what is asked again, and when the sweep gives up."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
-from rooflens.harness.plan.plan import plan
-from rooflens.harness.storage.store import RunStore
 from rooflens.harness.sweep import session as sessions
 from rooflens.harness.sweep.fault_attribution import MOST_FRUITLESS
 from rooflens.harness.sweep.supervisor import WorkerSetupError
@@ -20,13 +17,12 @@ from rooflens.harness.worker.messages import (
     UnitResult,
 )
 from rooflens.harness.worker.search import nothing_to_search
-from rooflens.shapes import suite
 from rooflens.shapes.errors import RooflensError, UsageError
 from rooflens.shapes.protocol import Protocol
-from rooflens.shapes.run_folder.manifest import Manifest
+from rooflens.shapes.suite import Cache
 from rooflens.shapes.verdict import Verdict
 
-from ..scripted_workers import DIED, HUNG, Silent, Workers, tuned
+from ..scripted_workers import DIED, HUNG, Silent, Workers, cells_of, opened, tuned
 from ..sharded import read_rows
 
 PROVIDERS = ("blas", "dequant_blas")
@@ -49,14 +45,11 @@ def tune(tmp_path, monkeypatch):
 
     def call(workers, searches=1):
         monkeypatch.setattr(sessions, "SupervisedWorker", workers)
-        quick = suite.load("llm4bit-quick").override(axes={"M": (1,)}, providers=PROVIDERS)
-        cells = plan(dataclasses.replace(quick, shapes=quick.shapes[:1], caches=quick.caches[:1]))
         setup = Setup("cpu", None, None, Protocol(tuning="cold"), PROVIDERS, ())
-        folder = tmp_path / "run"
-        resumed = (folder / "run.json").exists()
-        with RunStore.reopen(folder) if resumed else RunStore.create(folder) as store:
-            observer = Silent()
-            manifest = store.read_manifest() if resumed else Manifest()
+        cells = cells_of(PROVIDERS, caches=(Cache.COLD,))
+        folder, observer = tmp_path / "run", Silent()
+        store, manifest = opened(folder)
+        with store:
             assert TuningSweep(store, cells, setup, observer, searches).run(manifest)
         return read_rows(folder / "tuning.csv"), observer
 

@@ -104,15 +104,22 @@ def test_the_environment_of_a_run_on_a_gpu_holds_driver_and_limits(monkeypatch):
     )
 
 
-@pytest.mark.gpu
-@pytest.mark.exclusive
-def test_a_real_gpu_tells_clock_power_and_temperature():
-    import torch
-
+@pytest.fixture
+def real():
+    """A GPU and its telemetry."""
     device = find_device("cuda")
     source = telemetry(device)
     if source.name == "unknown":
         pytest.skip(source.why)
+    return device, source
+
+
+@pytest.mark.gpu
+@pytest.mark.exclusive
+def test_a_real_gpu_tells_clock_power_and_temperature(real):
+    import torch
+
+    device, source = real
     a = torch.randn(4096, 4096, device=device.torch_name, dtype=torch.bfloat16)
     for _ in range(50):
         a @ a
@@ -132,10 +139,8 @@ def test_a_real_gpu_tells_clock_power_and_temperature():
 
 @pytest.mark.gpu
 @pytest.mark.exclusive
-def test_a_reading_of_a_real_gpu_is_cheap():
-    source = telemetry(find_device("cuda"))
-    if source.name == "unknown":
-        pytest.skip(source.why)
+def test_a_reading_of_a_real_gpu_is_cheap(real):
+    _, source = real
     source.read()
     times = []
     for _ in range(200):
@@ -147,14 +152,11 @@ def test_a_reading_of_a_real_gpu_is_cheap():
 
 @pytest.mark.gpu
 @pytest.mark.exclusive
-def test_another_process_on_a_real_gpu_is_counted():
+def test_another_process_on_a_real_gpu_is_counted(real):
     """A child takes memory on the device: one process more, where the driver shows any."""
-    device = find_device("cuda")
-    source = telemetry(device)
-    if source.name == "unknown":
-        pytest.skip(source.why)
     import torch
 
+    device, source = real
     torch.ones(1, device=device.torch_name)
     before = source.read().other_processes
     if before is None:

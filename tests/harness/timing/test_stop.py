@@ -10,32 +10,28 @@ from rooflens.shapes.median import interval
 RULE = StopRule(min_samples=10, target_ci=0.01, budget_s=1.0, resolution_s=0.0)
 
 
-def test_narrow_interval_converges_at_the_least_count():
-    times = [1e-3 * (1 + 1e-4 * i) for i in range(10)]
-    assert RULE.decide(times[:9], 0.1) == ""
-    assert RULE.decide(times, 0.1) == "converged"
+NARROW, COARSE = [1e-3 * (1 + 1e-4 * i) for i in range(10)], StopRule(10, 0.01, 1.0, resolution_s=1e-6)
 
 
-def test_wide_interval_goes_on_until_the_budget():
-    times = [1e-3, 2e-3] * 20
-    assert RULE.decide(times, 0.99) == ""
-    assert RULE.decide(times, 1.0) == "budget"
-
-
-def test_ties_of_a_coarse_timer_do_not_converge():
-    coarse = StopRule(10, 0.01, 1.0, resolution_s=1e-6)
-    assert coarse.decide([5e-6, 7e-6] * 25, 0.1) == ""
-    assert coarse.decide([5e-6] * 50, 0.1) == "resolution"  # 1 us on 5 us: known to a step, and no better ever
-    assert coarse.decide([5e-6, 6e-6] * 25, 0.1) == "resolution"
-    assert coarse.decide([500e-6] * 50, 0.1) == "converged"
-
-
-def test_slow_launches_get_their_least_samples_within_a_bounded_overrun():
-    slow = [0.3, 0.6]
-    assert RULE.decide(slow * 2, 1.8) == ""  # past the budget, but fewer than 10 samples
-    assert RULE.decide(slow * 5, 3.9) == "budget"
-    assert RULE.decide([5.0, 7.0], 12.0) == ""
-    assert RULE.decide([5.0, 7.0, 5.0], 17.0) == "budget"  # past four budgets: three samples must do
+@pytest.mark.parametrize(
+    ("rule", "times", "elapsed_s", "decided"),
+    [
+        (RULE, NARROW[:9], 0.1, ""),
+        (RULE, NARROW, 0.1, "converged"),
+        (RULE, [1e-3, 2e-3] * 20, 0.99, ""),
+        (RULE, [1e-3, 2e-3] * 20, 1.0, "budget"),
+        (COARSE, [5e-6, 7e-6] * 25, 0.1, ""),
+        (COARSE, [5e-6] * 50, 0.1, "resolution"),  # 1 us on 5 us: known to a step, and no better ever
+        (COARSE, [5e-6, 6e-6] * 25, 0.1, "resolution"),
+        (COARSE, [500e-6] * 50, 0.1, "converged"),
+        (RULE, [0.3, 0.6] * 2, 1.8, ""),  # past the budget, but fewer than 10 samples
+        (RULE, [0.3, 0.6] * 5, 3.9, "budget"),
+        (RULE, [5.0, 7.0], 12.0, ""),
+        (RULE, [5.0, 7.0, 5.0], 17.0, "budget"),  # past four budgets: three samples must do
+    ],
+)
+def test_what_is_decided(rule, times, elapsed_s, decided):
+    assert rule.decide(times, elapsed_s) == decided
 
 
 def test_samples_that_do_not_count_still_spend_the_budget():

@@ -7,7 +7,7 @@ from rooflens.kernels.mxfp8 import scaled_mm
 from rooflens.kernels.mxfp8.blas import BLAS_BF16, DEQUANT_BLAS
 from rooflens.kernels.mxfp8.dispatch import DISPATCH
 from rooflens.kernels.mxfp8.providers import GEMV, MMA, check_scales, scratch_bytes
-from rooflens.kernels.mxfp8.scaled_mm import TORCH_SCALED_MM, swizzle, swizzled_shape
+from rooflens.kernels.mxfp8.scaled_mm import TORCH_SCALED_MM
 from rooflens.kernels.mxfp8.stock import SMALL_TILE, STOCK_TRITON
 from rooflens.kernels.mxfp8.triton_configs import MxTile, emulated, parts
 from rooflens.kernels.reference import measure_all
@@ -113,22 +113,8 @@ def test_scales_beyond_what_a_decode_can_represent_are_refused(kernel, byte):
         check_scales(inputs, kernel)
 
 
-def test_swizzled_scales_are_in_the_documented_place():
-    """Byte of (row, block): tile (row // 128, block // 4), in it (row % 32) * 16 + (row // 32 % 4) * 4 + block % 4."""
-    rows, blocks = 200, 6
-    scales = torch.arange(rows * blocks).remainder(251).to(torch.uint8).view(rows, blocks)
-    padded, out = torch.zeros(256, 8, dtype=torch.uint8), torch.zeros(swizzled_shape(rows, blocks), dtype=torch.uint8)
-    swizzle(scales, padded, out)
-    flat = out.flatten()
-    assert flat.numel() == 256 * 8
-    for row, block in ((0, 0), (1, 0), (31, 3), (32, 0), (127, 3), (128, 4), (199, 5)):
-        place = (row // 128 * 2 + block // 4) * 512 + row % 32 * 16 + row // 32 % 4 * 4 + block % 4
-        assert flat[place] == scales[row, block]
-    assert int(flat.sum()) == int(scales.sum()), "the padding is zero"
-
-
 class FakeScaledMm:
-    """Stands for `torch._scaled_mm`: multiplies what the operands mean, with the scales out of the swizzled layout."""
+    """Stands for `torch._scaled_mm`: multiplies what the operands mean; their scales are in their documented place."""
 
     def __init__(self, inputs):
         self.inputs, self.calls = inputs, 0
@@ -137,17 +123,20 @@ class FakeScaledMm:
         self.calls += 1
         assert scale_x.dtype == scale_w.dtype == torch.float8_e8m0fnu
         assert w.stride() == (1, w.shape[0]), "column-major"
-        inputs = self.inputs
-        rows, blocks = inputs.x_scale.shape
-        tiles = scale_x.view(torch.uint8).view(swizzled_shape(rows, blocks)).permute(0, 3, 2, 1, 4)
-        plain = tiles.reshape(-1, -(-blocks // 4) * 4)[:rows, :blocks]
-        assert torch.equal(plain, inputs.x_scale)
-        (truth,) = inputs.reference()
+        for swizzled, scales in ((scale_x, self.inputs.x_scale), (scale_w, self.inputs.w_scale)):
+            flat, (rows, blocks) = swizzled.view(torch.uint8).flatten(), scales.shape
+            tiles = -(-blocks // 4)  # of 128 rows x 4 blocks
+            row, block = torch.meshgrid(torch.arange(rows), torch.arange(blocks), indexing="ij")
+            place = (row // 128 * tiles + block // 4) * 512 + row % 32 * 16 + row // 32 % 4 * 4 + block % 4
+            assert torch.equal(flat[place], scales)
+            assert flat.numel() == -(-rows // 128) * tiles * 512
+            assert int(flat.sum()) == int(scales.sum()), "the padding is zero"
+        (truth,) = self.inputs.reference()
         return truth.to(out_dtype)
 
 
 def test_scaled_mm_gets_its_scales_anew_at_every_call(monkeypatch):
-    inputs = make_inputs(Problem(5, 32, 192), GEMM, CPU, 1)
+    inputs = make_inputs(Problem(200, 144, 192), GEMM, CPU, 1)
     fake = FakeScaledMm(inputs)
     monkeypatch.setattr(torch, "_scaled_mm", fake)
     launch = TORCH_SCALED_MM.prepare(inputs)

@@ -109,21 +109,15 @@ def test_a_table_of_a_run_of_moe_gemms_is_read_back(tmp_path):
     assert mine.choose(moe(4, 1536, 6144, 128, 4), WEIGHTED, gpu("sm90")).provider.name == "stock_triton_moe"
 
 
-def test_blocks_of_rows_grow_with_the_rows_per_expert():
-    def block_m(m):
-        return grouped_configs(moe(m, 1536, 6144, 32, 4), gpu())[0].block_m
+def test_blocks_grow_with_the_rows_of_an_expert_and_k_is_divided_until_the_grid_fills_the_device():
+    def default(m, n=1536, experts=32, **device):
+        return grouped_configs(moe(m, n, 6144, experts, 4), gpu(**device))[0]
 
-    assert [block_m(m) for m in (1, 16, 64, 256, 1024)] == [8, 8, 16, 32, 64]
-
-
-def test_k_is_divided_until_the_grid_fills_the_device():
-    def split(m, n, experts, units):
-        return grouped_configs(moe(m, n, 6144, experts, 4), gpu(compute_units=units))[0].split_k
-
-    assert split(1, 768, 32, 132) == 8, "four experts, twelve tiles of 64 columns each"
-    assert split(16, 1536, 128, 132) == 1, "50 experts of 24 tiles are two and a half times the target"
+    assert [default(m).block_m for m in (1, 16, 64, 256, 1024)] == [8, 8, 16, 32, 64]
+    assert default(1, 768, compute_units=132).split_k == 8, "four experts, twelve tiles of 64 columns each"
     assert 50 * 24 > FILL * 132 > 4 * 24
-    assert split(16, 1536, 128, 1000) == 4
+    wide = [default(16, experts=128, compute_units=units).split_k for units in (132, 1000)]
+    assert wide == [1, 4], "50 experts of 24 tiles are two and a half times the target"
 
 
 def test_bytes_moved_and_touched(providers):
