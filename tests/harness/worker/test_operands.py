@@ -16,6 +16,8 @@ from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 
+from ...kernels.checks import bits, octets, same
+
 CPU = find_device("cpu")
 CASES = (
     ("nf4-g64-nested-bias", Problem(3, 32, 128)),
@@ -33,19 +35,24 @@ def operands(request):
     return Operands(make_inputs(problem, parse_scheme(name, DType.BF16), CPU, seed=0))
 
 
-def octets(tensor):
-    return tensor.contiguous().view(torch.uint8)
+def state(operands):
+    """Bits of the activations and of their reference."""
+    return bits((*operands.inputs.activations, *operands.truth))
+
+
+def are_alike(copies):
+    first, *others = (bits(copy.activations) for copy in copies)
+    return all(same(first, other) for other in others)
 
 
 def test_copies_have_the_same_bits_in_memory_of_their_own(operands):
     first, *others = operands.copies(3)
     operands.draw(5)
-    for copy in others:
-        pairs = zip((*first.activations, *first.weights), (*copy.activations, *copy.weights), strict=True)
-        for mine, theirs in pairs:
-            assert mine.data_ptr() != theirs.data_ptr()
-            assert mine.stride() == theirs.stride()
-            assert torch.equal(octets(mine), octets(theirs))
+    mine = (*first.activations, *first.weights)
+    for theirs in ((*copy.activations, *copy.weights) for copy in others):
+        assert not {one.data_ptr() for one in mine} & {one.data_ptr() for one in theirs}
+        assert [one.stride() for one in mine] == [one.stride() for one in theirs]
+        assert same(bits(mine), bits(theirs))
 
 
 def test_the_reference_is_drawn_with_the_activations_and_the_checksum_tells_draws_apart(operands):
@@ -56,8 +63,8 @@ def test_the_reference_is_drawn_with_the_activations_and_the_checksum_tells_draw
     (first, before), (second, between), (again, after) = seen
     assert first == again != second
     assert re.fullmatch("[0-9a-f]{16}", first)
-    assert not all(map(torch.equal, before, between))
-    assert all(map(torch.equal, before, after))
+    assert not same(before, between)
+    assert same(before, after)
 
 
 def test_a_large_reference_is_let_go_before_the_next_is_computed(operands, monkeypatch):
@@ -84,15 +91,12 @@ def test_the_activations_before_come_back_with_their_reference(operands):
     copies = operands.copies(2)
     for seed in (1, 2):
         operands.draw(seed)
-        present = [one.clone() for one in operands.inputs.activations], [one.clone() for one in operands.truth]
+        present, activations = state(operands), bits(operands.inputs.activations)
         with operands.earlier():
-            assert not all(map(torch.equal, map(octets, operands.inputs.activations), map(octets, present[0])))
-            for found, expected in zip(operands.truth, operands.inputs.reference(), strict=True):
-                assert torch.equal(found, expected)
-            for mine, theirs in zip(*(copy.activations for copy in copies), strict=True):
-                assert torch.equal(octets(mine), octets(theirs))
-        for old, new in zip((*present[0], *present[1]), (*operands.inputs.activations, *operands.truth), strict=True):
-            assert torch.equal(old.double(), new.double())
+            assert not same(bits(operands.inputs.activations), activations)
+            assert same(operands.truth, operands.inputs.reference())
+            assert are_alike(copies)
+        assert same(state(operands), present)
 
 
 def test_signs_change_in_each_copy_without_end_and_are_recalled(operands):
@@ -100,12 +104,11 @@ def test_signs_change_in_each_copy_without_end_and_are_recalled(operands):
     copies = operands.copies(2)
     operands.draw(5)
     known = [tensor.clone() for tensor in operands.inputs.activations]
-    truth = [one.clone() for one in operands.truth]
-    seen = set()
+    before, truth, seen = bits(known), [one.clone() for one in operands.truth], set()
     draw = random.Random(0)
     for _ in range(100):
         operands.flip(draw.randrange(1 << 30))
-        assert not all(map(torch.equal, *(map(octets, copy.activations) for copy in copies)))
+        assert not are_alike(copies)
         for copy in copies:
             for old, new in zip(known, copy.activations, strict=True):
                 assert torch.equal(old.double().abs(), new.double().abs())
@@ -114,23 +117,21 @@ def test_signs_change_in_each_copy_without_end_and_are_recalled(operands):
     changed = operands.inputs.reference()
     assert all(not torch.equal(old, new) for old, new in zip(truth, changed, strict=True))
     operands.recall()
-    for copy in copies:
-        assert all(map(torch.equal, map(octets, known), map(octets, copy.activations)))
+    assert are_alike(copies)
+    assert same(bits(copies[0].activations), before)
 
 
 def test_negation_changes_every_output_in_all_copies_and_back(operands):
     copies = operands.copies(2)
     operands.draw(3)
-    before, truth = ([one.clone() for one in some] for some in (operands.inputs.activations, operands.truth))
+    before, truth = state(operands), [one.clone() for one in operands.truth]
     operands.negate()
     for old, new, fresh in zip(truth, operands.truth, operands.inputs.reference(), strict=True):
         assert (old != new).double().mean() > 0.4
         assert torch.allclose(new, fresh, rtol=1e-12, atol=1e-12)
-    for mine, theirs in zip(*(copy.activations for copy in copies), strict=True):
-        assert torch.equal(octets(mine), octets(theirs))
+    assert are_alike(copies)
     operands.negate()
-    for old, new in zip((*before, *truth), (*operands.inputs.activations, *operands.truth), strict=True):
-        assert torch.equal(old.double(), new.double())
+    assert same(state(operands), before)
 
 
 def test_a_changed_byte_of_any_weight_is_noticed(operands):
@@ -192,11 +193,11 @@ def test_activations_that_a_launch_has_changed_are_written_again_for_the_next(op
     monkeypatch.setattr(operands_module, "MOST_EARLIER_BYTES", 1)
     operands = Operands(operands.inputs)
     operands.draw(1)
-    before = [octets(tensor).clone() for tensor in operands.inputs.activations]
+    before = bits(operands.inputs.activations)
     for tensor in operands.inputs.activations:
         octets(tensor).bitwise_xor_(1) if tensor.is_contiguous() else None
     with operands.earlier():
-        assert all(map(torch.equal, before, map(octets, operands.inputs.activations)))
+        assert same(before, bits(operands.inputs.activations))
 
 
 def test_a_weight_whose_rows_or_columns_changed_places_is_noticed(operands):
@@ -215,19 +216,18 @@ def test_a_weight_whose_rows_or_columns_changed_places_is_noticed(operands):
 def test_the_outputs_for_flipped_activations_are_found_again(operands, negated, copy):
     inputs = operands.copies(2)[copy]
     operands.draw(1)
-    known = [octets(tensor).clone() for tensor in operands.inputs.activations]
+    known = bits(operands.inputs.activations)
     operands.recall(negated)
     for choice in (3, 7, 3, 40):
         operands.flip(choice)
     flipped = operands.flipped(copy)
-    activations = [octets(tensor).clone() for tensor in inputs.activations]
-    expected = inputs.reference()
-    assert not all(map(torch.equal, activations, known))
+    activations, expected = bits(inputs.activations), inputs.reference()
+    assert not same(activations, known)
     operands.flip(11)
     with operands.truth_of(flipped) as truth:
-        assert all(map(torch.equal, map(octets, operands.inputs.activations), activations))
-        assert all(map(torch.equal, truth, expected))
-    assert all(map(torch.equal, map(octets, operands.inputs.activations), known))
+        assert same(bits(operands.inputs.activations), activations)
+        assert same(truth, expected)
+    assert same(bits(operands.inputs.activations), known)
 
 
 def test_an_operand_that_is_given_in_two_types_changes_its_signs_in_both(operands):
