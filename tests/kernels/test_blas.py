@@ -128,29 +128,6 @@ def test_fp32_means_fp32_whatever_the_process_had_set() -> None:
     assert measure(launch.output, inputs.reference()[0]).snr_db > 110
 
 
-def test_moved_bytes_are_those_of_the_algorithm() -> None:
-    problem, scheme = Problem(2, 4096, 4096), FourBit("nf4", 64, DType.BF16)
-    dense, x, y = 2 * 4096 * 4096, 2 * 2 * 4096, 2 * 2 * 4096
-    packed, scales = 4096 * 4096 // 2, 4 * 4096 * 4096 // 64
-    assert blas.BLAS.moved_bytes(problem, scheme, {"gemm": "mm"}) == dense + x + y
-    assert blas.DEQUANT_BLAS.moved_bytes(problem, scheme, {"gemm": "mm"}) == packed + scales + 2 * dense + x + y
-    assert blas.BLAS.moved_bytes(problem, scheme, {"gemm": "mm_t"}) == dense + x + 3 * y
-    # in fp32: W of four bytes, and fp32 copies of X and Y written and read once each
-    wide = 2 * dense + x + y + 2 * (2 * x + 2 * y)
-    assert blas.BLAS.moved_bytes(problem, scheme, {"gemm": "fp32_mm"}) == wide
-
-
-def test_a_nested_absmax_is_counted_as_rebuilt_where_it_is() -> None:
-    problem = Problem(1, 64, 4096)
-    plain, nested = FourBit("nf4", 64, DType.BF16), FourBit("nf4", 64, DType.BF16, nested=True)
-    difference = nested.scale_bytes(problem) - plain.scale_bytes(problem)
-    rebuilt = 4 * 64 * 64
-    for dequantizer, extra in (("cpp", 2 * rebuilt), ("torch", 2 * rebuilt), ("triton", 0)):
-        config = {"gemm": "mm", "dequantize": dequantizer}
-        moved = [blas.DEQUANT_BLAS.moved_bytes(problem, scheme, config) for scheme in (plain, nested)]
-        assert moved[1] - moved[0] == difference + extra
-
-
 class FakeTorchBlas:
     """Stands for torch.backends.cuda.preferred_blas_library of a ROCm build."""
 

@@ -1,9 +1,8 @@
-"""The Triton providers: what they support, their configurations and traffic; on a GPU, their results."""
+"""The Triton providers: their configurations; on a GPU, their results."""
 
 import pytest
 import torch
 from rooflens.harness.machine.device import find_device
-from rooflens.kernels import registry
 from rooflens.kernels.fourbit.triton_configs import FILL, tile_configs
 from rooflens.kernels.jit.tiles import MAX_SPLIT
 from rooflens.shapes.problem import Problem
@@ -13,15 +12,7 @@ from rooflens.shapes.schemes.fourbit import FourBit
 from .devices import gpu
 from .synthetic import operands
 
-NAMES = ("simt_4bit", "gemv_4bit", "gemv_4bit_opt", "mma_4bit", "stock_triton")
-
-
 NF4 = FourBit("nf4", 64, DType.BF16)
-
-
-@pytest.fixture(scope="module")
-def providers():
-    return registry.load(NAMES)
 
 
 def test_k_is_divided_until_the_grid_fills_the_device():
@@ -38,24 +29,6 @@ def test_k_is_divided_until_the_grid_fills_the_device():
 def test_undivided_kernel_is_always_a_candidate():
     tiles = tile_configs("simt_4bit", Problem(1, 512, 65536), NF4, gpu())
     assert {tile.split_k for tile in tiles} >= {1, MAX_SPLIT}
-
-
-def test_bytes_moved_and_touched(providers):
-    """A working set has every tensor once, and the fp32 parts of a divided K beside them."""
-    problem, scheme = Problem(20, 128, 256), FourBit("nf4", 64, DType.BF16)
-    config = {"BLOCK_M": 8, "BLOCK_N": 8, "BLOCK_K": 1024, "SPLIT_K": 1, "num_warps": 4, "num_stages": 3}
-    weights = 128 * 256 // 2 + 128 * 256 // 64 * 4
-    dense = 20 * 256 * 2 + 20 * 128 * 2
-    assert providers["simt_4bit"].moved_bytes(problem, scheme, config) == 3 * weights + dense
-    divided = config | {"BLOCK_M": 1, "SPLIT_K": 4}
-    partials = 2 * 4 * 20 * 128 * 4
-    assert providers["gemv_4bit_opt"].moved_bytes(problem, scheme, divided) == 20 * weights + dense + partials
-    assert providers["stock_triton"].moved_bytes(problem, scheme, config) == 128 * 256 * 2 + dense
-    for name in ("simt_4bit", "mma_4bit", "gemv_4bit"):
-        assert providers[name].working_set_bytes(problem, scheme, config) == weights + dense
-        divided = config | {"SPLIT_K": 4}
-        assert providers[name].working_set_bytes(problem, scheme, divided) == weights + dense + 4 * 20 * 128 * 4
-    assert providers["stock_triton"].working_set_bytes(problem, scheme, config) == 128 * 256 * 2 + dense
 
 
 @pytest.mark.gpu

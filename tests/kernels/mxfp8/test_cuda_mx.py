@@ -96,11 +96,3 @@ def test_machine_code(m, columns, rows):
     assert registers * plan.threads * config["RESIDENT"] <= 65536
     assert (plan.shared_bytes + 1024) * config["RESIDENT"] <= 228 << 10
     assert spilled == 0
-
-
-def test_bytes():
-    """Everything once, and the parts of shared tiles written and read."""
-    problem, alone = Problem(3, 256, 1024), {"ROWS": 64, "SPLIT": 1, "RESIDENT": 1, "STAGES": 4, "BLOCKS": 4}
-    assert CUDA_MX.moved_bytes(problem, SCHEME, alone) == SCHEME.compulsory_bytes(problem)
-    shared = alone | {"BLOCKS": 8}
-    assert CUDA_MX.moved_bytes(problem, SCHEME, shared) == SCHEME.compulsory_bytes(problem) + 2 * 4 * 8 * 256

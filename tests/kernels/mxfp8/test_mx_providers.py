@@ -4,12 +4,10 @@ import pytest
 import torch
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.mxfp8 import scaled_mm
-from rooflens.kernels.mxfp8.blas import BLAS_BF16, DEQUANT_BLAS
-from rooflens.kernels.mxfp8.dispatch import DISPATCH
-from rooflens.kernels.mxfp8.providers import GEMV, MMA, check_scales, scratch_bytes
+from rooflens.kernels.mxfp8.providers import GEMV, MMA, check_scales
 from rooflens.kernels.mxfp8.scaled_mm import TORCH_SCALED_MM
 from rooflens.kernels.mxfp8.stock import SMALL_TILE, STOCK_TRITON
-from rooflens.kernels.mxfp8.triton_configs import MxTile, emulated, parts
+from rooflens.kernels.mxfp8.triton_configs import emulated, parts
 from rooflens.kernels.reference import measure_all
 from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.problem import Problem
@@ -38,36 +36,6 @@ def test_k_is_divided_until_the_device_is_full_and_no_part_is_empty():
     assert parts(Problem(1, 768, 96), 256, 16) == 1
     undivided = GEMV.candidates(Problem(1, 2304, 6144), GEMM, gpu("sm90"))[-1]
     assert undivided["SPLIT_K"] == 1
-
-
-def test_bytes_moved_and_touched():
-    """qkv at M = 4: everything once is the compulsory traffic; parts of K are written and read as fp32 tiles."""
-    config = MxTile(4, 64, 256, 4, 4, split_k=8, kernel="diagonal").as_json("sm90")
-    assert GEMV.moved_bytes(QKV, GEMM, config) == 2308 * 6144 * 33 // 32 + 8 * 2304 + 2 * 4 * 8 * 4 * 2304
-    assert scratch_bytes(QKV, MxTile(4, 64, 256, 4, 4, kernel="diagonal").as_json()) == 0
-    assert scratch_bytes(Problem(3, 100, 256), MxTile(16, 64, 128, 4, 4, 2, "bf16").as_json()) == 4 * 2 * 2 * 64 * 16
-    five = Problem(5, 64, 1024)
-    config = MxTile(4, 8, 1024, 4, 3, kernel="vector").as_json("sm90")
-    weights = 64 * 1024 * 33 // 32
-    assert GEMV.moved_bytes(five, GEMM, config) == 2 * weights + 5 * 1024 * 33 // 32 + 2 * 5 * 64
-    assert STOCK_TRITON.moved_bytes(five, GEMM, {}) == GEMM.compulsory_bytes(five)
-    x, dense = 5 * (1024 + 32), 2 * 64 * 1024
-    product = 2 * 5 * 1024 + dense + 2 * 5 * 64
-    assert BLAS_BF16.moved_bytes(five, GEMM, {"gemm": "mm"}) == product
-    assert BLAS_BF16.moved_bytes(five, GEMM, {"gemm": "mm_t"}) == product + 2 * 2 * 5 * 64
-    decoding = weights + dense + x + 2 * 5 * 1024
-    assert DEQUANT_BLAS.moved_bytes(five, GEMM, {"gemm": "mm"}) == decoding + product
-    # every tensor once: a divided K has its parts beside the operands
-    y = 2 * 5 * 64
-    for split in (1, 4):
-        config = MxTile(4, 8, 1024, 4, 3, split_k=split, kernel="vector").as_json("sm90")
-        parts = 4 * split * 8 * 64 if split > 1 else 0  # 5 rows are two tiles of 4
-        for provider in (GEMV, MMA):
-            assert provider.working_set_bytes(five, GEMM, config) == weights + x + y + parts
-        assert DISPATCH.working_set_bytes(five, GEMM, {"route": "gemv_mx", **config}) == weights + x + y + parts
-    assert BLAS_BF16.working_set_bytes(five, GEMM, {"gemm": "mm"}) == product
-    assert BLAS_BF16.working_set_bytes(five, GEMM, {"gemm": "mm_t"}) == product + y
-    assert DEQUANT_BLAS.working_set_bytes(five, GEMM, {"gemm": "mm"}) == weights + x + product
 
 
 @pytest.mark.parametrize("arch", ["sm80", "sm90", "sm100", "sm103", "sm120", "sm121", "gfx942", "gfx950", "gfx1100"])

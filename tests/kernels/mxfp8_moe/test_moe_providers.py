@@ -120,41 +120,6 @@ def test_blocks_grow_with_the_rows_of_an_expert_and_k_is_divided_until_the_grid_
     assert wide == [1, 4], "50 experts of 24 tiles are two and a half times the target"
 
 
-def test_bytes_moved_and_touched(providers):
-    """A working set is as bytes moved, but every tensor once."""
-    # 3 tokens that go to all 4 experts: each hit, 3 rows each
-    problem = moe(3, 64, 128, 4, 4)
-    config = {"BLOCK_M": 8, "BLOCK_N": 64, "BLOCK_K": 128, "SPLIT_K": 1, "num_warps": 4, "num_stages": 3}
-    weights = 4 * (64 * 128 + 64 * 4)
-    rows = 3 * 128 + 3 * 4 + 12 * 64 * 2  # X and its scales, Y
-    ids = 4 * (12 + 4)
-    grouped = providers["grouped_moe"]
-    assert grouped.moved_bytes(problem, PLAIN, config) == weights + rows + ids + 4 * (32 - 12)
-    two = config | {"BLOCK_M": 2}  # 3 rows are two blocks of 2
-    assert grouped.moved_bytes(problem, PLAIN, two) == 2 * weights + rows + ids + 4 * (16 - 12)
-    divided = config | {"SPLIT_K": 2}
-    parts = 2 * 4 * 2 * 12 * 64
-    assert grouped.moved_bytes(problem, PLAIN, divided) == weights + rows + ids + 4 * (32 - 12) + parts
-    layout = 4 * (2 * 12 + (12 + 4 * 7) + 5 + 8 * 4)
-    end_to_end = providers["grouped_with_align_moe"].moved_bytes(problem, PLAIN, config)
-    assert end_to_end == grouped.moved_bytes(problem, PLAIN, config) + layout
-    dense, x = 4 * 64 * 128, 3 * 128  # elements of the weights, and of X
-    gathered, products = 2 * 2 * 12 * 128, 2 * 2 * 12 * 64  # bf16, written and read
-    loop = 2 * dense + 2 * x + gathered + products + 2 * 12 * 64 + ids
-    assert providers["loop_bf16_moe"].moved_bytes(problem, PLAIN, {}) == loop
-    assert providers["loop_bf16_moe"].moved_bytes(problem, WEIGHTED, {}) == loop + products + 4 * 12
-    decoding = weights + 2 * dense + x + x // 32 + 2 * x
-    assert providers["dequant_loop_moe"].moved_bytes(problem, PLAIN, {}) == decoding + loop
-    for name in ("grouped_moe", "dispatch_moe", "stock_triton_moe"):
-        touched = providers[name].working_set_bytes(problem, PLAIN, {"route": "grouped_moe", **config})
-        assert touched == weights + rows + ids
-    assert grouped.working_set_bytes(problem, PLAIN, divided) == weights + rows + ids + parts / 2
-    touched = 2 * dense + 2 * x + 2 * 12 * 64 + ids
-    assert providers["loop_bf16_moe"].working_set_bytes(problem, PLAIN, {}) == touched
-    buffers = 2 * (64 * 128 + x)
-    assert providers["dequant_loop_moe"].working_set_bytes(problem, PLAIN, {}) == weights + rows + ids + buffers
-
-
 def test_expected_blocks():
     assert expected_blocks(moe(3, 64, 64, 4, 4), 2) == 8, "four experts, three rows each"
     assert expected_blocks(moe(1, 64, 64, 256, 8), 16) == pytest.approx(8)

@@ -243,19 +243,6 @@ def test_a_launch_that_turns_none_later_does_not_pass_an_old_output(monkeypatch)
         launch()
 
 
-def test_bytes_of_aiter_mx_by_hand():
-    problem, scheme = Problem(3, 64, 128), scheme_of("mxfp8-rceil")
-    once = (3 + 64) * (128 + 4) + 2 * 3 * 64
-    mfma = {"kernel": "smallm_mxfp8_mfma", "n_sub": 1}
-    assert AITER_MX.moved_bytes(problem, scheme, mfma | {"k_splits": 1}) == once
-    assert AITER_MX.moved_bytes(problem, scheme, mfma | {"k_splits": 4}) == once + 2 * 4 * 3 * 64 * 4
-    padded = (4 + 3 + 4) * (128 + 4) + 2 * 64 * (4 + 3)
-    assert AITER_MX.moved_bytes(problem, scheme, {"kernel": "smallm_mxfp8_gemv"}) == once + padded
-    one = Problem(1, 64, 128)
-    assert AITER_MX.moved_bytes(one, scheme, {"kernel": "smallm_mxfp8_gemv"}) == (1 + 64) * (128 + 4) + 2 * 64
-    assert AITER_MX.moved_bytes(problem, scheme, {"kernel": "unknown"}) is None
-
-
 NT, NN, TN = (False, True, False), (False, False, False), (True, False, True)
 PASSES = {  # layouts of the products; what quantizers write, a fused one first, as its autograd function does
     Pass.FWD: ([NT], ["row+col", "weight"], ["row", "weight"]),
@@ -292,18 +279,6 @@ def test_primus_turbo_computes_every_pass(pass_, name, fused, monkeypatch):
     if name == "fp8-blockwise":
         assert (together if fused else apart) == quantizers.CALLS
         assert launch.config["fused_quantizer"] is fused
-
-
-def test_bytes_of_primus_turbo_by_hand():
-    scheme = scheme_of("fp8-blockwise-prequantized")
-    m, n, k = 256, 384, 512
-    moved = PRIMUS_TURBO_FP8.moved_bytes(Problem(m, n, k), scheme, {})
-    assert moved == m * k + n * k + 2 * m * n + 4 * (m * 4 + 3 * 4) + 2 * 4 * m * 4
-    dgrad = PRIMUS_TURBO_FP8.moved_bytes(Problem(m, n, k, pass_=Pass.DGRAD), scheme, {})
-    assert dgrad == m * n + n * k + 2 * m * k + 4 * (m * 3 + 3 * 4) + 2 * 4 * (m * 3 + 3 * 4)
-    wgrad = PRIMUS_TURBO_FP8.moved_bytes(Problem(m, n, k, pass_=Pass.WGRAD), scheme, {})
-    assert wgrad == m * n + m * k + 2 * n * k + 4 * (2 * k + 2 * n)
-    assert PRIMUS_TURBO_FP8.moved_bytes(Problem(m, n, k), scheme_of("fp8-blockwise"), {}) is None
 
 
 @pytest.mark.usefixtures("installed")
