@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from rooflens.harness.machine.device import find_device
 from rooflens.kernels.fourbit import triton_providers
 from rooflens.kernels.fourbit.triton.dequantize import dequantize_call
 from rooflens.kernels.jit.call import compile_calls
 from rooflens.kernels.jit.tiles import Tile
 from rooflens.kernels.reference import measure
 from rooflens.shapes.problem import Problem
+from rooflens.shapes.scheme import DType
 
 from . import emulate_isa, triton_probes
 from .checks import check_launch
@@ -115,3 +117,13 @@ def test_emulated_permute_is_the_documented_instruction():
 
 def flipped_v_perm(a, b, selector):
     return emulate_isa.GCN["v_perm_b32"](b, a, selector)  # S0 = b, S1 = a
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DType)
+def test_dequantize_on_the_gpu(dtype):
+    for n, k, name in ((512, 1024, "nf4-g64"), (7, 333, "fp4-g32"), (64, 4096, "nf4-g4096")):
+        inputs = operands(Problem(1, n, k), name, dtype, device=find_device("cuda"), seed=5)
+        out = torch.full((n, k), torch.nan, dtype=inputs.dtype, device=inputs.x.device)
+        compile_calls([dequantize_call(inputs, out)]).run()
+        assert torch.equal(out, inputs.dequantized()), "code * absmax in fp32, rounded once: to the bit"

@@ -14,7 +14,6 @@ from rooflens.kernels.geometry import Binary, geometry_of
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.mxfp8_moe.dispatch import DISPATCH, DispatchMoe
 from rooflens.kernels.mxfp8_moe.traffic import expected_blocks
-from rooflens.kernels.mxfp8_moe.triton_configs import FILL, grouped_configs
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
 
@@ -107,17 +106,6 @@ def test_a_table_of_a_run_of_moe_gemms_is_read_back(tmp_path):
         beyond_2_gib = mine.choose(moe(m, 1536, 6144, 256, 4), PLAIN, gpu("sm90"))
         assert str(beyond_2_gib).startswith("stock_triton_moe: 32-bit offsets"), "no time, and no row"
     assert mine.choose(moe(4, 1536, 6144, 128, 4), WEIGHTED, gpu("sm90")).provider.name == "stock_triton_moe"
-
-
-def test_blocks_grow_with_the_rows_of_an_expert_and_k_is_divided_until_the_grid_fills_the_device():
-    def default(m, n=1536, experts=32, **device):
-        return grouped_configs(moe(m, n, 6144, experts, 4), gpu(**device))[0]
-
-    assert [default(m).block_m for m in (1, 16, 64, 256, 1024)] == [8, 8, 16, 32, 64]
-    assert default(1, 768, compute_units=132).split_k == 8, "four experts, twelve tiles of 64 columns each"
-    assert 50 * 24 > FILL * 132 > 4 * 24
-    wide = [default(16, experts=128, compute_units=units).split_k for units in (132, 1000)]
-    assert wide == [1, 4], "50 experts of 24 tiles are two and a half times the target"
 
 
 def test_expected_blocks():
