@@ -98,15 +98,16 @@ def on_this_cpu(
     return run, ""
 
 
-def recorded(monkeypatch, kind):
-    """Let what this class of providers compiles run on this CPU; return the list that its plans go to."""
+def recorded(monkeypatch, *kinds):
+    """Let what these classes of providers compile run on this CPU; return the list that their plans go to."""
     found = []
 
     def compiled(self, plan, device):
         found.append(plan)
         return on_this_cpu(self, plan, device)
 
-    monkeypatch.setattr(kind, "compiled", compiled)
+    for kind in kinds:
+        monkeypatch.setattr(kind, "compiled", compiled)
     return found
 
 

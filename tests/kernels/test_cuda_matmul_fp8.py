@@ -1,35 +1,41 @@
-"""cuda_ao and cuda_grouped_ao without a GPU: their very source on emulated threads, its machine code, what they refuse.
+"""cuda_ao, cuda_grouped_ao and cuda_fp8 without a GPU: their very source on emulated threads, and its machine code.
 
 On a GPU, the tests of all providers run them.
 """
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
 import torch
 from rooflens.kernels.cuda import matmul_fp8
 from rooflens.kernels.cuda.provider import SHARED_BYTES
+from rooflens.kernels.fp8train.cuda_provider import CUDA_FP8, CudaFp8
+from rooflens.kernels.fp8train.providers import SPECIALISED
 from rooflens.kernels.torchao.cuda_provider import CUDA, CUDA_GROUPED, CudaAo, product_part
 from rooflens.kernels.torchao.groups import offsets
 from rooflens.kernels.torchao.product_inputs import ProductInputs
+from rooflens.plugins.isa.compiled.binary import disassembly
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 
-from ..checks import check_launch
-from ..cuda_emulation import machine_code, moved_by, needs_compiler, needs_nvrtc, on_this_cpu, recorded
-from ..devices import H200, cpu
-from ..interpreter import interpreted
-from ..synthetic import operands, scheme_of
+from .checks import check_launch
+from .cuda_emulation import machine_code, moved_by, needs_compiler, needs_nvrtc, on_this_cpu, recorded
+from .devices import H200, cpu, gpu
+from .interpreter import interpreted
+from .synthetic import operands, scheme_of
 
 DENSE, BY_COLUMN, GROUPED = "ao-1x128-128x128", "ao-1x128-128x1", "ao-grouped"
+FP8, GIVEN = "fp8-blockwise", "fp8-blockwise-prequantized"
+HYBRID, GIVEN_HYBRID = f"{FP8}-hybrid", f"{GIVEN}-hybrid"
 FLOOR_DB = {DType.BF16: 54, DType.FP16: 72}
 """Rounding the output leaves 55 and 73 dB."""
 
 
 @pytest.fixture(autouse=True)
 def plans(monkeypatch):
-    return recorded(monkeypatch, CudaAo)
+    return recorded(monkeypatch, CudaAo, CudaFp8)
 
 
 def inputs_of(
@@ -63,6 +69,17 @@ ROWS = (
         3,
     ),  # more groups than a warp has lanes
 )
+TRAINED = (
+    ((128, 256, 128), (2, 1), 1),
+    ((200, 272, 400), (3, 1), 4),  # all sizes end within a tile; the block takes several
+    ((300, 528, 272), (2, 2), 9),
+    ((1, 16, 16), (3, 132), 1),
+    ((1200, 256, 144), (2, 3), 10),  # more rows of tiles than a group has
+    ((1024, 16, 16), (2, 3), 8),  # no group comes after the last tile
+    ((130, 144, 1040), (2, 1), 2),  # stages are used several times
+    ((256, 272, 1024), (3, 1), 4),  # scales of four steps at a time, several times
+    ((5, 16, 528), (2, 1), 1),  # and where the last row of scales begins at 16 bytes, but has one more
+)
 COLUMNS = (
     ((256, 256, 128), (2, 132), 2),
     ((200, 272, 400), (3, 1), 3),  # the last tile has 16 scales of b
@@ -74,15 +91,21 @@ COLUMNS = (
 
 @needs_compiler
 @pytest.mark.parametrize(
-    ("sizes", "ends", "launch", "tiles", "dense"),
+    ("provider", "dense", "sizes", "ends", "launch", "tiles", "dtype"),
     [
-        *((sizes, (), launch, tiles, BY_COLUMN) for sizes, launch, tiles in COLUMNS),
-        *((*one, DENSE) for one in ROWS),
+        *((CUDA_FP8, GIVEN, sizes, (), launch, tiles, DType.BF16) for sizes, launch, tiles in TRAINED),
+        *(
+            pytest.param(provider, *case, dtype, marks=pytest.mark.slow if dtype is DType.FP16 else ())
+            for dtype in (DType.BF16, DType.FP16)
+            for provider, *case in (
+                *((CUDA, BY_COLUMN, sizes, (), launch, tiles) for sizes, launch, tiles in COLUMNS),
+                *((CUDA_GROUPED if one[1] else CUDA, DENSE, *one) for one in ROWS),
+            )
+        ),
     ],
 )
-@pytest.mark.parametrize("dtype", [DType.BF16, pytest.param(DType.FP16, marks=pytest.mark.slow)])
-def test_products(sizes, ends, launch, tiles, dense, dtype, plans):
-    provider, inputs = CUDA_GROUPED if ends else CUDA, inputs_of(sizes, dtype, ends, dense)
+def test_products(provider, dense, sizes, ends, launch, tiles, dtype, plans):
+    inputs = inputs_of(sizes, dtype, ends, dense)
     config = dict(zip(("STAGES", "BLOCKS"), launch, strict=True))
     geometry = check_launch(provider, inputs, config, times=1, least_db=FLOOR_DB[dtype], again=False).geometry
     assert geometry
@@ -93,6 +116,7 @@ def test_products(sizes, ends, launch, tiles, dense, dtype, plans):
         (plan,) = plans
         assert plan.grid == geometry.workgroups
         assert moved_by(plan) == provider.moved_bytes(inputs.problem, inputs.scheme, config)
+        assert moved_by(plan) == provider.working_set_bytes(inputs.problem, inputs.scheme, config)
 
 
 @needs_compiler
@@ -127,12 +151,48 @@ def test_linears(scheme, sizes, experts, pass_):
     assert {one.kernel.partition(":")[2] for one in builds} == {*expected} - {"matmul_fp8"}
 
 
+@needs_compiler
+@pytest.mark.parametrize(
+    ("pass_", "scheme", "kernels"),
+    [
+        ("fwd", HYBRID, ["quantize_kernel", "quantize_weight_kernel", "matmul_fp8"]),
+        ("dgrad", GIVEN_HYBRID, ["transpose_kernel", "matmul_fp8"]),
+        ("wgrad", GIVEN, ["transpose_kernel", "transpose_kernel", "matmul_fp8"]),
+        ("wgrad", GIVEN_HYBRID, ["transpose_kernel", "transpose_kernel", "matmul_fp8"]),
+        ("bwd", FP8, ["quantize_kernel", "matmul_fp8", "matmul_fp8"]),
+        pytest.param(
+            *("step", HYBRID, ["quantize_kernel", "quantize_weight_kernel", "quantize_kernel", *["matmul_fp8"] * 3]),
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+@interpreted
+def test_passes(pass_, scheme, kernels):
+    """Operands of the quantizers, in the order in which these write scales, and of the forward pass."""
+    CudaFp8.compiled = on_this_cpu
+    inputs = operands(Problem(144, 272, 400, pass_=Pass(pass_)), scheme, device=cpu("sm90"), seed=5)
+    launch = check_launch(CUDA_FP8, inputs, None, times=1, least_db=FLOOR_DB[DType.BF16], again=False)
+    assert list(launch.kernels) == kernels
+
+
 def test_all_experts_together_fill_the_device_with_tiles_of_wgrad():
     problem = Problem(2048, 1024, 1024, E=8, op=Op.GROUPED_GEMM, pass_=Pass.STEP)
     scheme = scheme_of("ao-grouped-linear")
     builds = CUDA_GROUPED.builds(problem, scheme, H200, CUDA_GROUPED.candidates(problem, scheme, H200)[0])
     (wgrad,) = (one.constants for one in builds if one.kernel.endswith(":grouped_wgrad_kernel"))
     assert (wgrad["BM"], wgrad["BN"]) == (128, 128)
+
+
+@needs_compiler
+def test_tiles_are_apart():
+    """What is not finite in a row of X is not in another tile of the same block."""
+    problem = Problem(200, 256, 256, pass_=Pass.FWD)
+    inputs = operands(problem, GIVEN, device=cpu("sm90"), seed=5)
+    inputs.given["x_row"].data.view(torch.uint8)[:128] = 0x7F
+    launch = CUDA_FP8.prepare(inputs, {"STAGES": 2, "BLOCKS": 1})
+    (output,) = launch.outputs
+    assert output[:128].isnan().all()
+    assert output[128:].isfinite().all()
 
 
 @needs_compiler
@@ -204,3 +264,26 @@ def test_most_groups_have_room():
     ends = tuple(range(1, matmul_fp8.MOST_GROUPS + 1))
     inputs = inputs_of((len(ends), 8, 16), DType.BF16, ends)
     assert product_part(inputs, inputs.empty_outputs()[0], config)[0].shared_bytes <= SHARED_BYTES
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("constants", "types"),
+    [(("BY_ROW=0", "A_E5M2=1"), "E5M2.E4M3"), (("BY_ROW=1", "A_E5M2=1", "B_E5M2=1"), "E5M2.E5M2")],
+)
+def test_machine_code_of_gradients_in_e5m2(constants, types):
+    """Of dgrad, and of wgrad: the operands have their types, of which the emulator does not see the instructions."""
+    given = dict(one.split("=") for one in (*constants, "TILES=8", "GROUPED=0", "STAGES=3"))
+    cubin, _, spilled = machine_code(CUDA_FP8, given)
+    assert spilled == 0
+    code = disassembly(cubin)
+    assert len(re.findall(rf"QGMMA\S*\.{types}", code)) == len(re.findall("QGMMA", code)) > 0
+
+
+@pytest.mark.parametrize("scheme", [FP8, GIVEN])
+@pytest.mark.parametrize("pass_", Pass)
+def test_traffic_is_that_of_the_same_operands_in_triton(pass_, scheme):
+    problem, parsed, sm90 = Problem(144, 272, 400, pass_=pass_), scheme_of(scheme), gpu("sm90")
+    (config, *_), own = SPECIALISED.candidates(problem, parsed, sm90), {}
+    assert CUDA_FP8.moved_bytes(problem, parsed, own) == SPECIALISED.moved_bytes(problem, parsed, config)
+    assert CUDA_FP8.working_set_bytes(problem, parsed, own) == SPECIALISED.working_set_bytes(problem, parsed, config)
