@@ -6,18 +6,19 @@ from pathlib import Path
 import pytest
 from rooflens.cli.main import main
 from rooflens.kernels.mxfp8.dispatch import DISPATCH, DispatchMx
+from rooflens.kernels.mxfp8_moe.dispatch import DISPATCH as MOE
 from rooflens.shapes import shapeset
 from rooflens.shapes.errors import RooflensError, UsageError
-from rooflens.shapes.problem import Problem
+from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8 import MxFp8
+from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
 
 from ..devices import gpu
 
 SCHEME = MxFp8("rceil", DType.BF16)
 QKV = Problem(4, 2304, 6144)
 STORED = Path(__file__).parents[3] / "docs/results/h200-mxfp8-decode"
-SHIPPED = DispatchMx.tables / "dispatch_sm90.csv"
 
 
 H200 = gpu("sm90")
@@ -36,20 +37,32 @@ def line(m, kernel, arch="sm90"):
     return arch, m, 2304, 6144, "bf16", "mxfp8-rceil", kernel.split()[0], kernel
 
 
-def test_the_shipped_table_runs_what_the_stored_run_found_fastest():
-    with SHIPPED.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 105
-    assert {row["run"] for row in rows} == {"h200-mxfp8-decode"}
+def problem_of(row):
+    sizes = {name: int(row[name]) for name in ("M", "N", "K", "E", "top_k") if row.get(name)}
+    return Problem(**sizes, op=Op.MOE_GEMM if "E" in sizes else Op.GEMM)
+
+
+@pytest.mark.parametrize(
+    ("dispatch", "scheme", "count", "run", "names"),
+    [
+        (DISPATCH, SCHEME, 105, "h200-mxfp8-decode", {"cuda_mx", "gemv_mx"}),
+        (MOE, MxFp8Moe("rceil", DType.BF16), 62, "h200-mxfp8-moe", {"grouped_moe", "guarded_moe", "gemv_moe"}),
+    ],
+    ids=["mx", "moe"],
+)
+def test_the_shipped_table_runs_what_the_stored_run_found_fastest(dispatch, scheme, count, run, names):
+    rows = list(csv.DictReader((dispatch.tables / "dispatch_sm90.csv").read_text(encoding="utf-8").splitlines()))
+    assert len(rows) == count
+    assert {row["run"] for row in rows} == {run}
+    assert {row["libtype"] for row in rows} == names
     assert {row["status"] for row in rows} == {"engaged"}, "the plain kernel wins nowhere on this GPU"
     for row in rows:
-        problem = Problem(*(int(row[name]) for name in "MNK"))
-        choice = DISPATCH.choose(problem, SCHEME, H200)
+        choice = dispatch.choose(problem_of(row), scheme, H200)
         assert str(choice) == f"{row['libtype']}: by its row of the table"
         options = " ".join(f"{name}={value}" for name, value in sorted(choice.config.items()))
         assert f"{row['libtype']} {options}" == row["kernelName"]
     measured = {(int(row["N"]), int(row["K"])) for row in rows}
-    assert measured == {(shape.N, shape.K) for shape in shapeset.load("mxfp8_decode")}
+    assert dispatch is MOE or measured == {(shape.N, shape.K) for shape in shapeset.load("mxfp8_decode")}
 
 
 @pytest.mark.parametrize(
@@ -63,7 +76,7 @@ def test_a_table_of_rooflens_dispatch_is_what_the_dispatcher_runs(tmp_path, incu
     assert {(row["use_challenger"], row["libtype"]) for row in rows} == {(used, "gemv_mx")}
     mine = DispatchMx(tmp_path / "dispatch.csv")
     for row in rows:
-        problem = Problem(*(int(row[name]) for name in "MNK"))
+        problem = problem_of(row)
         assert str(mine.choose(problem, SCHEME, H200)) == "gemv_mx: by its row of the table"
 
 

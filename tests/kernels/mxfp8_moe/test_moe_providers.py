@@ -1,6 +1,5 @@
 """The MoE providers: what they support, what dispatch chooses, their traffic; results on the CPU, and on a GPU."""
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,16 +79,9 @@ def test_dispatch(providers, problem, scheme, record):
     assert choice.config == chosen.candidates(problem, scheme, gpu("gfx950"))[0]
 
 
-def test_the_shipped_table_runs_what_the_stored_run_found_fastest():
-    rows = list(csv.DictReader((DISPATCH.tables / "dispatch_sm90.csv").read_text(encoding="utf-8").splitlines()))
-    assert len(rows) == 62
-    assert {row["libtype"] for row in rows} == {"grouped_moe", "guarded_moe", "gemv_moe"}
-    for row in rows:
-        m, n, k, experts, top_k = (int(row[name]) for name in ("M", "N", "K", "E", "top_k"))
-        choice = DISPATCH.choose(moe(m, n, k, experts, top_k), PLAIN, gpu("sm90"))
-        assert str(choice) == f"{row['libtype']}: by its row of the table"
+def test_what_was_not_measured_goes_to_the_stock_kernel():
     beyond = DISPATCH.choose(moe(129, 1536, 6144, 128, 4), PLAIN, gpu("sm90"))
-    assert str(beyond) == "stock_triton_moe: 516 routed rows are above 64", "what was not measured"
+    assert str(beyond) == "stock_triton_moe: 516 routed rows are above 64"
 
 
 def test_a_table_of_a_run_of_moe_gemms_is_read_back(tmp_path):

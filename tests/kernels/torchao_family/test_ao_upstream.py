@@ -11,7 +11,6 @@ import torch
 from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.provider import Role, support
 from rooflens.kernels.quantized import Quantized
-from rooflens.kernels.reference import measure_all
 from rooflens.kernels.torchao.quantize import quantized_layout
 from rooflens.kernels.torchao.upstream import TORCHAO
 from rooflens.shapes.errors import RooflensError
@@ -19,6 +18,7 @@ from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.torchao import QUANTIZERS, AoGemm, AoGrouped, AoGroupedLinear, AoLinear, AoQuant
 
+from ..checks import check_launch
 from ..devices import CPU, H200
 
 BF16, G, STEP = DType.BF16, Op.GROUPED_GEMM, Pass.STEP
@@ -138,14 +138,8 @@ def torchao(monkeypatch):
 def test_arguments_and_results(torchao, problem, scheme, dispatched):
     assert support(TORCHAO, problem, scheme, H200).ok
     inputs = make_inputs(problem, scheme, CPU, 1)
-    launch = TORCHAO.prepare(inputs)
+    launch = check_launch(TORCHAO, inputs, None)
     assert (launch.dispatched, launch.config["torchao"]) == (dispatched, "0.18.0")
-    for seed in (2, 3):
-        inputs.refresh_activations(seed)
-        launch()
-        launch()
-        found = measure_all(launch.outputs, inputs.reference())
-        assert not any(one.failure(scheme) for one in found)
     assert [one.shape for one in launch.outputs] == [one.shape for one in inputs.empty_outputs()]
     assert not any(one.requires_grad for one in launch.outputs)
 
