@@ -172,6 +172,13 @@ def test_the_step_of_the_timer_is_no_proof():
     assert (found.rows[0].low_s, found.rows[0].high_s) == pytest.approx((3.2e-6, 3.8e-6))
 
 
+def test_the_interval_is_that_of_order_statistics():
+    times = [float(i) for i in range(1, 11)]
+    (row,) = Script(passes={"only": [times]}).search(named(only=0)).rows
+    assert (row.low_s, row.time_s, row.high_s) == (2, 5.5, 9)  # Conover, table A3: n = 10, ranks 2 and 9
+    assert row.samples == 10
+
+
 def test_a_launch_so_slow_that_it_has_few_samples_has_no_interval():
     found = Script(count=3).search(named(default=0.1, slow=0.3))
     assert winner(found) == "default"
