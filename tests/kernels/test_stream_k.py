@@ -74,7 +74,7 @@ def test_many_steps(library: ctypes.CDLL, tiles: int, steps: int, blocks: int) -
     [
         (CUDA_4BIT, "nf4-g64", "h200-stream-k/cuda_4bit", "MNK", ("ROWS", "BLOCKS"), 1.05),
         (CUDA_MX, "mxfp8-rceil", "h200-stream-k/cuda_mx", "MNK", ("ROWS", "BLOCKS"), 1.08),
-        (CUDA_A16W8, "a16w8-128x128", "h200-a16w8-large/tiles", "MNKB", ("COLUMNS",), 1.0),
+        (CUDA_A16W8, "a16w8-128x128", "h200-a16w8-large/tiles", "MNKB", ("COLUMNS",), 1.000001),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -87,6 +87,6 @@ def test_defaults_are_near_the_fastest_of_a_sweep(provider, scheme, sweep, sizes
         problem = Problem(**dict(zip(sizes, values, strict=True)))
         config = provider.candidates(problem, scheme_of(scheme), H200)[0]
         taken.append(timed[(*values, *(config[name] for name in tile))] / best)
-    assert len(taken) > 50 or most == 1
-    assert max(taken) <= most
+    assert len(taken) > 50 or provider is CUDA_A16W8
+    assert max(taken) < most
     assert sum(taken) / len(taken) < 1.01

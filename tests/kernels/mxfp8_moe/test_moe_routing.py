@@ -62,14 +62,14 @@ def test_every_slot_stands_in_a_block_of_its_expert(drawn):
 
 @pytest.mark.parametrize(("tokens", "experts", "top_k", "draws"), [(200, 8, 4, 1), (4, 8, 2, 400)])
 def test_tokens_go_to_distinct_experts_of_which_none_is_preferred(tokens, experts, top_k, draws):
-    """Neither by the first token nor by the last, nor by draws that were kept: within five standard deviations."""
+    """Neither by the first token nor by the last, nor by draws that were kept: within four standard deviations."""
     generator = torch.Generator().manual_seed(3)
     routed = torch.stack([route(tokens, experts, top_k, generator) for _ in range(draws)])
     assert routed.dtype == torch.int32
     assert all(len(set(row)) == top_k for row in routed.flatten(0, 1).tolist())
     for part in (routed[:, :1], routed[:, -1:]) if draws > 1 else (routed,):
         counts, mean = torch.bincount(part.flatten().long(), minlength=experts), part.numel() / experts
-        assert (counts - mean).abs().max() < 5 * (mean * (1 - top_k / experts)) ** 0.5
+        assert (counts - mean).abs().max() < 4 * (mean * (1 - top_k / experts)) ** 0.5
 
 
 def test_expected_hits():
