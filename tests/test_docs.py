@@ -232,7 +232,7 @@ def test_wrong_links_are_found():
 
 
 def test_links_between_pages_lead_to_files_and_headings_that_exist():
-    """Those of the built site, slow to build, are checked by tests/test_site.py."""
+    """Those between pages of the built site are checked by Sphinx: tests/test_site.py."""
     pages = [
         *ROOT.glob("*.md"),
         *(path for folder in ("docs", "examples", "plugins") for path in (ROOT / folder).rglob("*.md")),

@@ -100,9 +100,7 @@ def test_another_package_offers_a_plugin(tmp_path):
     "code",
     [
         "import nowhere",
-        "raise ValueError",
         "raise SystemExit(3)",
-        "PLUGIN =",
         "PLUGIN = {}",
         "from rooflens.shapes.plugins import Plugin\nPLUGIN = Plugin({'theirs': 'theirs:command'})",
     ],

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -19,15 +18,6 @@ from .environments import FOLDERS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
-
-
-@dataclass(frozen=True)
-class Addition:
-    """Code that asserts the result, new files, and insertions: file -> what is there, what to add before and behind."""
-
-    check: str
-    files: dict[str, str] = field(default_factory=dict)
-    lines: dict[str, tuple[str, str, str] | list[tuple[str, str, str]]] = field(default_factory=dict)
 
 
 PROVIDER = """
@@ -125,23 +115,22 @@ RENDERER = "def files(report, path, ascii_only):\n    return {path: f'added: {re
 DEVICES = (ROOT / "shapes" / "devices.csv").read_text("utf-8").splitlines(keepends=True)
 RADEON = next(line for line in DEVICES if line.startswith("AMD Radeon RX 7900 XTX,RX 7900 XTX,"))
 
-ADDITIONS = {
-    "a provider": Addition(
+ADDITIONS: dict[str, tuple[str, dict[str, str | tuple[str, str] | list[tuple[str, str]]]]] = {
+    "a provider": (
         """
         from rooflens.kernels import registry
         assert registry.load(["added_4bit"])["added_4bit"].family == "fourbit"
         assert "added_4bit" in printed("list", "providers")
         """,
-        {"kernels/fourbit/added.py": PROVIDER.format(kernels="..", name="added_4bit", family="fourbit")},
         {
+            "kernels/fourbit/added.py": PROVIDER.format(kernels="..", name="added_4bit", family="fourbit"),
             "kernels/registry.py": (
                 "BUILTIN = {\n",
-                "",
-                '"added_4bit": Shipped("fourbit", "candidate", "fourbit.added:ADDED"),',
-            )
+                '@"added_4bit": Shipped("fourbit", "candidate", "fourbit.added:ADDED"),',
+            ),
         },
     ),
-    "a family (inside the package only)": Addition(
+    "a family (inside the package only)": (
         """
         from rooflens.kernels import registry
         from rooflens.kernels.inputs import make_inputs
@@ -159,26 +148,21 @@ ADDITIONS = {
             "shapes/schemes/added.py": SCHEME,
             "kernels/added/inputs.py": INPUTS,
             "kernels/added/plain.py": PROVIDER.format(kernels="..", name="plain_mm", family="added"),
-        },
-        {
             "shapes/schemes/probes.py": (
                 "PROBES: tuple[tuple[str, Problem], ...] = (\n",
-                "",
-                '("plain", Problem(1, 8, 16)),\n',
+                '@("plain", Problem(1, 8, 16)),\n',
             ),
             "shapes/schemes/__init__.py": (
                 "FAMILIES: tuple[type[Scheme], ...] = (\n",
-                "from .added import Plain\n",
-                "Plain,\n",
+                "from .added import Plain\n@Plain,\n",
             ),
             "kernels/registry.py": (
                 '    "kernel_a16w8": Shipped(',
-                '"plain_mm": Shipped("added", "candidate", "added.plain:ADDED"),\n',
-                "",
+                '"plain_mm": Shipped("added", "candidate", "added.plain:ADDED"),\n@',
             ),
         },
     ),
-    "a provider of your own repository": Addition(
+    "a provider of your own repository": (
         f"""
         file = work / "mine.py"
         file.write_text({PROVIDER.format(kernels="rooflens.kernels.", name="mine", family="fourbit")!r})
@@ -186,45 +170,44 @@ ADDITIONS = {
         assert registry.load(["mine"], [file])["mine"].family == "fourbit"
         found = printed("run", "llm4bit-quick", "--providers", file, "-p", "mine", "-p", "blas", "--dry-run")
         assert "providers 2" in found or "providers 3" in found, found
-        """
+        """,
+        {},
     ),
-    "a shape set, a suite": Addition(
+    "a shape set, a suite": (
         """
         assert "added" in printed("list", "shapes")
         assert "added" in printed("run", "added", "--dry-run")
         """,
         {"shapes/sets/added.csv": SHAPES, "shapes/suites/added.toml": SUITE},
     ),
-    "a device": Addition(
+    "a device": (
         """
         from rooflens.shapes.device import match_spec
         assert match_spec("Added GPU", "gfx1100").name == "Added GPU"
         assert "Added GPU" in printed("list", "devices")
         """,
-        lines={
+        {
             "shapes/devices.csv": (
                 RADEON,
-                "",
-                RADEON.replace("AMD Radeon RX 7900 XTX,RX 7900 XTX,", "Added GPU,Added GPU,"),
+                "@" + RADEON.replace("AMD Radeon RX 7900 XTX,RX 7900 XTX,", "Added GPU,Added GPU,"),
             )
         },
     ),
-    "a stored column": Addition(
+    "a stored column": (
         """
         from rooflens.cli.listing.columns_page import columns_page
         from rooflens.shapes.run_folder.columns import CELLS, TABLES
         assert "added_s" in CELLS.names
         assert "`added_s`" in columns_page(TABLES)
         """,
-        lines={
+        {
             "shapes/run_folder/columns.py": (
                 '"one row per finished (cell, round): the commit record, written after its samples",\n    (\n',
-                "",
-                'ColumnSchema("added_s", ColumnType.FLOAT, "an added column", "s"),\n',
+                '@ColumnSchema("added_s", ColumnType.FLOAT, "an added column", "s"),\n',
             )
         },
     ),
-    "a timer": Addition(
+    "a timer": (
         """
         from rooflens.harness.timing.timers import TIMERS
         from rooflens.reports.sections.conditions import timing
@@ -232,160 +215,152 @@ ADDITIONS = {
         assert timing.TIMERS["added"] == "an added timer"
         printed("run", "llm4bit-quick", "--device", "cpu", "--timer", "added", "--dry-run")
         """,
-        {"harness/timing/added_timer.py": NAMED.format(module="host_timer", base="HostTimer")},
         {
+            "harness/timing/added_timer.py": NAMED.format(module="host_timer", base="HostTimer"),
             "harness/timing/timers.py": (
                 "TIMERS: dict[str, Callable[..., Timer]] = {\n",
-                "from .added_timer import AddedHostTimer\n",
-                '"added": AddedHostTimer,\n',
+                'from .added_timer import AddedHostTimer\n@"added": AddedHostTimer,\n',
             ),
-            "shapes/protocol.py": ('TIMERS = ("auto", ', "", '"added", '),
-            "harness/worker/bench.py": ("WATCHED = (", "", '"added", '),
-            "reports/sections/conditions/timing.py": ("TIMERS = {\n", "", '"added": "an added timer",\n'),
+            "shapes/protocol.py": ('TIMERS = ("auto", ', '@"added", '),
+            "harness/worker/bench.py": ("WATCHED = (", '@"added", '),
+            "reports/sections/conditions/timing.py": ("TIMERS = {\n", '@"added": "an added timer",\n'),
         },
     ),
-    "a source of telemetry": Addition(
+    "a source of telemetry": (
         """
         from rooflens.harness.machine.device import find_device
         from rooflens.harness.telemetry.source import telemetry
         assert telemetry(find_device("cpu")).name == "added"
         """,
-        {"harness/telemetry/added.py": NAMED.format(module="host", base="HostTelemetry")},
         {
+            "harness/telemetry/added.py": NAMED.format(module="host", base="HostTelemetry"),
             "harness/telemetry/source.py": (
                 "            return HostTelemetry()\n",
-                "            from .added import AddedHostTelemetry\n            return AddedHostTelemetry()\n",
-                "",
-            )
+                "            from .added import AddedHostTelemetry\n            return AddedHostTelemetry()\n@",
+            ),
         },
     ),
-    "an importer of another tool's table": Addition(
+    "an importer of another tool's table": (
         """
         from rooflens.analysis.imports.read import read
         (work / "times.csv").write_text("added_ms,M,N,K\\n1.5,1,2,3\\n2.5,2,2,3\\n")
         found = read(work / "times.csv")
         assert (found.source, len(found.frame)) == ("added", 2)
         """,
-        {"analysis/imports/added.py": IMPORTER},
         {
+            "analysis/imports/added.py": IMPORTER,
             "analysis/imports/read.py": (
                 "FORMATS = (\n",
-                "from . import added\n",
-                'ImportFormat("added", added.matches, added.read),\n',
-            )
+                'from . import added\n@ImportFormat("added", added.matches, added.read),\n',
+            ),
         },
     ),
-    "a form to emit a policy in": Addition(
+    "a form to emit a policy in": (
         """
         found = printed("dispatch", STORED, "--emit", "added")
         assert found.startswith("a policy: "), found
         """,
-        {"analysis/dispatch/emit_added.py": EMITTER},
         {
+            "analysis/dispatch/emit_added.py": EMITTER,
             "cli/dispatch.py": [
-                ("FILES = {", "", '"added": "dispatch.txt", '),
-                (
-                    "    emitters: dict[",
-                    "    from ..analysis.dispatch.emit_added import emit_added\n",
-                    "",
-                ),
-                ('        "json": emit_json,\n', "", '"added": emit_added,\n'),
-            ]
+                ("FILES = {", '@"added": "dispatch.txt", '),
+                ("    emitters: dict[", "    from ..analysis.dispatch.emit_added import emit_added\n@"),
+                ('        "json": emit_json,\n', '@"added": emit_added,\n'),
+            ],
         },
     ),
-    "a plugin": Addition(
+    "a plugin": (
         """
         assert "Say what was added here." in printed("--help")
         assert printed("added") == "an added command\\n"
         """,
         {"plugins/added/__init__.py": "", "plugins/added/plugin.py": PLUGIN},
     ),
-    "a rule of the audit": Addition(
+    "a rule of the audit": (
         """
         (work / "table.md").write_text("| M | ms |\\n|---|---|\\n| 1 | 2.5 |\\n| 2 | 3.5 |\\n")
         assert "added-rule" in printed("audit", work / "table.md")
         """,
-        {"plugins/audit/rules/added.py": RULE},
         {
+            "plugins/audit/rules/added.py": RULE,
             "plugins/audit/rules/registry.py": (
                 "RULES: tuple[Rule, ...] = (\n",
-                "from .added import RULE as ADDED\n",
-                "ADDED,\n",
-            )
+                "from .added import RULE as ADDED\n@ADDED,\n",
+            ),
         },
     ),
-    "advice of the doctor": Addition(
+    "advice of the doctor": (
         'assert "added advice" in printed("doctor")',
-        lines={
+        {
             "harness/machine/advice_host.py": (
                 "def host_load(",
-                'def added(survey):\n    yield warn("host", "added advice")\n\n\n',
-                "",
+                'def added(survey):\n    yield warn("host", "added advice")\n\n\n@',
             ),
-            "harness/machine/advice.py": ("RULES: tuple[Rule, ...] = (\n", "", "advice_host.added,\n"),
+            "harness/machine/advice.py": ("RULES: tuple[Rule, ...] = (\n", "@advice_host.added,\n"),
         },
     ),
-    "a report section": Addition(
+    "a report section": (
         """
         from rooflens.reports.presets import PRESETS
         assert PRESETS["full"].chapters[0](None).title == "An added chapter"
         """,
-        {"reports/sections/summary/added.py": SECTION.format(model="...")},
-        {"reports/presets.py": ('"everything that is known of a run",\n            (\n', "", "added,\n")},
+        {
+            "reports/sections/summary/added.py": SECTION.format(model="..."),
+            "reports/presets.py": ('"everything that is known of a run",\n            (\n', "@added,\n"),
+        },
     ),
-    "a chapter on two versions": Addition(
+    "a chapter on two versions": (
         """
         from rooflens.reports.presets import OF_TWO_VERSIONS
         assert OF_TWO_VERSIONS["branch"].chapters[0](None).id == "added"
         """,
-        {"reports/sections/comparison/added.py": SECTION.format(model="...")},
         {
+            "reports/sections/comparison/added.py": SECTION.format(model="..."),
             "reports/presets.py": [
-                ("from .view import View\n", "from .sections.comparison.added import added as added_chapter\n", ""),
-                ('"what changed between two versions",\n        (\n', "", "added_chapter,\n"),
-            ]
+                ("from .view import View\n", "from .sections.comparison.added import added as added_chapter\n@"),
+                ('"what changed between two versions",\n        (\n', "@added_chapter,\n"),
+            ],
         },
     ),
-    "an output format": Addition(
+    "an output format": (
         """
         printed("report", STORED, "--added", work / "r.added")
         assert (work / "r.added").read_text().startswith("added: ")
         """,
-        {"reports/render/added.py": RENDERER},
         {
+            "reports/render/added.py": RENDERER,
             "reports/render/formats.py": (
                 "FORMATS = {\n",
-                "",
-                '"added": OutputFormat("added", "Write what was added here."),\n',
-            )
+                '@"added": OutputFormat("added", "Write what was added here."),\n',
+            ),
         },
     ),
-    "a format of another tool for the times of a run": Addition(
+    "a format of another tool for the times of a run": (
         """
         printed("report", STORED, "--added-times", work / "r.times")
         assert (work / "r.times").read_text().startswith("added: ")
         """,
-        {"reports/exports/added_times.py": "def content(of):\n    return f'added: {of.run.id}'.encode()\n"},
         {
+            "reports/exports/added_times.py": "def content(of):\n    return f'added: {of.run.id}'.encode()\n",
             "reports/exports/formats.py": (
                 "EXPORTS = {\n",
-                "",
-                '"added_times": Export("added_times", "Write what was added here."),\n',
-            )
+                '@"added_times": Export("added_times", "Write what was added here."),\n',
+            ),
         },
     ),
-    "a preset": Addition(
+    "a preset": (
         'assert "added text" in printed("report", STORED, "--preset", "added-preset", "--text", "-")',
-        lines={
+        {
             "reports/presets.py": (
                 "OF_A_RUN: dict[str, Preset[View]] = {\n    preset.name: preset\n    for preset in (\n",
-                "from .sections.summary.added import added\n",
-                'Preset("added-preset", "an added chapter", (added,)),\n',
+                'from .sections.summary.added import added\n@Preset("added-preset", "an added chapter", (added,)),\n',
             ),
-            "cli/report/report.py": ('metavar="NAME", help="', "", "added-preset, "),
+            "cli/report/report.py": ('metavar="NAME", help="', "@added-preset, "),
         },
     ),
 }
+"""What can be added: code that asserts the result, and what to change: file -> the text of a new one, or what is there
+and what takes its place, in which @ stands for it."""
 
 CHECKS = """
 import contextlib, io, json, sys, textwrap, traceback
@@ -426,7 +401,8 @@ def test_every_row_is_tried():
 @pytest.mark.parametrize("what", ADDITIONS)
 def test_a_row_names_the_files_that_it_takes(what):
     named = [re.sub(r"<\w+>", "*", name) for name in re.findall(r"`([^`]*/[^`]*)`", table()[what])]
-    for path in (*ADDITIONS[what].files, *ADDITIONS[what].lines):
+    _, changes = ADDITIONS[what]
+    for path in changes:
         assert any(fnmatch(path, f"{name}*") for name in named), f"{path} is not among {named}"
 
 
@@ -439,17 +415,14 @@ def wrong(tmp_path_factory) -> dict[str, str]:
     for folder in FOLDERS:
         shutil.copytree(ROOT / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__", "tests"))
     shutil.copy(ROOT / "__init__.py", project)
-    for addition in ADDITIONS.values():
-        for name, text in addition.files.items():
-            (project / name).parent.mkdir(exist_ok=True)
-            (project / name).write_text(text, "utf-8")
-        for name, insertions in addition.lines.items():
-            text = (project / name).read_text("utf-8")
-            for there, before, behind in [insertions] if isinstance(insertions, tuple) else insertions:
-                assert text.count(there) == 1, f"{name} has no place for an addition"
-                text = text.replace(there, before + there + behind)
-            (project / name).write_text(text, "utf-8")
-    checks = {what: addition.check for what, addition in ADDITIONS.items()}
+    for name, change in [pair for _, changes in ADDITIONS.values() for pair in changes.items()]:
+        (project / name).parent.mkdir(exist_ok=True)
+        text = change if isinstance(change, str) else (project / name).read_text("utf-8")
+        for there, added in [change] if isinstance(change, tuple) else change if isinstance(change, list) else []:
+            assert text.count(there) == 1, f"{name} has no place for an addition"
+            text = text.replace(there, added.replace("@", there))
+        (project / name).write_text(text, "utf-8")
+    checks = {what: check for what, (check, _) in ADDITIONS.items()}
     stored = ROOT / "docs" / "results" / "cpu-llm4bit-quick"
     done = subprocess.run(
         [sys.executable, "-c", CHECKS, str(place), str(stored)],

@@ -4,10 +4,9 @@ import math
 from typing import Any
 
 import pandas as pd
-from rooflens.shapes.device import Device
 from rooflens.shapes.run_folder.columns import GEOMETRY as GEOMETRY_COLUMNS
 
-from .synthetic import COORDINATES, CPU, PlantedCell, ceiling_rows
+from .synthetic import COORDINATES, PlantedCell
 
 N = K = 4096
 NK = N * K
@@ -43,7 +42,3 @@ def ceilings(*rows: tuple[str, str, str, str, float, str]) -> pd.DataFrame:
     """Rows (ceiling, level, pattern, dtype, value, kind) as ceilings.csv has them; source and unit filled in."""
     columns = ["ceiling", "level", "pattern", "dtype", "value", "kind"]
     return pd.DataFrame(list(rows), columns=columns).assign(unit="", source="test")
-
-
-CPU_CEILINGS = pd.DataFrame(ceiling_rows(CPU)).fillna("")
-CPU_DEVICE = Device(**CPU.device)

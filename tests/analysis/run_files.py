@@ -18,21 +18,26 @@ def edit(file: Path, change: Callable[[list[str]], object]) -> None:
     file.write_text("".join(lines))
 
 
+def _rewrite(file: Path, change: Callable[[list[list[str]]], list[list[str]]]) -> None:
+    """Change the rows of a table, the header being rows[0]."""
+    with file.open(newline="") as old:
+        rows = list(csv.reader(old))
+    with file.open("w", newline="") as new:
+        csv.writer(new, lineterminator="\n").writerows(change(rows))
+
+
 def set_field(file: Path, line: int, column: str, text: str) -> None:
-    """Replace one field; `line` counts from 1 with the header. Only for lines without quotes before the column."""
+    """Replace one field; `line` counts from 1 with the header."""
 
-    def change(lines: list[str]) -> None:
-        fields = lines[line - 1].rstrip("\n").split(",")
-        fields[lines[0].rstrip("\n").split(",").index(column)] = text
-        lines[line - 1] = ",".join(fields) + "\n"
+    def change(rows: list[list[str]]) -> list[list[str]]:
+        rows[line - 1][rows[0].index(column)] = text
+        return rows
 
-    edit(file, change)
+    _rewrite(file, change)
 
 
 def drop_columns(file: Path, *names: str) -> None:
     """Rewrite a table without some of its columns, as an older version would have written it."""
-    with file.open(newline="") as old:
-        rows = list(csv.reader(old))
-    kept = [index for index, name in enumerate(rows[0]) if name not in names]
-    with file.open("w", newline="") as new:
-        csv.writer(new, lineterminator="\n").writerows([row[index] for index in kept] for row in rows)
+    _rewrite(
+        file, lambda rows: [[one for name, one in zip(rows[0], row, strict=True) if name not in names] for row in rows]
+    )

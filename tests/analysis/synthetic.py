@@ -198,7 +198,6 @@ def write_run(
     drift: Callable[[int], float] = lambda round_: 1.0,
     round_noise: float | Callable[[PlantedCell], float] = 0.01,
     sample_noise: float = 0.02,
-    correlation: float = 0.0,
     quantum_s: float = 0.0,
     ceilings: bool = True,
     columns: Callable[[PlantedCell, int], dict[str, Any]] = lambda cell, round_: {},
@@ -214,8 +213,7 @@ def write_run(
     failures  (verdict, reason) of a cell that fails in round 0, None for one that passes
     skip      True for a (cell, round) that was not reached, as in an interrupted run
     drift     factor on all times of a round
-    noise     standard deviation of ln time: `round_noise` per (cell, round), `sample_noise` per sample; neighbouring
-              samples of a round have this `correlation`
+    noise     standard deviation of ln time: `round_noise` per (cell, round), `sample_noise` per sample
     quantum_s step of the timer; 0 for a continuous one
     columns   of the commit row of a (cell, round) that passed, in place of the usual
     discards  why sample `index` of a (cell, round) does not count; its time is then ten times what it should be, or
@@ -246,7 +244,7 @@ def write_run(
             else:
                 noise = round_noise(cell) if callable(round_noise) else round_noise
                 centre = planted(cell) * drift(round_) * math.exp(rng.gauss(0, noise))
-                times = [centre * math.exp(one) for one in _sample_noise(rng, samples, sample_noise, correlation)]
+                times = [centre * math.exp(rng.gauss(0, sample_noise)) for _ in range(samples)]
                 if quantum_s:
                     times = [max(1, round(time / quantum_s)) * quantum_s for time in times]
                 host, cell_id = machine.timer != "host", cell.cell_id
@@ -301,15 +299,6 @@ def write_run(
     }  # fmt: skip
     (folder / "run.json").write_text(json.dumps(usual | (manifest or {}), indent=2) + "\n")
     return folder
-
-
-def _sample_noise(rng: random.Random, count: int, sd: float, correlation: float) -> list[float]:
-    """Return a stationary first-order autoregression; white noise without correlation."""
-    noise: list[float] = []
-    for _ in range(count):
-        own = rng.gauss(0, sd)
-        noise.append(correlation * noise[-1] + math.sqrt(1 - correlation**2) * own if noise else own)
-    return noise
 
 
 def ceiling_rows(machine: Machine) -> list[dict[str, Any]]:

@@ -46,13 +46,17 @@ def test_the_other_frames_are_those_of_the_run(run):
     assert NAME in repr(run)
 
 
-def test_parquet_files_hold_the_frames(run, tmp_path):
+def test_parquet_files_hold_the_frames_and_where_the_winner_changes(tmp_path):
     pytest.importorskip("pyarrow")
+    run = rooflens.load(ROOT / "docs" / "results" / "h200-llm4bit-quick")
     paths = run.to_parquet(tmp_path / "out")
     assert [path.name for path in paths] == [f"{name}.parquet" for name in FRAMES]
-    back = pd.read_parquet(tmp_path / "out" / "cells.parquet")
-    assert back["time_s"].to_numpy() == pytest.approx(run.cells["time_s"].to_numpy(), nan_ok=True)
-    assert list(back.columns) == list(run.cells.columns)
+    cells, crossovers = (pd.read_parquet(tmp_path / "out" / f"{name}.parquet") for name in ("cells", "crossovers"))
+    assert cells["time_s"].to_numpy() == pytest.approx(run.cells["time_s"].to_numpy(), nan_ok=True)
+    assert list(cells.columns) == list(run.cells.columns)
+    for written, regions in zip(crossovers["regions"], run.crossovers["regions"], strict=True):
+        assert [*written] == [asdict(one) for one in regions]
+    assert (crossovers["regions"].map(len) > 1).any()
 
 
 def test_without_pyarrow_the_extra_is_named(run, tmp_path, monkeypatch):
@@ -60,16 +64,6 @@ def test_without_pyarrow_the_extra_is_named(run, tmp_path, monkeypatch):
     with pytest.raises(RooflensError, match=re.escape("pip install 'rooflens[parquet]'")):
         run.to_parquet(tmp_path)
     assert not [*tmp_path.iterdir()]
-
-
-def test_parquet_holds_where_the_winner_changes(tmp_path):
-    pytest.importorskip("pyarrow")
-    run = rooflens.load(ROOT / "docs" / "results" / "h200-llm4bit-quick")
-    run.to_parquet(tmp_path)
-    back = pd.read_parquet(tmp_path / "crossovers.parquet")
-    for written, regions in zip(back["regions"], run.crossovers["regions"], strict=True):
-        assert [*written] == [asdict(one) for one in regions]
-    assert (back["regions"].map(len) > 1).any()
 
 
 def test_what_is_no_run_is_refused_in_a_line(tmp_path):

@@ -29,9 +29,7 @@ def damaged(name: str, content: bytes, random: Random) -> bytes:
     stem, _, end = name.rpartition(".")
     if end == "gz" and random.random() < 0.7:
         return gzip.compress(damaged(stem, gzip.decompress(content), random), 1)
-    kinds = {"csv": csv_fault, "json": json_fault, "toml": toml_fault} | {
-        kind: partial(word_fault, WORDS[kind]) for kind in WORDS
-    }
+    kinds = {"csv": csv_fault, "json": json_fault} | {kind: partial(word_fault, WORDS[kind]) for kind in WORDS}
     kind = kinds.get(end, byte_fault)
     for _ in range(random.choice((1, 1, 2, 3))):
         content = (kind if random.random() < 0.8 else byte_fault)(content, random)
@@ -51,8 +49,12 @@ WORDS = {
         *("*", "0", "1", "-1", "1e308", "1e999", "nan", "inf", "9" * 400, "1..2^9", "^2", "2^99999999", "1..1e18"),
         *("step", "x", "1..999999999999", "1,1,1", "=,=", " ", "٣", "0.0001", "1e-400", "_"),
     ),
+    "toml": (
+        *map(json.dumps, TEXTS),
+        *("\n", "=", "[", "]", '"', "1979-05-27", "0x10", "[[1]]", "['']", "{a = 1}", "a.b.c", "[" * 300 + "]" * 300),
+    ),
 }
-"""What texts of the command line are made of, by the ending of the file that holds one."""
+"""What texts are made of, by the ending of the file that holds one."""
 
 
 def word_fault(words: Sequence[str], content: bytes, random: Random) -> bytes:
@@ -153,29 +155,6 @@ def json_fault(content: bytes, random: Random) -> bytes:
         case _:
             inside[key] = random.choice(VALUES)
     return json.dumps(root).encode()
-
-
-def toml_fault(content: bytes, random: Random) -> bytes:
-    """Change a key, a value or a line of a TOML file."""
-    lines = content.decode("utf-8", "replace").splitlines()
-    at = random.randrange(len(lines) or 1)
-    key, _, value = (lines[at] if lines else "").partition("=")
-    quoted = json.dumps(a_text(random))
-    bare = random.choice((*TEXTS, "1979-05-27", "0x10", "[[1]]", "['']", "{a = 1}", "a.b.c", "[" * 300 + "]" * 300))
-    match random.randrange(6):
-        case 0:
-            lines[at : at + 1] = []
-        case 1:
-            lines.insert(at, lines[at] if lines else "")
-        case 2:
-            lines[at : at + 1] = [f"{quoted} ={value}"]
-        case 3:
-            lines[at : at + 1] = [f"{key}= [{quoted}]"]
-        case 4:
-            lines[at : at + 1] = [f"{key}= {quoted}"]
-        case _:
-            lines[at : at + 1] = [f"{key}= {bare}"]
-    return ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass")
 
 
 def a_text(random: Random) -> str:

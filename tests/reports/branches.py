@@ -1,8 +1,6 @@
 """Comparisons with a planted truth, as values, for the chapters on two versions."""
 
-import csv
 import math
-from pathlib import Path
 
 import numpy as np
 from rooflens.analysis.comparison.effects import Order, Versions, measure_effects, sum_of_passes
@@ -14,19 +12,11 @@ from rooflens.shapes import shapeset
 
 from ..analysis.compared import versions
 
-DATA = Path(__file__).parents[1] / "data" / "published"
-
 TRAINING = {"dtype": "bf16", "scheme": "fp8-blockwise", "provider": "mine"}
 
 
 ROW = {"model": "m", "M": 16, "N": 64, "K": 64, "base_s": 2e-3, "head_s": 1e-3}
 """One case of a table."""
-
-
-def printed(name):
-    """Rows of a printed table."""
-    with (DATA / f"{name}.csv").open(encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
 
 
 def result_of(planted: Versions, **more) -> Result:

@@ -12,7 +12,6 @@ from rooflens.reports.build import build_comparison
 from rooflens.reports.figures.chart import Figure
 from rooflens.reports.model import KeyNumbers, Table, Tone
 from rooflens.reports.render import html, markdown
-from rooflens.reports.render.plain import to_ascii
 
 from ..analysis.compared import versions
 from .branches import TRAINING, digest_of, exactly, gain, less, report_of, result_of, training
@@ -81,10 +80,6 @@ def test_means_are_of_what_both_versions_pass(report):
 def test_digest_and_cards_are_the_cells_of_the_headline(report):
     lines = rows_of(tables(report)["compared-means"])
     text = digest_of(report)
-    assert text.isascii()
-    for name in ("fwd", "bwd", "fwd+bwd"):
-        base, head, change = map(to_ascii, lines[name][1:4])
-        assert f"{name:7} : {base} -> {head}  ({change}), 83 cases" in text
     assert len({line.index(":") for line in text.splitlines()[1:4]}) == 1  # columns of fixed width
     assert cards(report)["Change of time, fwd+bwd"].text == lines["fwd+bwd"][3]
     assert "2 fixed" in text.splitlines()[-1]

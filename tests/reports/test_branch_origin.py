@@ -80,7 +80,6 @@ def test_costs_of_searches_by_provider_and_pass():
         ["mine", "fwd", "3 → 3", "32 → 96 (3.00×)", "750.000 s → 3600.000 s (4.80×)"],
         ["mine", "bwd", "3 → 3", "32 → 144 (4.50×)", "750.000 s → 3600.000 s (4.80×)"],
     ]
-    assert "base: 6 searches for configurations, listed under Cost of tuning" in all_text(report)
     assert "All searches together: 1500.000 s → 7200.000 s (4.80×)." in all_text(report)
     only_head = report_of(table_of([ROW]), searches={"head": searches["head"]})
     assert texts(tables(only_head)["compared-tuning"])[1][3:] == ["none → 96", "none → 3600.000 s"]
@@ -98,13 +97,9 @@ def test_evidence_of_code_and_settings():
     assert code[0][:5] == ["mine", "fwd", "84 / 84", "0 / 84", "0 / 84"]
     assert code[1][:5] == ["mine", "bwd", "0 / 84", "84 / 84", "0 / 84"]
     chosen = texts(tables(report)["compared-settings"])[1:]
-    flipped = [number for number in range(168) if number % 4 == 0]
-    assert sum(planted.cases["pass"].iloc[number] == "fwd" for number in flipped) == 42
     assert ["num_stages=3", "mine", "fwd", "0 / 84 (0%)", "42 / 84 (50%)"] in chosen
-    assert not any("BN" in line[0] for line in chosen)  # chosen alike
-    others = texts(tables(report)["compared-choices-table"])
-    assert len(others) - 1 == 42
-    assert {line[-1] for line in others[1:]} == {"num_stages=2 → num_stages=3"}
+    others = texts(tables(report)["compared-choices-table"])[1:]
+    assert [line[-1] for line in others] == ["num_stages=2 → num_stages=3"] * 42
     assert "Controls: 42 cases have the same compiled code and configuration" in all_text(report)
 
 

@@ -15,8 +15,9 @@ from rooflens.analysis.imports.consistency import span
 from rooflens.reports.render.plain import to_ascii
 from rooflens.reports.sections.comparison import words
 
-from .branches import gain, printed, report_of, result_of, table_of, training
+from .branches import gain, report_of, result_of, table_of, training
 from .planted import all_text, tables, texts
+from .published import rows_of
 
 CORRECTIONS = Path(__file__).parents[1] / "data" / "corrections" / "primus339.csv"
 
@@ -56,10 +57,10 @@ def rates(row, base, head, products):
 
 @pytest.mark.parametrize("table", ["best_movers", "smallest_gains"])
 def test_gains_of_the_movers_follow_from_their_rates(table, corrections, lists):
-    rows = printed(f"primus339_{table}")
+    rows = rows_of(f"primus339_{table}")
     planted = [
         row | {"model": row["case"], "pass": "step"} | rates(row, "main_comb_tflops", "pr_comb_tflops", 3)
-        for row in (*printed("primus339_best_movers"), *printed("primus339_smallest_gains"))
+        for row in (*rows_of("primus339_best_movers"), *rows_of("primus339_smallest_gains"))
     ]
     lists = tables(report_of(table_of(planted)))
     found = {row[1].text: row for name in ("compared-movers", "compared-least") for row in lists[name].rows}
@@ -85,7 +86,7 @@ def test_gains_of_the_movers_follow_from_their_rates(table, corrections, lists):
 
 @pytest.mark.parametrize("name", ["aggregate", "commit_message_aggregate"])
 def test_headline_and_digest_have_the_printed_means(name, corrections):
-    rows = printed(f"primus339_{name}")
+    rows = rows_of(f"primus339_{name}")
     head = next(column for column in rows[0] if column not in ("metric", "main_gmean_tflops", "delta_pct"))
     passes = {"forward": "fwd", "backward": "bwd", "combined-step": "step"}
     size = {"model": "one", "M": "8192", "N": "4096", "K": "4096"}
@@ -107,7 +108,7 @@ def test_headline_and_digest_have_the_printed_means(name, corrections):
 
 
 def test_models_have_the_printed_means_and_the_excluded_case(corrections):
-    rows = {row["model"]: row for row in printed("primus339_per_model")}
+    rows = {row["model"]: row for row in rows_of("primus339_per_model")}
     cases = training(lambda *_: 0.0, rounds=1, noise=0).cases
     problems = cases[cases["pass"] == "fwd"].assign(**{"pass": "step"}).to_dict("records")
     step = [
@@ -131,7 +132,7 @@ def test_models_have_the_printed_means_and_the_excluded_case(corrections):
 def test_the_printed_reductions_follow_from_the_times_and_the_gains_do_not(name, pass_, corrections, lists):
     """One of the document's two columns is of rounded times and the other is not: they contradict each other."""
     table = f"primus339_mi300x_top10_{name}"
-    rows = printed(table)
+    rows = rows_of(table)
     planted = [
         row
         | {"pass": pass_}
@@ -159,7 +160,7 @@ def test_the_printed_reductions_follow_from_the_times_and_the_gains_do_not(name,
 
 def test_a_mean_gain_is_never_less_than_the_mean_reduction(corrections):
     """Printed for Llama-3.1-8B: +1.28 % less time and +1.16 % more throughput, which no cases can have."""
-    (row,) = (row for row in printed("primus339_mi300x_per_model") if row["model"] == "Llama-3.1-8B")
+    (row,) = (row for row in rows_of("primus339_mi300x_per_model") if row["model"] == "Llama-3.1-8B")
     assert float(row["forward_tflops_gain_pct"]) < float(row["forward_speedup_pct"])
     result = result_of(training(lambda shape, M, pass_: gain(0.05) if shape.N > 8192 else gain(-0.04), rounds=2))
     for part in parts(result):

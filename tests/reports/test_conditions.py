@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
-from rooflens.reports.model import Bullets, KeyNumbers, Remarks, Tone
+from rooflens.reports.model import Bullets, Remarks, Tone
 from rooflens.reports.render import markdown
 
 from .measured import WATCHED
@@ -83,23 +83,6 @@ def test_disturbed_cells_are_named_with_what_moved(watched, calm, tmp_path, monk
     assert [row[0].text for row in bounded.rows[:3]] == ["blas", "blas", "simt_4bit"]
 
 
-def test_what_disturbed_every_cell_marks_every_ratio_and_is_said_once_of_the_run(watched):
-    found = tables(watched)
-    for provider in ("simt-4bit", "blas"):
-        grid = found[f"speedup-bf16-nf4-g64-cold-{provider}"]
-        ratios = [cell for row in grid.rows[: -grid.footer] for cell in row if cell.level is not None]
-        assert len(ratios) == 4
-        assert all(cell.note.startswith("disturbed while it or dequant_blas was measured") for cell in ratios)
-    said = [
-        item for block in watched.sections[0].blocks if isinstance(block, Bullets | Remarks) for item in block.items
-    ]
-    (told,) = [item for item in said if "canary" in item]
-    assert "up to 4% around 16 of 16 cells: absolute times" in told
-    times = {row[2].text: row[3].note for row in found["cells-bf16-nf4-g64-cold-m1"].rows if row[0].text == "toy up"}
-    assert all("disturbed while it was measured (canary's gemm)" in note for note in times.values())
-    assert [name for name, note in times.items() if "stop other work" in note] == ["blas"]
-
-
 def test_a_run_without_telemetry_and_canary_says_not_recorded_and_no_more(tmp_path):
     report = report_of(tmp_path / "run", **GPU, columns=lambda cell, round_: dict.fromkeys(
         ("cold_by", "copies", "launches_per_sample", "discarded", "disturbed", "tuning")))  # fmt: skip
@@ -151,7 +134,4 @@ def test_nothing_is_compared_across_timers(tmp_path):
     cells = found["cells-bf16-nf4-g64-cold-m1"]
     assert not any(row[2].tone is Tone.BEST for row in cells.rows)
     assert "(of none that was timed in different ways)" in cells.how_to_read
-    text = markdown.render(report).text
-    assert "timer differs: graph here, event for dequant_blas" in text
-    (headline,) = [block for block in report.sections[0].blocks if isinstance(block, KeyNumbers)]
-    assert "simt_4bit" not in headline.items[0].detail
+    assert "timer differs: graph here, event for dequant_blas" in markdown.render(report).text

@@ -110,10 +110,3 @@ def test_many_devices_are_one_line_with_a_band(tmp_path):
     assert "joins 40 devices" in figure.how_to_read
     assert len(records(figure)) < 300
     assert {"gemm_change", "gemm_change_low", "gemm_change_high"} <= set(records(figure)[0])
-
-
-def test_workers_that_no_device_claims_keep_their_number(tmp_path):
-    canary = [reading(minute, process=number) for number in (0, 4) for minute in range(3)]
-    options = fleet([{"uuid": "A"}, {"uuid": "B"}], canary)
-    figure = figures_of(drift(view_of(tmp_path, **options)))["drift-strips"]
-    assert [entry.label for entry in figure.legend] == ["worker 0", "worker 4"]

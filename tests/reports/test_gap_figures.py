@@ -56,20 +56,6 @@ def test_bars_follow_each_other_and_end_at_the_measured_time(usual):
             assert len(texts) == len(PARTS)  # every part has its number, or "unknown"
 
 
-def test_labels_of_a_panel_do_not_touch(tmp_path):
-    """200 us in a panel of 180 pixels: five labels with units would run into each other."""
-    long = options(**exact(simt_4bit=lambda _: 198.1e-6, dequant_blas=lambda _: 500e-6))
-    chart = figures_of(gap(view_of(tmp_path / "run", **long)))["gap-one-bf16-nf4-g64-cold"].charts[0]
-    frame = svg.frame(chart, panel=True)
-    widths = [6 * len(tick.label) for tick in chart.x.ticks]
-    middles = [
-        min(frame.x(chart, tick.value), frame.width - wide / 2)  # the last one moves inwards
-        for tick, wide in zip(chart.x.ticks, widths, strict=True)
-    ]
-    for left, right in pairwise(zip(middles, widths, strict=True)):
-        assert right[0] - left[0] > (left[1] + right[1]) / 2
-
-
 def test_a_clock_above_the_published_one_goes_back(tmp_path):
     """At M = 2048 the ideal is the published peak; the device ran 8.2 % above the clock of it (1.83 GHz)."""
     fast = {"clock_hz": 1.98e9}

@@ -22,16 +22,6 @@ def blocks(tree, kind):
     return list(walk(tree["sections"]))
 
 
-def test_tables_have_raw_values_shown_texts_and_notes():
-    tree = json.loads(json_form.render(report()))
-    grid, _ = blocks(tree, "table")
-    assert grid["columns"][1] == {"header": "M=1"}
-    assert grid["rows"][0][1] == {"text": "44.80×", "value": 44.8}
-    oom = grid["rows"][1][2]
-    assert (oom["text"], oom["value"], oom["tone"]) == ("oom", None, "failed")
-    assert tree["notes"][str(oom["note"])] == "out of memory: 3 GiB asked, 1 GiB free"
-
-
 def test_a_figure_has_its_finding_and_its_data():
     data = Data(("M", "time_s"), ((1, 1e-5), (8, math.nan), (9, math.inf), (10, None)))
     tree = Report("r", (), (Section("s", "S", (replace(figure(), data=data), figure("bare"))),), "g")

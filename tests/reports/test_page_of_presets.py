@@ -160,32 +160,6 @@ def test_every_table_can_be_sorted_there_and_back(page):
     assert sorted_columns > 3
 
 
-def test_rows_are_filtered_by_a_word_and_come_back(page):
-    shown = "[...document.querySelectorAll('main tbody tr:not(.sum)')].filter(row => !row.hidden).length"
-    every = page.evaluate(shown)
-    page.locator(".tools input").fill("qwen2.5-1.5b")
-    some = page.evaluate(shown)
-    assert 0 < some < every
-    unlike = page.evaluate("""() => [...document.querySelectorAll('main tbody tr:not(.sum)')]
-      .filter(row => !row.hidden && row.closest('table').querySelector('th[data-s]'))
-      .map(row => row.textContent).filter(text => !text.includes('qwen2.5-1.5b'))""")
-    assert unlike == []
-    assert page.locator("[role=status]").inner_text().startswith(f"{some - others(page)} of ")
-    page.locator(".tools input").fill("no such shape")
-    assert page.locator("[role=status]").inner_text() == "No row matches."
-    page.locator(".tools button").click()
-    assert page.evaluate(shown) == every
-    assert page.locator("[role=status]").inner_text() == ""
-
-
-def others(page):
-    """Rows of tables that cannot be filtered."""
-    return page.evaluate("""() => [...document.querySelectorAll('main table')]
-      .filter(table => !table.querySelector('th[data-s]'))
-      .flatMap(table => [...table.tBodies[0].rows])
-      .filter(row => !row.hidden && !row.matches('.sum')).length""")
-
-
 @pytest.mark.parametrize("name", KINDS)
 def test_without_scripts_everything_is_there_and_nothing_idle(browser, address, name):
     context = browser.new_context(java_script_enabled=False, viewport={"width": 1000, "height": 900})

@@ -5,14 +5,12 @@ from rooflens.reports.model import Tone
 from rooflens.reports.presets import of_a_run
 from rooflens.reports.sections.conditions.configurations import configurations, described
 from rooflens.reports.sections.limits.flat import flat, floor_of
-from rooflens.reports.sections.speedups.cells import throughput
 from rooflens.reports.sections.speedups.decode_grid import decode_grid
 from rooflens.reports.sections.speedups.maxima import maxima
 from rooflens.reports.sections.speedups.sides import sides
 from rooflens.reports.sections.speedups.three_way import three_way
 from rooflens.reports.sections.speedups.winners import winners
 from rooflens.reports.sections.summary.legend import divided, families_of, legend
-from rooflens.reports.sections.summary.open_items import open_items
 from rooflens.reports.view import ShapeKey
 from rooflens.shapes.errors import UsageError
 
@@ -158,20 +156,6 @@ def test_families_of_shapes_are_named_without_their_degree():
     assert divided(found[1].shapes, found[1].degrees) == ""
     uneven = [shape("q tp1", N=100, K=10), shape("q tp3", N=40, K=10)]
     assert divided(uneven, (1, 3)) == "not by the same factor"
-
-
-@pytest.mark.parametrize(("rounds", "without"), [(1, True), (2, False)])
-def test_one_round_prints_no_interval_however_many_samples_it_took(tmp_path, rounds, without):
-    view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), rounds=rounds, samples=60, **PLAIN)
-    every = tables(chapters_of(view, throughput)).values()
-    lists = [table for table in every if "95% interval" in (column.header for column in table.columns)]
-    assert lists
-    for table in lists:
-        column = [column.header for column in table.columns].index("95% interval")
-        assert {bool(row[column].text) for row in table.rows} == {not without}
-    asks = any("a single one gives no interval" in text for text in open_items(view).blocks[0].items)
-    assert asks == without
-    assert view.interval_sentence.startswith("No cell has two rounds") == without
 
 
 def test_three_sides_follow_roles_and_need_no_time_of_the_baseline(tmp_path):

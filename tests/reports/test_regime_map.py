@@ -78,8 +78,3 @@ def test_further_slices_show_the_challenger_and_the_baseline_only(tmp_path):
     assert second.detail
     assert regimes(view_of(tmp_path / "one", **planted(Ms=(1,)))) is None  # one M or few cells need no map
     assert regimes(view_of(tmp_path / "few", **planted(Ms=(1, 2), shapes=SHAPES[:1]))) is None
-
-
-def test_one_m_or_few_cells_need_no_map(tmp_path):
-    assert regimes(view_of(tmp_path / "one", **planted(Ms=(1,)))) is None
-    assert regimes(view_of(tmp_path / "few", **planted(Ms=(1, 2), shapes=SHAPES[:1]))) is None

@@ -1,10 +1,6 @@
 """The roofline draws every level of memory and the peaks of every type that is multiplied, each with its kind."""
 
 import pytest
-from rooflens.reports.figures.axes import decade_axis, m_axis, position
-from rooflens.reports.figures.chart import Chart, Point, Roof, Series
-from rooflens.reports.figures.labels import LINE, point_labels, roof_labels
-from rooflens.reports.formatting import tick_time
 from rooflens.reports.sections.limits.roofline import roofline
 
 from .planted import SMALL, figures_of, records, synthetic, view_of
@@ -63,16 +59,3 @@ def test_the_data_have_every_cell_and_every_roof(tmp_path):
     roofs = {row["provider"]: row["roof_value"] for row in records(figure) if row["roof_value"] is not None}
     assert roofs["dram read bandwidth (measured)"] == 4.3e12
     assert len(roofs) == len(figure.charts[0].roofs)
-
-
-def test_the_label_of_a_point_keeps_clear_of_the_names_of_roofs():
-    axes = (m_axis([1, 4096]), decade_axis(1e-6, 1e-4, tick_time, "t"))
-    roof = Roof("a limit with a long name, measured", 1, 3e-5, 4096, 3e-5)
-    point = Series("p", 1, (Point(600, 3.3e-5, label="p M=600"),))
-    chart = Chart("c", *axes, (point,), (roof,))
-    (name,), (label,) = roof_labels(chart, 800, 400), point_labels(chart, 800, 400)
-    assert name.end
-    assert name.x - 8 * len(name.text) < 800 * position(axes[0], 600) < name.x  # it would lie on the point's right
-    start = label.x - 8 * len(label.text) if label.end else label.x
-    beside = start >= name.x or start + 8 * len(label.text) <= name.x - 8 * len(name.text)
-    assert beside or abs(label.y - name.y) >= LINE

@@ -5,14 +5,12 @@ import errno
 import os
 import re
 import stat
-import sys
-import types
 
 import pytest
 from rooflens.reports import write
 from rooflens.reports.figures.chart import Data
 from rooflens.reports.model import Column, Section, Table, TableCell
-from rooflens.reports.render.formats import FORMATS, OutputFormat
+from rooflens.reports.render.formats import FORMATS
 from rooflens.reports.write import write_bytes, write_report
 from rooflens.shapes.errors import RooflensError
 
@@ -28,15 +26,10 @@ def test_writes_what_is_asked_for_and_names_it(tmp_path):
         assert image.read_bytes().startswith(b"<svg ")
 
 
-def with_numbers():
-    """The report with numbers behind one of its figures."""
+def test_the_numbers_of_a_figure_lie_beside_its_image(tmp_path):
     data = Data(("M", "time_s"), ((1, 1.25e-5), (8, None)))
     section = Section("f", "F", (dataclasses.replace(figure(), data=data), figure("single", 1)))
-    return dataclasses.replace(report(), sections=(section,))
-
-
-def test_the_numbers_of_a_figure_lie_beside_its_image(tmp_path):
-    written = write_report(with_numbers(), {"markdown": tmp_path / "r.md"})
+    written = write_report(dataclasses.replace(report(), sections=(section,)), {"markdown": tmp_path / "r.md"})
     names = [path.relative_to(tmp_path).as_posix() for path in written]
     assert names == ["figures/panels.svg", "figures/panels.csv", "figures/single.svg", "r.md"]
     assert written[1].read_text("utf-8") == "M,time_s\n1,1.25e-05\n8,\n"
@@ -86,12 +79,3 @@ def test_a_full_disk_keeps_the_old_file_and_leaves_nothing_behind(tmp_path, monk
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
     with pytest.raises(RooflensError, match="cannot write"):
         write_bytes(target / "under a file", b"x")
-
-
-def test_a_format_is_a_renderer_and_a_line(tmp_path, monkeypatch):
-    renderer = types.ModuleType("rooflens.reports.render.planted")
-    renderer.files = lambda report, path, ascii_only: {path: report.title.upper().encode()}
-    monkeypatch.setitem(sys.modules, renderer.__name__, renderer)
-    monkeypatch.setitem(FORMATS, "planted", OutputFormat("planted", "Write it in capitals here."))
-    assert write_report(report(), {"planted": tmp_path / "r"}) == [tmp_path / "r"]
-    assert (tmp_path / "r").read_text("utf-8") == report().title.upper()

@@ -4,7 +4,7 @@
    clock otherwise: of the devices in the table 0.92 (H100 PCIe) to 1.08 (fp32 of an H100 SXM, at another clock).
 2. Rates of one part have the ratios of its architecture, whatever its clock: the one that stands out is wrong.
 3. An architecture has units for some types only.
-4. Bandwidth is bus width x the rate of a pin, which the type of memory limits; no memory is read in under 15 ms.
+4. Bandwidth is bus width x the rate of a pin, which the type of memory limits.
 5. Caches and numbers of units do not exceed the die, and private slices of L2 have their size.
 
 Sources of the constants: the vendors' architecture white papers and instruction set guides, as cited row by row in
@@ -95,9 +95,6 @@ _PIN_GBPS = {
 
 _MOST = 1e15
 """No figure of a device is larger, in the units of the table."""
-
-_FASTEST_READ_S = 15e-3
-"""No device here reads its whole memory faster; the fastest takes 19 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +203,6 @@ def _memory(row: Row) -> Iterator[str]:
             )
     elif kind and kind not in _PIN_GBPS:
         yield f"mem_type = {kind}: known are {', '.join(_PIN_GBPS)}"
-    capacity = number(row, "mem_gib")
-    if capacity and capacity * (1 << 30) / (bandwidth * 1e9) < _FASTEST_READ_S:
-        yield (
-            f"mem_bw_gbs = {row['mem_bw_gbs']}: {capacity:g} GiB would be read in "
-            f"{capacity * (1 << 30) / (bandwidth * 1e6):.3g} ms, faster than any device reads its memory"
-        )
 
 
 def _sizes(row: Row, arch: str) -> Iterator[str]:

@@ -30,7 +30,3 @@ def test_measurements_of_ours_are_in_a_stored_run_or_say_that_they_are_not():
             stored = {f"{float(row['value']):.3g}" for row in csv.DictReader(file)}
         values = [one.value for one in known if one.source.endswith(run)]
         assert all(f"{value:.3g}" in stored for value in values), run
-
-
-def test_an_unknown_device_has_none():
-    assert published_ceilings("no such device") == ()

@@ -26,16 +26,6 @@ def test_llm4bit_is_the_40_shape_sweep():
     assert set(full.caches) == set(Cache)
 
 
-def test_quick_has_six_shapes_with_the_small_kv_and_the_square():
-    quick = suite.load("llm4bit-quick")
-    sizes = {(shape.N, shape.K) for shape in quick.shapes}
-    assert len(quick.shapes) == 6
-    assert {(512, 2048), (4096, 4096)} <= sizes
-    assert quick.axes["M"] == (1, 4, 16, 64)
-    assert len(quick.dtypes) == 1
-    assert any(shape.alias == "small GQA k/v" for shape in quick.shapes)
-
-
 @pytest.mark.parametrize("name", suite.names())
 def test_shipped_suites_parse_and_name_their_baseline(name):
     loaded = suite.load(name)
@@ -49,7 +39,6 @@ def test_shipped_suites_parse_and_name_their_baseline(name):
     ("change", "message"),
     [
         (("M = [1, 2]", "M = [0]"), "M=0 is not a size"),
-        (("M = [1, 2]", "M = [-4, 2]"), "M=-4 is not a size"),
         (("M = [1, 2]", "M = []"), "axis M needs a list"),
         (("M = [1, 2]", "L = [1]"), "'L'"),
         (('dtypes = ["bf16"]', 'dtypes = ["bf17"]'), "unknown dtype 'bf17'"),
@@ -68,7 +57,6 @@ def test_shipped_suites_parse_and_name_their_baseline(name):
         (("[axes]", "[protocol]\nseed = -1\n[axes]"), "seed=-1"),
         (("[axes]", "[protocol]\ntimeout_s = 1\n[axes]"), "timeout_s=1 must be more than budget_s=1"),
         (('name = "mine"', 'name = "../mine"'), "name = '../mine'"),
-        (('name = "mine"', 'name = ""'), "name = ''"),
         (("[axes]", 'pick = ["nobody"]\n[axes]'), "'nobody'"),
         (("[axes]", "[axes"), "not valid TOML"),
         (("[axes]", 'op = "conv"\n[axes]'), "'conv'"),

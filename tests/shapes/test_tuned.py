@@ -3,7 +3,7 @@
 import csv
 import dataclasses
 import io
-import json
+from functools import partial
 
 import pytest
 from rooflens.shapes import tuned
@@ -16,41 +16,25 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes import parse_scheme
 from rooflens.shapes.suite import Cache
 
+from ..analysis.planted_searches import candidate, searched
+from ..analysis.run_files import drop_columns, set_field
+from ..analysis.synthetic import write_table
+
 H200 = Device("cuda", 0, "NVIDIA H200", "NVIDIA", "sm90", 132, 60 << 20, 60 << 20, 141 << 30)
 PROBLEM = Problem(1, 4096, 4096)
 NF4 = parse_scheme("nf4-g64", DType.BF16)
-FAST, SLOW = {"BLOCK_N": 8, "SPLIT_K": 4}, {"BLOCK_N": 16, "SPLIT_K": 1}
+FAST = {"BLOCK_N": 8, "SPLIT_K": 4}
 
 
-def row(**columns):
-    """One passed candidate on an H200."""
-    fixed = {
-        "cell_id": "c0", "search": 0, "candidate": 0, "arch": "sm90", "compute_units": 132, "op": "gemm", "pass": "fwd",
-        "B": 1, "E": 1, "top_k": 1, "M": 1, "N": 4096, "K": 4096, "dtype": "bf16", "scheme": "nf4-g64",
-        "provider": "simt_4bit", "cache": "cold", "config": FAST, "verdict": "passed", "time_s": 4e-6,
-        "winner": True, "near_tie": False,
-        "candidates": 1, "source": "s0",
-    }  # fmt: skip
-    return fixed | columns
-
-
-def text(*rows, names=TUNING.names):
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(names)
-    for one in rows:
-        fields = {**one, "config": json.dumps(one["config"]) if isinstance(one["config"], dict) else one["config"]}
-        fields |= {name: str(one[name]).lower() for name in ("winner", "near_tie")}
-        writer.writerow([fields.get(name, "") for name in names])
-    return buffer.getvalue()
+row = partial(candidate, FAST, provider="simt_4bit", time_s=4e-6, winner=True)
+"""One passed candidate on an H200."""
 
 
 @pytest.fixture
 def write(tmp_path):
-    def call(*rows, content=None, **options):
-        path = tmp_path / "tuning.csv"
-        path.write_text(text(*rows, **options) if content is None else content)
-        return path
+    def call(*rows):
+        write_table(tmp_path, TUNING, rows)
+        return tmp_path / TUNING.file
 
     return call
 
@@ -60,8 +44,8 @@ def lookup(table, device=H200, problem=PROBLEM, scheme=NF4, provider="simt_4bit"
 
 
 def test_the_winner_of_exactly_this_cell_is_found(write):
-    table = tuned.load(write(row(candidate=0, config=SLOW, winner=False, time_s=5e-6), row(candidate=1)))
-    assert lookup(table) == FAST
+    loser = candidate({"BLOCK_N": 16}, provider="simt_4bit", time_s=5e-6)
+    assert lookup(tuned.load(write(loser, row(candidate=1)))) == FAST
 
 
 @pytest.mark.parametrize(
@@ -86,82 +70,84 @@ def test_a_folder_is_read_through_its_table(write):
     assert lookup(tuned.load(write(row()).parent)) == FAST
 
 
-def searches(*winners, times=None):
-    """Rows of one search per winner, in which FAST and SLOW were tried."""
-    times = times or [(4e-6, 5e-6)] * len(winners)
-    return [
-        row(search=number, candidate=at, config=config, time_s=time_s, winner=config == chosen)
-        for number, (chosen, both) in enumerate(zip(winners, times, strict=True))
-        for at, (config, time_s) in enumerate(zip((FAST, SLOW), both, strict=True))
+def vote(write, *searches, **columns):
+    """What searches for one cell agree on: (their winner, seconds of `a`, seconds of `b`) of each."""
+    rows = [
+        one for at, (winner, a, b) in enumerate(searches) for one in searched(at, {"a": a, "b": b}, winner, **columns)
     ]
+    (choice,) = tuned.load(write(*rows)).choices.values()
+    return choice
 
 
 def test_the_winner_of_most_searches_is_taken_even_if_another_was_once_faster(write):
-    rows = searches(SLOW, FAST, SLOW, times=[(5e-6, 4.9e-6), (1e-6, 4.9e-6), (5e-6, 4.9e-6)])
-    table = tuned.load(write(*rows))
-    assert lookup(table) == SLOW
-    (choice,) = table.choices.values()
-    assert (choice.agreed, choice.searches, choice.candidate) == (2, 3, 1)
+    found = vote(write, ("b", 5e-6, 4.9e-6), ("a", 1e-6, 4.9e-6), ("b", 5e-6, 4.9e-6))
+    assert (found.config, found.agreed, found.searches, found.candidate) == ({"tile": "b"}, 2, 3, 1)
 
 
 def test_a_draw_goes_to_the_least_mean_time_over_all_searches(write):
-    rows = searches(FAST, SLOW, times=[(4e-6, 9e-6), (4.2e-6, 4.1e-6)])
-    table = tuned.load(write(*rows))
-    assert lookup(table) == FAST
-    (choice,) = table.choices.values()
-    assert choice.time_s == pytest.approx(4.1e-6)
+    found = vote(write, ("a", 4e-6, 9e-6), ("b", 4.2e-6, 4.1e-6))
+    assert (found.config, found.time_s) == ({"tile": "a"}, pytest.approx(4.1e-6))
 
 
 def test_searches_of_older_source_do_not_vote(write):
-    rows = [one | {"source": "old"} for one in searches(SLOW, SLOW)]
-    assert lookup(tuned.load(write(*rows, *searches(FAST)))) == FAST
+    times = {"a": 1e-6, "b": 2e-6}
+    older = [one for number in range(2) for one in searched(number, times, "b", source="old")]
+    (choice,) = tuned.load(write(*older, *searched(0, times, "a"))).choices.values()
+    assert choice.config == {"tile": "a"}
 
 
 def test_equal_configurations_in_another_order_of_keys_are_one(write):
-    rows = [row(), row(search=1, config='{"SPLIT_K":4,  "BLOCK_N":8}')]
-    (choice,) = tuned.load(write(*rows)).choices.values()
+    path = write(row(), row(search=1))
+    set_field(path, 3, "config", '{"SPLIT_K":4,  "BLOCK_N":8}')
+    (choice,) = tuned.load(path).choices.values()
     assert choice.agreed == 2
 
 
 def test_failed_candidates_and_a_torn_last_line_are_passed_over(write):
-    failed = row(candidate=1, verdict="crashed", time_s="", winner=False, config={}, reason="a\x0cb \u2028 c")
-    assert lookup(tuned.load(write(content=text(row(), failed) + "c0,0,2,sm9"))) == FAST
+    path = write(row(), row(candidate=1, verdict="crashed", time_s=None, winner=False, reason="a\x0cb \u2028 c"))
+    path.write_text(path.read_text() + "c0,0,2,sm9")
+    assert lookup(tuned.load(path)) == FAST
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("column", "text", "words"),
     [
-        (text(row(M="one")), "line 2, column M: 'one' is not a whole number"),
-        (text(row(), row(M="-1")), "line 3, column M"),
-        (text(row(time_s="fast")), "line 2, column time_s: 'fast' is not a positive number"),
-        (text(row(time_s="inf")), "line 2, column time_s"),
-        (text(row(time_s="0")), "line 2, column time_s"),
-        (text(row(time_s="")), "line 2, column time_s: empty"),
-        (text(row(winner="maybe")), "line 2, column winner"),
-        (text(row(config="[1]")), "line 2, column config"),
-        (text(row(config="{")), "line 2, column config"),
-        (text(row(error_ratio="2")), "line 2, column error_ratio"),
-        (text(row()) + "c0,0\n", "line 3"),
-        (text(row()) + 'c0,"0\n', "line 3"),
-        (text(row(), names=[name for name in TUNING.names if name != "config"]), "line 1: column 'config' is missing"),
-        (text(row(winner=False)), "no search in it has a winner"),
-        (text(), "no search in it has a winner"),
-        ("", "line 1"),
+        ("M", "one", "'one' is not a whole number"),
+        ("M", "-1", ""),
+        ("time_s", "fast", "'fast' is not a positive number"),
+        ("time_s", "inf", ""),
+        ("time_s", "0", ""),
+        ("time_s", "", "empty"),
+        ("winner", "maybe", ""),
+        ("config", "[1]", ""),
+        ("config", "{", ""),
+        ("error_ratio", "2", ""),
     ],
 )
-def test_what_is_wrong_is_named_by_line_and_column(write, content, words):
-    with pytest.raises(UsageError, match=r"tuning\.csv") as raised:
-        tuned.load(write(content=content))
-    assert words in str(raised.value)
+def test_a_wrong_field_is_named_by_line_and_column(write, column, text, words):
+    path = write(row(), row(search=1))
+    set_field(path, 3, column, text)
+    with pytest.raises(UsageError, match=rf"tuning\.csv line 3, column {column}.*{words}") as raised:
+        tuned.load(path)
     assert "\n" not in str(raised.value)
 
 
-def test_a_file_that_is_not_there_says_how_to_make_one(tmp_path):
+def test_what_is_no_tuned_table(tmp_path, write):
     with pytest.raises(UsageError, match="rooflens tune"):
         tuned.load(tmp_path)
-    (tmp_path / "tuning.csv").write_bytes(b"\xff\xfe")
+    for rows in ([], [row(winner=False)]):
+        with pytest.raises(UsageError, match=r"tuning\.csv: no search in it has a winner"):
+            tuned.load(write(*rows))
+    path = write(row())
+    path.write_text(path.read_text() + "c0,0\n")
+    with pytest.raises(UsageError, match=r"tuning\.csv line 3"):
+        tuned.load(path)
+    drop_columns(write(row()), "config")
+    with pytest.raises(UsageError, match=r"tuning\.csv line 1: column 'config' is missing"):
+        tuned.load(path)
+    path.write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="not a text file"):
-        tuned.load(tmp_path)
+        tuned.load(path)
 
 
 def exported(table):
@@ -170,9 +156,9 @@ def exported(table):
 
 def test_the_export_has_one_row_per_problem_with_the_fastest_provider(write):
     rows = [
-        row(time_s=8e-6, provider="gemv_4bit", config={}),
+        candidate({}, time_s=8e-6, winner=True, provider="gemv_4bit"),
         row(time_s=4e-6, error_ratio=0.0),
-        row(M=2, provider="mma_4bit", candidate=3, time_s=5e-6, config={"BLOCK_N": 32}),
+        candidate({"BLOCK_N": 32}, M=2, provider="mma_4bit", candidate=3, time_s=5e-6, winner=True),
         row(scheme="fp4-g128", time_s=6e-6),
     ]
     content = tuned_csv(tuned.load(write(*rows)).choices)
@@ -199,9 +185,8 @@ def test_the_export_refuses_what_its_columns_cannot_tell_apart(write):
 
 
 def test_a_held_configuration_has_no_time(write):
-    path = write(row(verdict="held", time_s="", config=SLOW))
-    choice = next(iter(tuned.load(path).choices.values()))
-    assert choice.config == SLOW
+    choice = next(iter(tuned.load(write(row(verdict="held", time_s=None))).choices.values()))
+    assert choice.config == FAST
     assert choice.time_s != choice.time_s  # unknown
     with pytest.raises(UsageError, match="a winner has a time"):
-        tuned.load(write(row(verdict="passed", time_s="", config=SLOW)))
+        tuned.load(write(row(time_s=None)))

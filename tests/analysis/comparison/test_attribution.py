@@ -32,14 +32,6 @@ def test_planted_causes_are_found_in_19_of_20():
     assert right / total >= 0.95
 
 
-def test_code_that_gains_and_a_choice_that_loses_are_both_told():
-    """Together they look like nothing."""
-    row = attribute(times([-SIZE], [SIZE], sd=0.002)).iloc[0]
-    assert row["cause"] == Attribution.BOTH
-    assert row["total"] == pytest.approx(0, abs=0.005)
-    assert row["code_high"] < 0 < row["choice_low"]
-
-
 @given(st.lists(st.tuples(st.floats(-0.5, 0.5), st.floats(-0.5, 0.5)), min_size=1, max_size=10), st.integers(0, 1000))
 def test_code_and_choice_add_up_to_the_total(parts, seed):
     code, choice = zip(*parts, strict=True)

@@ -15,7 +15,6 @@ from rooflens.analysis.dispatch.regret import (
     best,
     by_model,
     by_round,
-    by_shape,
     hold_out,
     relative_time,
     score,
@@ -60,18 +59,6 @@ def test_the_luck_of_the_best_is_what_the_oracle_loses_on_other_rounds():
     expected = 0.05 / math.sqrt(math.pi * table.rounds)
     # the pick of the other rounds is itself timed on the round left out: its expectation is the truth
     assert mean(unseen.relative[ORACLE], table) == pytest.approx(expected, rel=0.1)
-
-
-def test_shapes_are_predicted_by_rules_and_not_by_tables():
-    def seconds(case, arm):
-        return 1e-5 * (1 if arm == "old" else 0.5 if case["M"] <= 8 else 2.0)
-
-    table = plant_timings(seconds, noise=0.01)
-    unseen = by_shape(table, "x", MARGIN)
-    assert unseen.folds == 8
-    zero = mean(unseen.relative[ORACLE], table)
-    assert mean(unseen.relative["threshold"], table) == pytest.approx(zero, abs=1e-3)
-    assert mean(unseen.relative["table"], table) == mean(unseen.relative["always old"], table) > 0.3
 
 
 def test_the_same_gemm_of_another_model_does_not_leak():

@@ -1,15 +1,9 @@
 """Policies as values: what they choose, one by one and for a whole run, and where they do not route."""
 
-import math
-import random
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from rooflens.analysis.dispatch.fit import fit
 from rooflens.analysis.dispatch.policy import Entry, Policy, choices, ranges
-from rooflens.analysis.dispatch.timings import SHAPE
 
 from .planted import choose, plant_timings
 
@@ -65,22 +59,6 @@ def test_ranges_join_rows_that_run_the_same_arm_and_end_where_the_incumbent_does
     assert ranges(((1, new), (2, new), (4, old), (8, new)), "old") == [(2, "new"), (4, "old"), (8, "new")]
     assert ranges(((1, new), (2, old), (4, old)), "old") == [(1, "new")]
     assert ranges(((1, old),), "old") == ranges((), "old") == []
-
-
-@settings(max_examples=10)
-@given(seed=st.integers(0, 10_000))
-def test_a_whole_run_is_chosen_for_as_each_of_its_cases_is(seed):
-    rng = random.Random(seed)
-    arms = ("old", "new", "gemv")
-    table = plant_timings(
-        lambda case, arm: 1e-5 * math.exp(rng.gauss(0, 0.3)), arms=arms, rounds=3, Ms=(1, 4, 16),
-        dtypes=("bf16", "fp16"),
-    )  # fmt: skip
-    for policy in fit(table, "sm90"):
-        found = choices(policy, table)
-        for row, arm in zip(table.cases.to_dict("records"), found.tolist(), strict=True):
-            sizes = {name: row[name] for name in (*SHAPE, "M")}
-            assert choose(policy, "sm90", row["dtype"], row["scheme"], **sizes) == arms[arm]
 
 
 def test_fit_names_its_policies_and_leaves_out_what_would_be_the_same():

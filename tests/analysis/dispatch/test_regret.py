@@ -1,6 +1,5 @@
 """Regret: by hand, and what holds for any times."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -10,9 +9,8 @@ from hypothesis import strategies as st
 from rooflens.analysis.dispatch.fit import fit, oracle
 from rooflens.analysis.dispatch.policy import choices
 from rooflens.analysis.dispatch.regret import best, relative_time, score
-from rooflens.analysis.dispatch.timings import timings
 
-from .planted import from_array, plant, plant_timings
+from .planted import from_array, plant_timings
 
 TIMES = {"a": (4.0, 2.0, 1.0), "b": (1.0, 1.9, 3.0)}
 """Seconds of each arm at M = 1, 2, 3."""
@@ -81,44 +79,3 @@ def test_regret_is_never_negative_and_the_oracle_has_none(table):
         assert -1e-12 <= found.p95 <= found.worst + 1e-12
     perfect = score(relative_time(table, oracle(table)), zero, table.weights)
     assert (perfect.mean, perfect.worst, perfect.near) == (0, 0, pytest.approx(1))
-
-
-@settings(max_examples=settings().max_examples * 2 // 5)
-@given(table=tables)
-def test_swapping_challengers_swaps_their_names_only(table):
-    arms = len(table.arms)
-    order = np.array([0, *range(arms - 1, 0, -1)])
-    swapped = dataclasses.replace(
-        table,
-        arms=tuple(table.arms[index] for index in order),
-        log_ratio=table.log_ratio[:, order],
-        step=table.step[:, order],
-        time_s=table.time_s[:, order],
-        first_cells=table.first_cells[:, order],
-    )
-    for here, there in zip(fit(table, "x")[arms:], fit(swapped, "x")[arms:], strict=True):
-        assert here.name == there.name
-        first, second = relative_time(table, choices(here, table)), relative_time(swapped, choices(there, swapped))
-        if here.name == "table":  # each row is decided by itself
-            assert first.tolist() == pytest.approx(second.tolist())
-        scores = [score(one, best(table), table.weights).mean for one in (first, second)]
-        assert scores[0] == pytest.approx(scores[1], abs=1e-9)
-
-
-@settings(max_examples=12)
-@given(factor=st.floats(1e-3, 1e3), seed=st.integers(0, 99))
-def test_a_factor_on_all_times_changes_nothing(factor, seed):
-    rng = np.random.default_rng(seed)
-    true = {}
-
-    def seconds(case, arm):
-        return true.setdefault((case["N"], case["K"], case["M"], arm), 1e-5 * math.exp(rng.normal(0, 0.4)))
-
-    frames = plant(seconds, noise=0.02, rounds=3, Ms=(1, 4, 16), seed=seed)
-    scaled = [frame.copy() for frame in frames]
-    scaled[0]["time_s"] *= factor
-    scaled[1]["median_s"] *= factor
-    first, second = (timings(*one, ("old", "new"), "cold") for one in (frames, scaled))
-    for here, there in zip(fit(first, "x"), fit(second, "x"), strict=True):
-        assert choices(here, first).tolist() == choices(there, second).tolist()
-        assert [entry.status for entry in here.entries] == [entry.status for entry in there.entries]

@@ -36,16 +36,6 @@ def test_a_planted_threshold_is_found(noise):
     assert rows[0][1].gain == pytest.approx(math.log(2), abs=0.01)
 
 
-def test_each_side_has_the_best_of_three_arms():
-    def seconds(case, arm):
-        return 1e-5 * case["M"] * (1 if arm == ("gemv" if case["M"] <= 4 else "mma") else 1.5)
-
-    assert arms(threshold(plant_timings(seconds, arms=("old", "gemv", "mma"), noise=0.02))) == [
-        (4, "gemv"),
-        (64, "mma"),
-    ]
-
-
 def test_a_threshold_that_hardly_saves_anything_is_not_made():
     def hardly(case, arm):  # 0.05 % on average: not worth a line
         return 1e-5 * (1.001 if (arm == "new") == (case["M"] <= 8) else 1.0)

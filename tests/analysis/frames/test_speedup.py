@@ -176,16 +176,6 @@ def test_pairs_without_a_ratio_keep_their_row_with_the_reason(tmp_path):
     assert geometric_means(absent)["excluded"].sum() == len(absent) == 6
 
 
-def test_storage_and_cache_are_never_mixed(tmp_path):
-    def latency(cell: PlantedCell) -> float:
-        slow = 4 if cell.provider == "dequant_blas" else 1
-        return 1e-3 * slow * (2 if cell.cache == "cold" else 1) * (3 if cell.dtype == "fp32" else 1)
-
-    grid = GRID | {"latency": latency}
-    found = ratios_of(tmp_path, **grid, **EXACT, caches=("cold", "warm"), dtypes=("bf16", "fp32"))
-    assert found["ratio"].loc[found["provider"] == "simt_4bit"].tolist() == pytest.approx([4.0] * 8)
-
-
 def test_a_coarse_timer_widens_the_interval_of_a_tie(tmp_path):
     found = ratios_of(
         tmp_path, **(GRID | {"latency": lambda cell: 1e-5}), quantum_s=1e-6, round_noise=0, sample_noise=0.06
@@ -224,25 +214,6 @@ def test_a_geometric_mean_is_bounded_by_the_means_of_the_bounds():
     unbounded = geometric_means(bare, by).iloc[0]
     assert unbounded["gemms"] == 3
     assert math.isnan(unbounded["ratio_low"])  # one ratio without an interval: nothing is known of the mean's
-
-
-def test_the_best_ratio_comes_with_all_its_coordinates(tmp_path):
-    def latency(cell: PlantedCell) -> float:
-        if cell.provider == "dequant_blas":
-            return 44.8e-3 if (cell.layer, cell.M, cell.dtype) == ("k/v", 1, "fp32") else 5e-3
-        return 1e-3
-
-    found = ratios_of(
-        tmp_path, shapes=(("llama", "q/o", 64, 96), ("llama", "k/v", 32, 96)), Ms=(1, 8), dtypes=("bf16", "fp32"),
-        providers=("simt_4bit", "blas", "dequant_blas"), latency=latency, **EXACT,
-        failures=lambda cell: ("unsupported", "no BLAS") if cell.provider == "blas" else None,
-    )  # fmt: skip
-    best = best_speedups(found)
-    assert len(best) == 1  # blas has no ratio at all
-    row = best.iloc[0]
-    assert row["ratio"] == pytest.approx(44.8)
-    assert (row["provider"], row["baseline"]) == ("simt_4bit", "dequant_blas")
-    assert (row["model"], row["layer"], row["M"], row["dtype"], row["cache"]) == ("llama", "k/v", 1, "fp32", "cold")
 
 
 def test_among_verified_wins_the_one_that_is_surest_is_the_best():

@@ -143,15 +143,6 @@ def test_perf_report():
     assert any("depend on tp" in note for note in models.notes)
 
 
-def test_perf_report_lines_are_providers_but_a_plain_column_is_not(tmp_path):
-    report = read(file(tmp_path, "M,N,K,triton (ms),torch (ms)\n1,2,3,0.125000,0.250000\n"))
-    assert report.source == "Triton perf_report"
-    assert report.frame["provider"].tolist() == ["triton", "torch"]
-    plain = read(file(tmp_path, "M,N,K,Latency (ms)\n1,2,3,0.125\n"))
-    assert plain.source == "table"
-    assert plain.frame.loc[0, "time_s"] == 125e-6
-
-
 def test_tritonbench_providers_failures_and_average():
     frame = rows("tritonbench.csv")
     assert frame["provider"].tolist() == ["aten_matmul", "triton-tutorial"] * 3
@@ -178,6 +169,18 @@ def test_tritonbench_providers_failures_and_average():
         ),
         ("M,N,K,time_ms,verdict\n1,2,3,0.5,FAIL\n2,2,3,0.5,ok\n", "verdict", ["incorrect", "passed"]),
         ("M,N,K,time_ms,verdict\n1,2,3,0.5,FAIL\n2,2,3,0.5,ok\n", "time_s", [None, 5e-4]),  # taken away
+        # B is the layout of operand B, and the time is in us: cells decide over their header.
+        ("M,N,K,A,B,time_ms\n1,2,3,row,f16:column,5 us\n", "B", [1]),
+        ("M,N,K,A,B,time_ms\n1,2,3,row,f16:column,5 us\n", "time_s", [5e-6]),
+        ("M,N,K,Pass,time_ms\n1,4k,3,True,5\n2,4k,3,False,5\n", "pass", ["fwd", "fwd"]),
+        ("M,N,K,pass,time_ms\n1,4k,3,bwd,5\n2,4k,3,fwd,5\n", "pass", ["bwd", "fwd"]),
+        ("M,N,K,op,time_ms\n1,4k,3,matmul,5\n", "op", ["gemm"]),
+        ("M,N,K,e,time_ms\n1,4k,3,8,5\n2,4k,3,0.001,5\n", "E", [1, 1]),
+        ("M,N,K,e,time_ms\n1,4k,3,8,5\n2,4k,3,16.0,5\n", "E", [8, 16]),
+        ("M,N,K,time_ms\n1,4k,3,5\n", "N", [4096]),
+        ("M,N,K,triton (ms),torch (ms)\n1,2,3,0.125000,0.250000\n", "provider", ["triton", "torch"]),
+        ("M,N,K,Latency (ms)\n1,2,3,0.125\n", "time_s", [125e-6]),
+        ("M,N,K,Latency (ms)\n1,2,3,0.125\n", "provider", ["imported"]),
     ],
 )
 def test_small_tables(tmp_path, text, column, values):
@@ -353,12 +356,6 @@ def test_markdown_is_a_table_too(tmp_path):
     assert "has 2 tables" in fails(path)
 
 
-def test_cells_decide_over_their_header(tmp_path):
-    """B is the layout of operand B; the time is in us, whatever its header says."""
-    frame = read(file(tmp_path, "M,N,K,A,B,time_ms\n1,2,3,row,f16:column,5 us\n")).frame
-    assert frame.loc[0, ["B", "time_s"]].tolist() == [1, 5e-6]
-
-
 def test_tidy_with_a_map():
     columns = {"time_ms": "Latency (ms)", "M": "m", "N": "n", "K": "k", "provider": "kernel"}
     imported = read(DATA / "tidy.csv", columns)
@@ -435,23 +432,6 @@ def test_decimal_commas(tmp_path, mark, cells, times):
         assert "write a point" in fails(path)
     else:
         assert read(path).frame["time_s"].tolist() == pytest.approx(times)
-
-
-@pytest.mark.parametrize(
-    "name, cells, at, values",
-    [
-        ("Pass", ("True", "False"), "pass", ["fwd", "fwd"]),
-        ("pass", ("bwd", "fwd"), "pass", ["bwd", "fwd"]),
-        ("op", ("matmul", "matmul"), "op", ["gemm", "gemm"]),
-        ("e", ("8", "0.001"), "E", [1, 1]),
-        ("e", ("8", "16.0"), "E", [8, 16]),
-    ],
-)
-def test_columns_are_coordinates_if_their_cells_fit(tmp_path, name, cells, at, values):
-    rows = "".join(f"{row},4k,3,{cell},5\n" for row, cell in enumerate(cells, 1))
-    frame = read(file(tmp_path, f"M,N,K,{name},time_ms\n{rows}")).frame
-    assert frame[at].tolist() == values
-    assert set(frame["N"]) == {4096}
 
 
 @pytest.mark.parametrize("index", [True, False])

@@ -9,12 +9,6 @@ from rooflens.analysis.imports.rounding import Rounding, RoundingKind, detect
 TIMES = np.random.default_rng(7).lognormal(0, 2, 60)
 
 
-@pytest.mark.parametrize("places", [2, 3, 4])
-def test_decimals_of_floats_that_lose_their_zeros(places):
-    """As pandas writes a rounded column: 5.4049, 74.66, 8.2."""
-    assert detect([repr(round(float(time), places)) for time in TIMES]) == Rounding(RoundingKind.DECIMALS, places)
-
-
 @pytest.mark.parametrize("places", [3, 4, 6])
 def test_significant_digits(places):
     for shape in (f"#.{places}g", f".{places}g"):

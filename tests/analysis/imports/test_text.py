@@ -35,12 +35,6 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_table_alone(form):
-    (found,) = tables(FORMS[form])
-    assert (found.header, found.rows) == (HEADER, ROWS)
-
-
-@pytest.mark.parametrize("form", FORMS)
 def test_a_table_in_a_longer_text(form):
     text = (
         f"# A change\n\nIt is faster, as said, by far.\n\n## Results on one device\n\n{FORMS[form]}\nThanks to all.\n"

@@ -159,6 +159,8 @@ PROVIDED = st.fixed_dictionaries(
     optional={
         "moved_bytes": st.floats(1e3, 1e10),
         "role": st.sampled_from(["reference", "candidate", "dequant_blas"]),
+        "cache": st.sampled_from(["cold", "warm"]),
+        "cache_level": st.sampled_from(["dram", "llc"]),
     },
 )
 
@@ -188,5 +190,6 @@ def test_the_parts_add_up_and_scaling_changes_no_share(seconds, M, geometry, mas
     scale = table["ceiling"].map({"launch": factor, "clock": 1.0}).astype(float).fillna(1 / factor)
     slower = of(row | {"time_s": seconds * factor}, table=table.assign(value=table["value"] * scale))
     for before, after in zip(of(row, table=table).to_dict("records"), slower.to_dict("records"), strict=True):
+        assert after["bound_class"] == before["bound_class"]
         for part in PARTS:
             assert after[f"{part}_s"] / factor == pytest.approx(before[f"{part}_s"], nan_ok=True, rel=1e-9, abs=1e-18)

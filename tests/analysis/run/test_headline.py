@@ -147,17 +147,6 @@ def test_cells_that_were_timed_in_different_ways_are_told_of_the_run(tmp_path):
     assert not [text for text in analyzed(tmp_path / "alike", Ms=(1,)).warnings if "no ratio across" in text]
 
 
-def test_a_reference_never_heads_not_even_when_it_is_named_a_challenger(tmp_path):
-    times = {"simt_4bit": 2e-3, "gemv_4bit": 4e-3, "blas": 1e-3, "dequant_blas": 8e-3}
-    analysis = analyzed(
-        tmp_path, Ms=(1, 2), challengers=("blas", "simt_4bit"), latency=lambda cell: times[cell.provider]
-    )
-    assert analysis.run.challengers == analysis.challengers == ("simt_4bit",)
-    assert [one.challenger for one in headline(analysis).standings] == ["simt_4bit"]
-    blas = analysis.speedups.loc[analysis.speedups["provider"] == "blas", "ratio"]
-    assert blas.tolist() == pytest.approx([8] * 12, rel=0.1)  # it stands in the grids all the same
-
-
 def of(provider, verdict, reason=""):
     """Failures of one provider."""
     return {"failures": lambda cell: (verdict, reason) if cell.provider == provider else None}
@@ -166,10 +155,6 @@ def of(provider, verdict, reason=""):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (
-            of("simt_4bit", "unsupported", "needs a GPU"),
-            "no challenger can run on this device (simt_4bit: needs a GPU)",
-        ),
         (
             {
                 "challengers": ("simt_4bit", "gemv_4bit"),

@@ -76,40 +76,6 @@ def test_a_time_is_the_geometric_mean_of_round_medians_with_students_interval(tm
     assert run.samples.equals(samples)
 
 
-def test_one_round_has_no_interval_whatever_its_samples_and_its_neighbours(tmp_path):
-    def skipped(cell: PlantedCell, round_: int) -> bool:
-        return round_ > 0 and cell.M == 4
-
-    many = {"shapes": (("m", "l", 64, 96),), "Ms": tuple(range(1, 12)), "providers": ("simt_4bit", "dequant_blas")}
-    summary = summarize(load(tmp_path, **many, samples=60, skip=skipped))
-    assert summary["time_s"].notna().all()
-    assert (summary["time_low_s"].isna() == (summary["M"] == 4)).all()
-    assert (summary["time_high_s"].isna() == (summary["M"] == 4)).all()
-
-
-def uneven(cell: PlantedCell) -> float:
-    """Standard deviation from round to round, log-normal over the cells around 0.8 %: a tenth have over 2 %."""
-    uniform = (int(cell.cell_id, 16) + 0.5) / 16**16
-    return 0.008 * math.exp(0.75 * float(stats.norm.ppf(uniform)))
-
-
-@pytest.mark.parametrize(
-    ("rounds", "correlation"),
-    [(2, 0.95), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((2, 0.0), (3, 0.0), (3, 0.95), (8, 0.95)))],
-)
-def test_intervals_cover_the_planted_time_in_95_percent_of_cells_with_their_own_noise(tmp_path, rounds, correlation):
-    shapes = [("m", f"l{index}", 64, 96) for index in range(500)]
-    run = load(
-        tmp_path, shapes=shapes, Ms=(1,), providers=("a", "b"), latency=lambda cell: 1e-3, rounds=rounds, samples=12,
-        round_noise=uneven, sample_noise=0.01, correlation=correlation, seed=rounds,
-    )  # fmt: skip
-    summary = summarize(run)
-    covered = (summary["time_low_s"] <= 1e-3) & (summary["time_high_s"] >= 1e-3)
-    assert len(summary) == 1000
-    assert 0.93 <= covered.mean() <= 0.97
-    assert summary["time_s"].between(summary["time_low_s"], summary["time_high_s"]).all()
-
-
 def test_a_coarse_timer_is_noticed_and_widens_the_interval(tmp_path):
     fine = summarize(load(tmp_path / "fine", **ONE, latency=lambda cell: 1e-5))
     assert fine["resolution_s"].isna().all()

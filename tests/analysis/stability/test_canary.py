@@ -47,14 +47,6 @@ def test_the_trend_of_a_long_run_spans_all_of_it():
     assert drifts(canary)[0].trend == pytest.approx(math.expm1(0.002 * minutes[-1]), rel=1e-6)
 
 
-def test_readings_of_several_devices_are_not_compared_with_each_other():
-    rows = [reading(0, 1e-3), reading(1, 1.01e-3), reading(0, 3e-3, process=1), reading(1, 2.94e-3, process=1)]
-    gemm, _ = drifts(pd.DataFrame(rows), device_of={})
-    assert gemm.range == pytest.approx(3 / 2.94 - 1)
-    assert gemm.trend == pytest.approx(-0.02)
-    assert drifts(pd.DataFrame(rows))[0].range == pytest.approx(2.0)
-
-
 def test_the_readings_around_a_round_are_the_last_before_and_the_first_after_it():
     canary = pd.DataFrame([reading(0, 1.0e-3), reading(1, 1.1e-3), reading(2, 1.21e-3, 3e-3)])
     cells = pd.DataFrame(
@@ -88,15 +80,6 @@ def test_only_a_slowdown_over_3_percent_disturbs_and_the_largest_of_a_cell_is_to
         canary = pd.DataFrame([reading(0, 1e-3, 2e-3), reading(1, 1e-3, copy_s)])
         limits = thresholds(canary.head(1), is_cpu=True)  # a CPU shares its memory and may move by 10 %
         assert disturbances(cells.head(1).assign(cell_id=10), canary, None, limits).to_dict() == expected
-
-
-def test_a_cell_is_held_against_its_own_device():
-    canary = pd.DataFrame(
-        [reading(0, 1e-3), reading(0.1, 2e-3, process=1), reading(2, 1e-3), reading(2.1, 2.2e-3, process=1)]
-    )
-    cells = pd.DataFrame([cell("here", 1), cell("there", 1, process=1)])
-    assert changes(cells, canary, device_of={})["gemm"].to_list() == pytest.approx([0, 0.1])
-    assert changes(cells, canary)["gemm"].to_list() == pytest.approx([-0.5, -0.5])
 
 
 @pytest.mark.parametrize("none", ["once", "-1-01-01", "0001-01-01", "9999-12-31T23:59:59Z", ""])

@@ -61,11 +61,12 @@ def test_the_fleet_is_the_median_of_its_devices(tmp_path):
 
 
 def test_restarts_of_a_device_do_not_make_it_several(tmp_path):
-    """The restarted worker of the first device reads 3 % more; only another device would stand alone with that."""
-    canary = [reading(0, 1e-3), reading(0.02, 5e-3, process=1), reading(4, 1.04e-3, process=2)]
+    """The restarted worker of the first device reads 4 % more; the other device, five times as slow, 6 % less."""
+    other = [reading(0.02, 5e-3, process=1), reading(4.02, 4.7e-3, process=1)]
+    canary = [reading(0, 1e-3), *other, reading(4, 1.04e-3, process=2)]
     run = run_of(tmp_path, [gpu(0, [0, 2]), gpu(1, [1])], canary, by_layer)
     gemm, _ = analyze(run).canary
-    assert (gemm.readings, gemm.range, gemm.trend) == (3, pytest.approx(0.04), pytest.approx(0.04))
+    assert (gemm.readings, gemm.range, gemm.trend) == (4, pytest.approx(5 / 4.7 - 1), pytest.approx(-0.06))
     said = summarize(run).set_index(["layer", "provider"])["disturbed"]
     assert said["l", "simt_4bit"] == "canary slowed down by 4.0 % (gemm)"  # rounds in process 0 and in process 2
     assert said["o", "simt_4bit"] == ""
