@@ -10,7 +10,6 @@ from rooflens.reports import formatting as fmt
 
 CASES = {
     fmt.ratio: [
-        ((3.64,), "3.64×"),
         ((0.0163,), "0.016×"),
         ((0.0996,), "0.10×"),
         ((99.994,), "99.99×"),
@@ -18,15 +17,9 @@ CASES = {
         ((math.inf,), "∞×"),
         ((math.nan,), ""),
         ((None,), ""),
-        ((12.34, 12.34 * 0.95, 12.34 * 1.05), "12×"),
-        ((12.34, 12.335, 12.345), "12.34×"),
         ((8.0, 8.0, 8.0), "8.00×"),  # no width says nothing of digits
         ((1.5, 1.05, 2.1), "1.5×"),  # one digit alone would make it 2
         ((1.04, 1.001, 1.5), "1.04×"),  # what is verified to be above 1 never reads as 1
-        ((0.0431, 0.02, 0.09), "0.043×"),
-        ((123.45, 90.0, 170.0), "120×"),
-        ((3.64, math.nan, math.nan), "3.64×"),
-        ((3.64, 0.0, math.inf), "3.64×"),
         ((3.64, 3.7, 3.8), "3.64×"),  # an interval that does not hold the value says nothing of it
     ],
     fmt.ratio_interval: [
@@ -39,7 +32,6 @@ CASES = {
     fmt.tie: [((), "~1.0×")],  # and no undecided ratio reads so
     fmt.undecided: [((1.02, 0.9, 1.15), "~1×"), ((1.08, 0.9, 1.3), "~1.1×"), ((1.08,), "~1.08×")],
     fmt.effect: [
-        ((math.log(1.1271),), "+12.71%"),  # a change is one of time: above 0 is slower
         ((0.0,), "0.00%"),
         ((math.log(4.2),), "4.20×"),
         ((math.log(5000),), "> 1000×"),
@@ -47,7 +39,7 @@ CASES = {
         ((-math.log(5000),), "< 0.001×"),
         ((math.nan,), "unknown"),
         ((None,), "unknown"),
-        ((math.log(1.1271), math.log(1.10), math.log(1.15)), "+13%"),
+        ((math.log(1.1271), math.log(1.10), math.log(1.15)), "+13%"),  # a change is one of time: above 0 is slower
     ],
     fmt.effect_interval: [
         ((math.log(1.10), math.log(1.1551)), "[+10%, +16%]"),
@@ -55,23 +47,19 @@ CASES = {
         ((math.nan, 0.0), ""),
     ],
     fmt.time: [
-        ((12.346e-6,), "12.35 µs"),
         ((4.139e-3,), "4.139 ms"),
         ((999.996e-6,), "1.000 ms"),  # would round to 1000.00 µs
         ((0.9999996,), "1.000 s"),
+        ((350e-6, 345e-6, 352e-6), "350 µs"),
         ((None,), ""),
         ((math.nan,), ""),
-        ((350e-6, 345e-6, 352e-6), "350 µs"),
         ((3.62804e-3, 3.62799e-3, 3.62809e-3), "3.6280 ms"),  # known better than the last decimal
     ],
     fmt.time_interval: [
-        ((3.62791e-3, 3.62809e-3), "[3.6279, 3.6281] ms"),
-        ((5.1176e-6, 5.1244e-6), "[5.118, 5.124] µs"),
         ((5.1e-6, 5.1e-6), "[5.10, 5.10] µs"),
         ((1e-9, 3e7), "unknown"),
     ],
     fmt.flops: [
-        ((1470.6e12,), "1470.6 TFLOPS"),
         ((99.94e12,), "99.9 TFLOPS"),
         ((99.96e12,), "100.0 TFLOPS"),
         ((0.9996e12,), "1.00 TFLOPS"),
@@ -80,10 +68,8 @@ CASES = {
     ],
     fmt.flops_in: [(("GFLOPS", 7.654e9, 7.6e9, 7.7e9), "7.7")],
     fmt.rates_in: [
-        (("TFLOPS", 7.40e12, 7.49e12), ("7.40", "7.49")),  # two rates show their difference
-        (("TFLOPS", 10.38e12, 10.44e12), ("10.38", "10.44")),
+        (("TFLOPS", 10.38e12, 10.44e12), ("10.38", "10.44")),  # two rates show their difference
         (("TFLOPS", 15.0131e12, 15.0101e12), ("15.013", "15.010")),
-        (("GFLOPS", 10.4e9, 10.4e9), ("10.4", "10.4")),
     ],
     fmt.bandwidth: [((4.8e12,), "4800.0 GB/s"), ((55.04e9,), "55.0 GB/s"), ((math.nan,), "")],
     fmt.gigabytes: [((4312.4e9, 4300e9, 4320e9), "4310")],
@@ -94,31 +80,24 @@ CASES = {
     ],
     fmt.signed_percent: [
         ((0.018,), "+1.80"),
-        ((-0.0245,), "−2.45"),
         ((-0.00001,), "0.00"),
-        ((1.1,), "+110.00"),
         ((0.0, -0.001, 0.001), "0.0"),
     ],
     fmt.share: [
         ((1 - 2**-53,), "100%"),  # a cell that is its own ceiling
-        ((0.714,), "71%"),
         ((0,), "0%"),
-        ((1,), "100%"),
         ((0.0004,), "<0.1%"),  # never rounds down to none, or up to all
-        ((0.004,), "0.4%"),
         ((0.9996,), ">99.9%"),
         ((1.2,), "120%"),
     ],
     fmt.crossover: [((622.4,), "M~622"), ((1.414,), "M~1.4"), ((16,), "M~16")],
     fmt.m_interval: [
         ((32, 64), "[32, 64]"),
-        ((None, 64), "≤ 64"),
         ((512, math.inf), "≥ 512"),
         ((None, None), ""),
         ((0, 8), "≤ 8"),
     ],
     fmt.m_range: [
-        ((None, 4), "M ≤ 4"),
         ((16, None), "M ≥ 16"),
         ((4, 16), "4 ≤ M ≤ 16"),
         ((8, 8), "M = 8"),
@@ -127,7 +106,6 @@ CASES = {
     fmt.ratio_header: [(("dequant_blas", "simt_4bit"), "dequant_blas ÷ simt_4bit (time), > 1: simt_4bit is faster")],
     fmt.sizes: [
         (([1, 2, 4, 8, 16, 32],), "1, 2, 4, …, 32"),
-        (([8, 1],), "1, 8"),
         (([1, 2, 4, 8, 16, 33],), "1, 2, 4, 8, 16, 33"),
     ],
     fmt.clock: [((1.98e9,), "1.980 GHz"), ((345e6,), "345 MHz"), ((0.9996e9,), "1.000 GHz"), ((None,), "")],
@@ -135,7 +113,6 @@ CASES = {
     fmt.power: [((697.6,), "698 W"), ((None,), "")],
     fmt.bytes_size: [((62914560,), "60 MiB"), ((16 << 30,), "16 GiB"), ((None,), "")],
     fmt.ceiling: [
-        (("vector", 33.4e12), "33.4 Top/s"),
         (("vector", 512e9), "512.0 Gop/s"),
         (("clock", 1.83e9), "1.830 GHz"),
         (("bandwidth", 4.3e12), "4300.0 GB/s"),

@@ -38,7 +38,6 @@ RUNS = {
     "hostile": {"shapes": HOSTILE_SHAPES, "providers": HOSTILE, "challengers": HOSTILE[:7], "suite": SCRIPT},
     "one cell": {"shapes": SMALL[:1], "Ms": (1,), "providers": ("dequant_blas",), "challengers": (), "rounds": 1},
     "one M": {"Ms": (16,)},
-    "one round": {"Ms": (1, 8, 64), "rounds": 1, "samples": 1},
     "all failed": {"failures": lambda cell: ("crashed", "signal 11")},
     "nothing known": {
         "rounds": 1,
@@ -47,8 +46,6 @@ RUNS = {
         "columns": lambda cell, round_: dict.fromkeys(("snr_db", "relative_error", "cosine", "max_abs_error")),
     },
     "baseline failed": {"failures": lambda cell: ("oom", "too large") if cell.provider == "dequant_blas" else None},
-    "warm only": {"caches": ("warm",)},
-    "both caches, two dtypes": {"shapes": SMALL[:2], "caches": ("cold", "warm"), "dtypes": ("bf16", "fp32")},
     "challenger failed": {"failures": lambda cell: ("incorrect", "SNR 3 dB") if "simt" in cell.provider else None},
     "no baseline": {"providers": ("simt_4bit", "blas")},
     "no challenger": {"challengers": ()},

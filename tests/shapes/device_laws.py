@@ -164,7 +164,7 @@ def _rates(row: Row, arch: str) -> Iterator[str]:
             if abs(share - 1) > _CLOSES:
                 yield (
                     f"{name}_tflops = {row[f'{name}_tflops']}: {units:g} units x {laws[name]:g} FLOP/clk x {clock:g} "
-                    f"MHz are {rate / share:.4g}{_guess(share)}"
+                    f"MHz are {rate / share:.4g}"
                 )
     # the clock times the units that each rate implies; fp32 may be stated at another clock
     implied = {name: rate / laws[name] for name, rate in known.items() if name != "fp32"}
@@ -173,19 +173,11 @@ def _rates(row: Row, arch: str) -> Iterator[str]:
         if abs(each / usual - 1) > _AGREES:
             yield (
                 f"{name}_tflops = {row[f'{name}_tflops']}: the other types of this part imply {usual * laws[name]:.4g}"
-                f"{_guess(each / usual)}"
             )
 
 
 def _halving(row: Row, name: str) -> int:
     return 2 if "GeForce" in row.get("device", "") and name in _HALVED else 1
-
-
-def _guess(share: float) -> str:
-    """Name what a rate that is off by a factor of two usually is."""
-    if abs(share / 2 - 1) < _CLOSES:
-        return "; twice that is the rate of sparse operands, or of fp16 accumulation"
-    return "; half of that is what old instructions reach" if abs(share * 2 - 1) < _CLOSES else ""
 
 
 def _memory(row: Row) -> Iterator[str]:

@@ -1,6 +1,9 @@
 """Shipped suites are what they say; a suite file with a mistake is refused with its place and the way out."""
 
 import pytest
+from rooflens.analysis.frames.load import REFERENCE
+from rooflens.kernels import registry
+from rooflens.kernels.provider import Role
 from rooflens.shapes import shapeset, suite
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.suite import Cache
@@ -33,6 +36,11 @@ def test_shipped_suites_parse_and_name_their_baseline(name):
     assert loaded.description
     assert loaded.baseline in loaded.providers
     assert set(loaded.challengers) <= set(loaded.providers)
+    assert loaded.challengers
+    assert loaded.baseline not in loaded.challengers
+    roles = {provider.role for provider in registry.load(loaded.challengers).values()}
+    assert REFERENCE not in roles, "what heads a report could be dispatched to"
+    assert REFERENCE == Role.REFERENCE
 
 
 @pytest.mark.parametrize(

@@ -221,3 +221,4 @@ def test_among_verified_wins_the_one_that_is_surest_is_the_best():
     ratios = pd.DataFrame(rows, columns=["provider", "M", "ratio", "ratio_low", "ratio_high"])
     for verdicts, best in (("faster", 2), (["undecided", "undecided", "faster"], 4)):  # a win beats what is none
         assert best_speedups(ratios.assign(baseline="b", verdict=verdicts))["M"].tolist() == [best]
+    assert best_speedups(ratios.assign(baseline="b", verdict="", ratio=math.nan)).empty

@@ -8,12 +8,10 @@ from rooflens.shapes.run_folder.disturbance import disturbances, worst
     ("texts", "told"),
     [
         ([], ""),
-        (["", ""], ""),
         (["other processes used 12% of the cores", "", "other processes used 50% of the cores"],
          "other processes used 50% of the cores"),
         (["clock from 1500 to 1980 MHz", "clock from 345 to 1980 MHz", "clock from 1900 to 1990 MHz"],
          "clock from 345 to 1980 MHz"),
-        (["2 other processes on the device", "1 other process on the device"], "2 other processes on the device"),
         (["9 other processes on the device", "10 other processes on the device"], "10 other processes on the device"),
         (["clock from 1500 to 1980 MHz; 1 other process on the device", "1 other process on the device"],
          "clock from 1500 to 1980 MHz; 1 other process on the device"),
