@@ -173,6 +173,8 @@ def test_the_filter_reaches_grids_and_panels_and_names_what_is_left(visit):
     assert not page.locator("#speedup-bf16-nf4-g64-cold-blas").is_visible()
     assert page.locator("#panels-bf16-nf4-g64-cold .panel:visible").count() == 1
     assert "Means are of all." in page.locator("[role=status]").inner_text()
+    page.locator(".tools input").fill("no such shape")
+    assert page.locator("[role=status]").inner_text() == "No row matches."
     page.locator(".tools input").press("Escape")
     assert page.locator("#speedup-bf16-nf4-g64-cold-blas").is_visible()
     assert page.locator("#panels-bf16-nf4-g64-cold .panel:visible").count() == 6
