@@ -29,9 +29,9 @@ from typing import Any
 from options import options
 from rooflens.harness.plan.plan import MODEL_FIELDS, Cell, plan
 from rooflens.harness.worker.messages import Setup
-from rooflens.plugins.fleet.engine.arch_queue import ArchQueue
 from rooflens.plugins.fleet.engine.device_worker import SweepWorkerSpec
 from rooflens.plugins.fleet.engine.fleet import Fleet
+from rooflens.plugins.fleet.engine.job_queue import JobQueue
 from rooflens.plugins.fleet.engine.jobs import coordinates, jobs_of
 from rooflens.plugins.fleet.engine.protocol import ResultArchive
 from rooflens.plugins.fleet.engine.result_store import ResultStore, StoredShard
@@ -128,12 +128,12 @@ def swept(cells_wanted: int, devices: int, folder: Path) -> Sweep:
             store = TimedResultStore(clock, folder, manifest_of(planted), jobs)
         setup = Setup("cuda", None, None, planted.protocol, planted.providers, ())
         cluster: Any = SimulatedCluster(devices, lambda: clock.timed(DEVICES))  # what a fleet calls of a RayCluster
-        queue = ArchQueue(ARCH, store, SweepWorkerSpec(setup, manifest_of(planted), None, cells))
+        queue = JobQueue(ARCH, store, SweepWorkerSpec(setup, manifest_of(planted), None, cells))
         with FleetProgress(io.StringIO()) as progress, clock.timed(DEAL):
-            fleet = Fleet([queue], cluster, progress, clock=cluster.clock)
+            fleet = Fleet(queue, cluster, progress, clock=cluster.clock)
             fleet.run()
         store.close()
-    wrong = "; ".join(fleet.unmeasured()) or mistake(folder, cells)
+    wrong = fleet.unmeasured() or mistake(folder, cells)
     with clock.timed(AGAIN):
         again = ResultStore(folder, manifest_of(planted), jobs)
     again.close()

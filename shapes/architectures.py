@@ -19,17 +19,22 @@ def is_architecture(name: str) -> bool:
     return is_gpu(name) or bool(_CPU.fullmatch(name))
 
 
-def parse_devices(texts: Iterable[str], where: str) -> dict[str, int | None]:
-    """Read "gfx950", "sm90=2" or lists of both with commas: the most devices of each architecture, None for all.
+def parse_devices(texts: Iterable[str], where: str) -> tuple[str, int | None]:
+    """Read "gfx950" or "sm90=2": an architecture ("" for none), and the most devices of it, None for all.
 
-    Raises UsageError that begins with `where`.
+    Raises UsageError that begins with `where`, and for several architectures.
     """
-    asked: dict[str, int | None] = {}
-    for part in (part.strip() for text in texts for part in text.split(",")):
+    parts = [part.strip() for text in texts for part in text.split(",")]
+    for part in parts:
         name, equals, count = part.partition("=")
         if not is_architecture(name) or (equals and not (count.isdecimal() and int(count))):
             raise UsageError(f"{where} {quote(part)}: write an architecture, such as sm90, or sm90=2 for two devices")
-        if name in asked:
-            raise UsageError(f"{where} {quote(part)}: {name} is named twice")
-        asked[name] = int(count) if equals else None
-    return asked
+    if len(parts) > 1:
+        raise one_per_call(parts)
+    return (name, int(count) if equals else None) if parts else ("", None)
+
+
+def one_per_call(names: Iterable[str]) -> UsageError:
+    """Return the error that says which calls measure these architectures."""
+    calls = " and ".join(f"one with --on {name}" for name in names)
+    return UsageError(f"a call measures one architecture: make {calls}, each with its own -o")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from . import shapeset
-from .architectures import parse_devices
 from .errors import UsageError, quote, unknown_name
 from .files.toml_file import parse_toml, read_toml
 from .problem import Op, Pass
@@ -40,9 +39,6 @@ class Suite:
 
     `baseline` is the provider that speedups are relative to, and the incumbent of the crossover; `challengers` are the
     providers whose crossover is the headline, the first one that ran.
-
-    `devices` are the architectures that a fleet measures it on, with the most devices of each (None: all that it has);
-    empty leaves that to the fleet.
     """
 
     name: str
@@ -58,7 +54,6 @@ class Suite:
     op: Op = Op.GEMM
     passes: tuple[Pass, ...] = (Pass.FWD,)
     protocol: Protocol = field(default_factory=Protocol)
-    devices: dict[str, int | None] = field(default_factory=dict)
 
     def sizes(self, shape: Shape) -> tuple[int, ...]:
         """Values of M for a shape: those of the axis, or the shape's own where the suite has no such axis."""
@@ -114,7 +109,7 @@ def load(name_or_path: str) -> Suite:
 
 
 _REQUIRED = ("name", "shapes", "schemes", "dtypes", "caches", "providers", "baseline")
-_OPTIONAL = ("description", "pick", "challengers", "axes", "op", "passes", "protocol", "devices")
+_OPTIONAL = ("description", "pick", "challengers", "axes", "op", "passes", "protocol")
 
 
 def parse(text: str, where: str, folder: Path | None = None) -> Suite:
@@ -130,6 +125,8 @@ def _checked(table: dict[str, Any], where: str, folder: Path | None) -> Suite:
 
 
 def _suite(table: dict[str, Any], where: str, folder: Path | None) -> Suite:
+    if "devices" in table:
+        raise UsageError(f"{where}: devices is no longer a key of a suite: omit it, and give --on to rooflens run")
     _known_keys(table, (*_REQUIRED, *_OPTIONAL), where)
     if missing := [key for key in _REQUIRED if key not in table]:
         raise UsageError(f"{where}: key {quote(missing[0])} is missing")
@@ -152,7 +149,6 @@ def _suite(table: dict[str, Any], where: str, folder: Path | None) -> Suite:
         op=_member(Op, table.get("op", Op.GEMM), f"{where}: op"),
         passes=tuple(_member(Pass, name, f"{where}: pass") for name in _strings(table, "passes", where)) or (Pass.FWD,),
         protocol=Protocol(**protocol),
-        devices=parse_devices(_strings(table, "devices", where), f"{where}: devices"),
     )
     for key in ("schemes", "dtypes", "caches", "providers"):
         if not getattr(suite, key):

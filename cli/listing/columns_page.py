@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ...shapes.files.record import documented
 from ...shapes.run_folder.columns import TableSchema
 from ...shapes.run_folder.columns_computed import COMPUTED
-from ...shapes.run_folder.manifest import COMPARISON, MANIFEST, SWEEP, ComparisonState, Manifest, SweepManifest
+from ...shapes.run_folder.manifest import COMPARISON, MANIFEST, ComparisonState, Manifest
 
 
 def columns_page(tables: Sequence[TableSchema]) -> str:
@@ -23,7 +23,7 @@ def columns_page(tables: Sequence[TableSchema]) -> str:
         "## JSON files\n\nA key that is absent or null is unknown; one that is not listed here is kept when the file "
         "is written again.\n`list[].key` is a key of each item, `object.*.key` a key of each value.\n"
     )
-    for file, kind in ((MANIFEST, Manifest), (SWEEP, SweepManifest), (COMPARISON, ComparisonState)):
+    for file, kind in ((MANIFEST, Manifest), (COMPARISON, ComparisonState)):
         parts.append(f"### `{file}`\n")
         parts.append(f"{str(kind.__doc__).partition(': ')[2].capitalize()}\n")
         lines = ["| key | value | description |", "|---|---|---|"]

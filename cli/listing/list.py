@@ -193,8 +193,6 @@ def columns(markdown: bool, as_json: bool) -> None:
 def runs(as_json: bool) -> None:
     """List the runs stored in ./runs, the newest first. Any RUN argument takes these ids, a path, or `latest`.
 
-    A sweep over several architectures holds a run for each, ID/ARCHITECTURE.
-
     \b
     Example:
       rooflens list runs

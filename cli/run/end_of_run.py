@@ -10,7 +10,7 @@ import click
 from ...shapes.errors import CorrectnessError, IncompleteError, RooflensError
 from ...shapes.run_folder.manifest import EVENTS, WORKER_LOG, StoredRefinement
 from ...shapes.verdict import Verdict
-from ..shared.runs import how_to_resume, is_sweep, read_sweep
+from ..shared.runs import how_to_resume
 from ..shared.terminal import style
 from .final_table import print_final_table
 
@@ -33,23 +33,15 @@ MOST_NAMES = 4
 
 
 def conclude(folder: Path, *, complete: bool, report: bool, strict: bool) -> None:
-    """Print the end of a run, or of each run of a sweep over several architectures; write the reports if requested.
+    """Print the end of a run, and write the report if requested.
 
     Raises what --strict makes of a wrong output, a failed cell or an incomplete sweep.
     """
-    if is_sweep(folder):
-        blemishes = []
-        for arch in read_sweep(folder).architectures:
-            click.echo(f"\n{style(arch, bold=True)}")
-            blemishes.append(finish(folder / arch, complete=complete, report=report))
-    else:
-        blemishes = [finish(folder, complete=complete, report=report)]
-    errors = [error for error in blemishes if error]
-    if errors and strict:
-        raise max(errors, key=lambda error: error.exit_code)
-    for error in errors:
-        if how_to_resume(folder) not in str(error):  # else it is printed already
-            click.echo(f"note: {error}; the exit code is 0, and {error.exit_code} with --strict", err=True)
+    error = finish(folder, complete=complete, report=report)
+    if error and strict:
+        raise error
+    if error and how_to_resume(folder) not in str(error):  # else it is printed already
+        click.echo(f"note: {error}; the exit code is 0, and {error.exit_code} with --strict", err=True)
 
 
 def finish(folder: Path, *, complete: bool, report: bool) -> RooflensError | None:

@@ -91,7 +91,7 @@ def run(**options: Any) -> None:
     Finished cells survive whatever happens: a crash or a hang costs the cell in flight, Ctrl-C the round in flight.
 
     With --jobs or --address each problem is measured with all its providers on one of the devices. One that is lost
-    costs the problems it was at, which others measure again. With several architectures, RUN holds a run for each.
+    costs the problems it was at, which others measure again.
 
     \b
     Examples:
@@ -104,7 +104,7 @@ def run(**options: Any) -> None:
       rooflens run llm4bit-quick --refine crossover --refine-to 5%
       rooflens run llm4bit --filter "layer == 'down' and M == 1" --scan K=4096~16x64
       rooflens run llm4bit --jobs local:8
-      rooflens run llm4bit --address auto --on gfx950,sm90=4 -o runs/all
+      rooflens run llm4bit --address auto --on sm90=4 -o runs/all
     """
     from .contention_monitor import HostLoad
 

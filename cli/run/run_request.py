@@ -99,11 +99,8 @@ def llc_bytes(options: Options) -> int | None:
     return values.size_bytes(options["llc"], "--llc") if options["llc"] else None
 
 
-def read_request(options: Mapping[str, Any], stored: Path | None = None) -> RunRequest:
-    """Read the options of a command. `stored` is the run folder to resume, if it is not that of -o itself.
-
-    Raises UsageError for invalid options, and combinations of them.
-    """
+def read_request(options: Mapping[str, Any]) -> RunRequest:
+    """Read the options of a command. Raises UsageError for invalid options, and combinations of them."""
     began = time.monotonic()
     own = {name: value for name, value in options.items() if name not in OF_THIS_CALL}
     calibrate: bool | None = options["calibrate"]
@@ -111,7 +108,7 @@ def read_request(options: Mapping[str, Any], stored: Path | None = None) -> RunR
     if resume and options["suite"] is None:
         retried = {"timeout": options["timeout"]} if options.get("retry") and options["timeout"] else {}
         refuse_other_options((*OF_THIS_CALL, *retried), "measured")
-        own = dict.fromkeys(own) | _stored_options(stored or options["output"]) | retried
+        own = dict.fromkeys(own) | _stored_options(options["output"]) | retried
         calibrate = own.get("calibrate", True) if calibrate is None else calibrate
     elif options["suite"] is None:
         raise UsageError("name a suite (rooflens list suites), or give -o RUN --resume to resume a run")
@@ -130,13 +127,13 @@ def read_request(options: Mapping[str, Any], stored: Path | None = None) -> RunR
         cells = keep_only(cells, only)
     _refuse_timer(suite, own["device"])
     folder: Path = options["output"] or new_folder(suite.name)
-    table = _tuned_table(own, stored or folder, resume)
+    table = _tuned_table(own, folder, resume)
     if resume and is_tuned(folder):
         raise _is_a_table(folder)
     if scan and table:
         suite = suite.override(protocol={"tuning": "pinned"})
     if resume:
-        cells += stored_cells(stored or folder, cells)
+        cells += stored_cells(folder, cells)
     deadline = _deadline(options, began)
     budget = None
     if options.get("within"):

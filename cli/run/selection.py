@@ -115,8 +115,8 @@ DEVICES = (
     click.Option(
         ["--on"],
         multiple=True,
-        metavar="ARCH[=N],...",
-        help="Use N of these devices at most, such as gfx950,sm90=2; each architecture measures everything.",
+        metavar="ARCH[=N]",
+        help="Measure on this architecture, and on N of its devices at most: gfx950, sm90=2.",
     ),
     click.Option(["--wait"], default="60s", show_default=True, metavar="TIME", help="Wait so long for a device."),
 )

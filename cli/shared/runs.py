@@ -2,7 +2,6 @@
 
 import math
 import os
-import re
 import shlex
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,7 +14,7 @@ import click
 from ...shapes.errors import UsageError, nearest, quote
 from ...shapes.files.json_file import read_object
 from ...shapes.files.stored_file import open_table
-from ...shapes.run_folder.manifest import COMPARISON, MANIFEST, SWEEP, Manifest, SweepManifest, glance, made_at
+from ...shapes.run_folder.manifest import COMPARISON, MANIFEST, Manifest, glance, made_at
 
 RUNS = Path("runs")
 """Where runs are stored unless -o says otherwise, relative to the working directory."""
@@ -40,7 +39,6 @@ class StoredRun:
     """One run folder at a glance. `rows` counts the finished (cell, round) rows; None when there is no table yet.
 
     `made_at` is what runs are ordered by, see `shapes.run_folder.manifest`; `created_at` is what the clock said.
-    A sweep over several `architectures` is one entry: its devices one after the other, and the rows of all its runs.
     """
 
     id: str
@@ -50,16 +48,11 @@ class StoredRun:
     device: str
     rows: int | None
     made_at: float
-    architectures: tuple[str, ...] = ()
 
 
 def stored_runs(parent: Path = RUNS) -> list[StoredRun]:
-    """List the runs and sweeps under `parent`, the newest first.
-
-    A tuned table is none, nor is what has no readable manifest.
-    """
+    """List the runs under `parent`, the newest first. A tuned table is none, nor is what has no readable manifest."""
     found = [_at_a_glance(manifest.parent) for manifest in parent.glob(f"*/{MANIFEST}")]
-    found += [_sweep_at_a_glance(manifest.parent) for manifest in parent.glob(f"*/{SWEEP}")]
     return sorted((run for run in found if run), key=lambda run: (run.made_at, run.id), reverse=True)
 
 
@@ -71,7 +64,7 @@ def new_folder(name: str, parent: Path = RUNS) -> Path:
 
 
 def created(folder: Path) -> tuple[str, str]:
-    """Return `created_at` and `ordered_at` for run.json or fleet.json of a new `folder`.
+    """Return `created_at` and `ordered_at` for run.json of a new `folder`.
 
     The latter is "", unless the clock is behind a neighbour's, as after it was set back: then it is later than theirs.
     """
@@ -86,12 +79,11 @@ def created(folder: Path) -> tuple[str, str]:
 
 
 def _neighbours(folder: Path) -> Iterator[float]:
-    for name in (MANIFEST, SWEEP):
-        for path in folder.resolve().parent.glob(f"*/{name}"):
-            with suppress(OSError, UsageError):
-                neighbour = Manifest.glance(read_object(path))
-                if not _is_ahead(neighbour.created_at):
-                    yield neighbour.made_at
+    for path in folder.resolve().parent.glob(f"*/{MANIFEST}"):
+        with suppress(OSError, UsageError):
+            neighbour = Manifest.glance(read_object(path))
+            if not _is_ahead(neighbour.created_at):
+                yield neighbour.made_at
 
 
 def _now() -> str:
@@ -105,24 +97,7 @@ def _is_ahead(created_at: str) -> bool:
 
 
 def find_run(text: str, parent: Path = RUNS) -> Path:
-    """Return the folder that a RUN argument names.
-
-    Raises UsageError with the nearest names when there is none, and for a sweep over several architectures: it holds
-    runs.
-    """
-    folder = _find_folder(text, parent)
-    if (folder / MANIFEST).is_file():
-        return folder
-    names = [str(run) for run in runs_of_sweep(folder)]
-    what = f"{LATEST} is {folder}, which" if text == LATEST else str(folder)
-    if len(names) == 1:
-        raise UsageError(f"{what} holds the run of one architecture: name it, {names[0]}")
-    listed = f"{', '.join(names[:-1])} or {names[-1]}"
-    raise UsageError(f"{what} holds runs of several architectures: name one, {listed}")
-
-
-def _find_folder(text: str, parent: Path) -> Path:
-    """Return the folder of a run, or of a sweep over several architectures."""
+    """Return the folder that a RUN argument names. Raises UsageError with the nearest names when there is none."""
     if text == LATEST:
         runs = stored_runs(parent)
         if not runs:
@@ -133,8 +108,10 @@ def _find_folder(text: str, parent: Path) -> Path:
             click.echo(f"note: {what}: {LATEST} is {found.folder}", err=True)
         return found.folder
     for folder in (Path(text), parent / text):
-        if (folder / MANIFEST).is_file() or is_sweep(folder):
+        if (folder / MANIFEST).is_file():
             return folder
+        if inside := sorted(str(path.parent) for path in folder.glob(f"*/{MANIFEST}")):
+            raise UsageError(f"{folder} is a folder of {len(inside)} runs: name one, such as {inside[0]}")
     if Path(text).is_dir():
         raise UsageError(f"{text} is not the folder of a run: it has no {MANIFEST}")
     known = [run.id for run in stored_runs(parent)]
@@ -145,33 +122,6 @@ def _find_folder(text: str, parent: Path) -> Path:
         raise UsageError(f"unknown run {quote(text)}: did you mean {' or '.join(near)}?")
     newest = ", ".join(known[:NEWEST]) + (", ...: rooflens list runs" if len(known) > NEWEST else "")
     raise UsageError(f"unknown run {quote(text)}: the newest are {newest}")
-
-
-def is_sweep(folder: Path) -> bool:
-    """True for the folder of a sweep over several architectures."""
-    return (folder / SWEEP).is_file()
-
-
-def runs_of_sweep(folder: Path) -> list[Path]:
-    """Return the folders of all runs of a sweep, begun or not."""
-    return [folder / name for name in read_sweep(folder).architectures]
-
-
-def read_sweep(folder: Path) -> SweepManifest:
-    """Read fleet.json. Raises UsageError, which says what is wrong with it."""
-    path = folder / SWEEP
-    try:
-        sweep = SweepManifest.read(read_object(path), path)
-    except FileNotFoundError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}; restore the file from a copy") from None
-    names = sweep.architectures
-    is_beside = all(re.fullmatch(r"\w[\w.+-]{0,79}", name) for name in names)
-    if not names or not is_beside or len(set(names)) < len(names):
-        raise UsageError(
-            f"{path}: architectures = {quote(names)} must be a list of names of folders beside it; "
-            "restore the file from a copy"
-        )
-    return sweep
 
 
 def missing_units(count: int, folder: Path) -> str:
@@ -186,19 +136,19 @@ def how_to_resume(folder: Path) -> str:
         return f"resume its shards ({', '.join(shard.folder for shard in manifest.shards)}), then merge them again"
     if (folder.parent / COMPARISON).is_file():
         return f"resume with: rooflens compare -o {shlex.quote(str(folder.parent))} --resume"
-    if is_sweep(folder) or (folder / MANIFEST).is_file():
+    if (folder / MANIFEST).is_file():
         return f"resume with: rooflens run -o {shlex.quote(str(folder))} --resume{_devices_of(folder)}"
     return "nothing was measured: give the same command again"
 
 
 def _devices_of(folder: Path) -> str:
     """The option for the devices that a fleet measured on; "" for one device."""
-    runs = runs_of_sweep(folder) if is_sweep(folder) else [folder]
-    for fleet in [fleet for run in runs if (fleet := glance(run).fleet)]:
-        if fleet.address:
-            return f" --address {shlex.quote(fleet.address)}"
-        return f" --jobs local:{fleet.slots}" if fleet.slots else " --jobs local"
-    return ""
+    fleet = glance(folder).fleet
+    if not fleet:
+        return ""
+    if fleet.address:
+        return f" --address {shlex.quote(fleet.address)}"
+    return f" --jobs local:{fleet.slots}" if fleet.slots else " --jobs local"
 
 
 def refuse_foreign_owner(folder: Path) -> None:
@@ -206,7 +156,7 @@ def refuse_foreign_owner(folder: Path) -> None:
 
     So is one of a group in which another user has replaced what names them.
     """
-    for path in (folder, *(folder / name for name in (MANIFEST, COMPARISON, SWEEP))):
+    for path in (folder, *(folder / name for name in (MANIFEST, COMPARISON))):
         try:
             owner = path.stat().st_uid
         except OSError:
@@ -235,25 +185,6 @@ def _at_a_glance(folder: Path) -> StoredRun | None:
         device=manifest.device.name,
         rows=count_rows(folder),
         made_at=manifest.made_at,
-    )
-
-
-def _sweep_at_a_glance(folder: Path) -> StoredRun | None:
-    try:
-        sweep = read_sweep(folder)
-    except UsageError:
-        return None
-    begun = {name: _at_a_glance(folder / name) for name in sweep.architectures}
-    counts = [run.rows for run in begun.values() if run and run.rows is not None]
-    return StoredRun(
-        id=folder.name,
-        folder=folder,
-        suite=sweep.suite,
-        created_at=sweep.created_at,
-        device=", ".join(f"{name}: {run.device if run else 'not begun'}" for name, run in begun.items()),
-        rows=sum(counts) if counts else None,
-        made_at=sweep.made_at,
-        architectures=tuple(sweep.architectures),
     )
 
 

@@ -1,7 +1,6 @@
 """Measuring on many devices and machines, which Ray places.
 
 engine    what devices measure, and the stores of what they send
-folder    the folder of a sweep: one run, or one of each architecture
 run       `rooflens run --jobs` and `--address`
 compare   the same for `rooflens compare`
 progress  what both show meanwhile

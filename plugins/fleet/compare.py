@@ -15,8 +15,6 @@ from ...cli.run.selection import Options, completed, describe, manifest, suite_o
 from ...harness.compare.spec import CompareSpec, scratch_of, suite_hash
 from ...harness.compare.worktrees import Repository
 from ...shapes.errors import Interrupted, RooflensError, UsageError
-from ...shapes.run_folder.manifest import COMPARISON, MANIFEST
-from .folder import refuse_another
 from .progress import FleetProgress
 from .run import FleetTarget, reopen_failed
 
@@ -56,9 +54,9 @@ class Devices:
 
     def measure(self, folder: Path, what: CompareSpec) -> bool:
         """Measure a comparison in `folder`; True when it is complete."""
-        from .engine.arch_queue import ArchQueue
         from .engine.compare_store import CompareStore
         from .engine.fleet import Fleet
+        from .engine.job_queue import JobQueue
         from .engine.jobs import chunks_of
 
         if suite_hash(what.suite) != what.suite_hash:
@@ -73,13 +71,12 @@ class Devices:
         resuming = f"resume with: {go_on(folder, True)}"
         try:
             reopen_failed(store, self._retry)
-            queue = ArchQueue(self._arch, store, spec, self._limit, job_noun="parts of the suite")
+            queue = JobQueue(self._arch, store, spec, self._limit, job_noun="parts of the suite")
             with FleetProgress(sys.stderr) as progress:
-                fleet = Fleet([queue], self._cluster, progress, self.should_stop, self._deadline, self._patience_s)
+                fleet = Fleet(queue, self._cluster, progress, self.should_stop, self._deadline, self._patience_s)
                 complete = fleet.run()
-            self.unmeasured = "; ".join(fleet.unmeasured())
-            if self.unmeasured:
-                self.unmeasured += f": {resuming}"
+            if unmeasured := fleet.unmeasured():
+                self.unmeasured = f"{unmeasured}: {resuming}"
         except Interrupted:
             done = f"{len(store.done)} of {len(chunks)} parts of the suite are in {folder}"
             raise Interrupted(f"interrupted; {done}: {resuming}") from None
@@ -139,18 +136,11 @@ def target_of(options: Mapping[str, Any]) -> Opening:
 def devices(
     target: FleetTarget, folder: Path, what: CompareSpec, deadline: float | None, retry: tuple[str, ...] = ()
 ) -> Iterator[Devices]:
-    """Start or join the cluster. Raises UsageError when it does not have one architecture, or another than before."""
-    with target.opened(_options(what)["device"] or "auto") as (cluster, limits):
-        if len(limits) > 1:
-            names = list(limits)
-            raise UsageError(
-                f"a comparison is of one architecture, and this cluster has {' and '.join(names)}: add --on {names[0]}"
-            )
-        if (folder / COMPARISON).exists() and (folder / "base" / MANIFEST).is_file():
-            refuse_another(folder / "base", list(limits))
-        ((arch, limit),) = limits.items()
+    """Start or join the cluster. Raises UsageError when it does not have the architecture of the comparison so far."""
+    with target.opened(_options(what)["device"] or "auto", folder / "base") as (cluster, arch):
         offered = cluster.offered()[arch]
-        yield Devices(cluster, arch, min(limit or offered, offered), limit, target.patience_s, deadline, retry)
+        count = min(target.most or offered, offered)
+        yield Devices(cluster, arch, count, target.most, target.patience_s, deadline, retry)
 
 
 def _options(what: CompareSpec) -> Options:

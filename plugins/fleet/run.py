@@ -4,35 +4,26 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...cli.run.end_of_run import conclude
-from ...cli.run.refine import Refiner, stored_cells
+from ...cli.run.refine import Refiner
 from ...cli.run.run_request import RunRequest, read_request
 from ...cli.run.selection import describe, manifest, stop_signals
 from ...cli.shared import values
 from ...cli.shared.runs import how_to_resume
 from ...shapes.architectures import parse_devices
 from ...shapes.errors import IncompleteError, Interrupted, RooflensError, UsageError, quote
-from ...shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest, StoredFleet, read_manifest
-from .folder import (
-    refuse_another,
-    refuse_foreign,
-    refuse_other_ways,
-    run_folders,
-    stored_architectures,
-    stored_run,
-    write_sweep,
-)
+from ...shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest, StoredFleet, glance, read_manifest
 from .progress import FleetProgress
 
 if TYPE_CHECKING:
-    from .engine.arch_queue import ArchQueue
     from .engine.compare_store import CompareStore
+    from .engine.job_queue import JobQueue
     from .engine.ray_cluster import RayCluster
     from .engine.result_store import ResultStore
 
@@ -45,13 +36,14 @@ class FleetTarget:
     """Where a fleet measures.
 
     Either the cluster of Ray at `address`, or (with "") one of this machine alone with `slots` slots: as many GPUs, or
-    parts of the CPU; None is every GPU. `on` has the requested architectures and the most devices of each (None: all).
-    `patience_s` is the time to wait for a device when there is none.
+    parts of the CPU; None is every GPU. `arch` is the requested architecture ("" for any), `most` the most devices of
+    it (None: all). `patience_s` is the time to wait for a device when there is none.
     """
 
     address: str = ""
     slots: int | None = None
-    on: Mapping[str, int | None] = field(default_factory=dict)
+    arch: str = ""
+    most: int | None = None
     patience_s: float = 60.0
 
     @classmethod
@@ -64,9 +56,8 @@ class FleetTarget:
         if not match:
             raise UsageError(f"--jobs {quote(jobs)}: write local for all devices of this machine, local:4 for four")
         slots = int(match[1]) if match[1] else None
-        return cls(
-            address or "", slots, parse_devices(options["on"], "--on"), values.seconds(options["wait"], "--wait")
-        )
+        patience_s = values.seconds(options["wait"], "--wait")
+        return cls(address or "", slots, *parse_devices(options["on"], "--on"), patience_s)
 
     @property
     def stored(self) -> StoredFleet:
@@ -74,27 +65,31 @@ class FleetTarget:
         return StoredFleet(address=self.address) if self.address else StoredFleet(slots=self.slots)
 
     @contextmanager
-    def opened(self, device: str) -> "Iterator[tuple[RayCluster, dict[str, int | None]]]":
-        """Start or join the cluster; yield it with the architectures to measure and the most devices of each.
+    def opened(self, device: str, folder: Path) -> "Iterator[tuple[RayCluster, str]]":
+        """Start or join the cluster; yield it with the architecture to measure, that of the run in `folder` if any.
 
         `device` is the value of --device for this machine.
         """
-        from .engine import ray_environment, resource_request
+        from .engine import ray_environment
         from .engine.inventory import offer_in_child
+        from .engine.resource_request import chosen, restricted
 
+        known = glance(folder).device
+        stored = known.arch if known else ""
         if self.address:
             address = ray_environment.for_address(self.address)
             from .engine import ray_cluster
 
             with ray_cluster.joined(address) as cluster:
-                yield cluster, resource_request.limits(self.on, cluster.offered())
+                yield cluster, chosen(self.arch, self.most, cluster.offered(), stored)
             return
         ray_environment.for_local_cluster()
-        offer = resource_request.restricted(offer_in_child(device, self.slots or 1), self.slots)
+        offer = restricted(offer_in_child(device, self.slots or 1), self.slots)
+        arch = chosen(self.arch, self.most, offer, stored)
         from .engine import ray_cluster
 
         with ray_cluster.local(offer) as cluster:
-            yield cluster, resource_request.limits(self.on, offer)
+            yield cluster, arch
 
 
 def run_on_devices(options: Mapping[str, Any]) -> None:
@@ -103,76 +98,91 @@ def run_on_devices(options: Mapping[str, Any]) -> None:
     Raises IncompleteError when devices are missing or were lost over problems, and what --strict raises.
     """
     target = FleetTarget.of(options)
-    request = read_request(options, stored_run(options["output"]))
+    request = read_request(options)
     if request.scan:
         raise UsageError("--scan compares neighbouring sizes, which only one device can: omit --jobs and --address")
     if target.address and options["device"] != "auto":
         raise UsageError("--device is of this machine: with --address, choose an architecture with --on")
-    stored = dict.fromkeys(stored_architectures(request.folder)) if request.resume else {}
-    target = replace(target, on=target.on or stored or request.suite.devices)
-    refuse_foreign(request.folder, request.resume)
+    _refuse_another(request)
     if options["dry_run"]:
         from ...cli.run.dry_run import show_plan
 
         show_plan(replace(request, resume=False))
         jobs = len({(cell.shape, cell.problem, cell.scheme) for cell in request.cells})
-        click.echo(f"{jobs} problems to distribute: the time above is that of one device of each architecture")
+        click.echo(f"{jobs} problems to distribute: the time above is that of one device")
         return
     complete, unmeasured = _measure(request, target)
     done = complete and not unmeasured
     conclude(request.folder, complete=done, report=options["report"], strict=options["strict"])
     if unmeasured:
-        raise IncompleteError(f"{'; '.join(unmeasured)}: {how_to_resume(request.folder)}")
+        raise IncompleteError(f"{unmeasured}: {how_to_resume(request.folder)}")
 
 
-def _measure(request: RunRequest, target: FleetTarget) -> tuple[bool, list[str]]:
+def _refuse_another(request: RunRequest) -> None:
+    """Raise UsageError when the run cannot begin in its folder, or cannot be resumed as requested."""
+    folder, path = request.folder, request.folder / MANIFEST
+    if path.exists() and not request.resume:
+        raise UsageError(f"{folder} holds a run already: add --resume to resume it, or choose another -o")
+    if not request.resume:
+        return
+    if not path.exists():
+        raise UsageError(f"{folder}: no run to resume; omit --resume to start one")
+    stored, protocol = read_manifest(path), request.suite.protocol
+    if not stored.fleet:
+        raise UsageError(f"{folder} was measured by one device: resume with rooflens run -o {folder} --resume")
+    asked = {
+        "timer": None if protocol.timer == "auto" else protocol.timer,
+        "cold_by": None if protocol.cold_by == "auto" else protocol.cold_by,
+        "tuning": protocol.tuning,
+        "threads": request.options["threads"],
+    }
+    for what, found in asked.items():
+        was = getattr(stored, what) or None
+        if None not in (was, found) and was != found:
+            raise UsageError(
+                f"cannot resume {folder}: {what} was {was} and is {found} now; timings of the two do not mix: "
+                "choose another -o"
+            )
+
+
+def _measure(request: RunRequest, target: FleetTarget) -> tuple[bool, str]:
     """Return whether all is complete, and what is not because devices are missing."""
     from .engine.fleet import Fleet
 
     folder = request.folder
+    earlier, resuming = glance(folder).fleet, how_to_resume(folder)
     with ExitStack() as held:
-        cluster, limits = held.enter_context(target.opened(request.options["device"] or "auto"))
-        if request.resume:
-            refuse_another(folder, list(limits))
-        write_sweep(folder, request.suite.name, list(limits))
+        cluster, arch = held.enter_context(target.opened(request.options["device"] or "auto", folder))
         stopped = held.enter_context(stop_signals())
-        queues, refiners = [], []
-        for arch, run_folder in run_folders(folder, list(limits)).items():
-            queue, refiner = _queue(request, target, arch, limits[arch], run_folder)
-            held.callback(queue.store.close)
-            queues.append(queue)
-            refiners += [refiner] if refiner else []
-        with FleetProgress(sys.stderr) as progress:
-            fleet = Fleet(queues, cluster, progress, stopped, request.deadline, target.patience_s)
-            try:
-                complete = fleet.run()
-            except Interrupted:
-                done = sum(len(queue.store.done) for queue in queues)
-                raise Interrupted(
-                    f"interrupted; {done} finished problems are in {folder}: {how_to_resume(folder)}"
-                ) from None
-            except RooflensError as error:
-                raise type(error)(f"{error}; {how_to_resume(folder)}") from error
-        return complete and all(refiner.complete for refiner in refiners), fleet.unmeasured()
+        queue, refiner = _queue(request, target, arch)
+        held.callback(queue.store.close)
+        progress = held.enter_context(FleetProgress(sys.stderr))
+        fleet = Fleet(queue, cluster, progress, stopped, request.deadline, target.patience_s)
+        try:
+            complete = fleet.run()
+        except Interrupted:
+            raise Interrupted(
+                f"interrupted; {len(queue.store.done)} finished problems are in {folder}: {how_to_resume(folder)}"
+            ) from None
+        except RooflensError as error:
+            if earlier:  # what was refused, or is gone, is no way to resume
+                queue.store.manifest.fleet = earlier
+            raise type(error)(f"{error}; {resuming if earlier else how_to_resume(folder)}") from error
+        return complete and (refiner is None or refiner.complete), fleet.unmeasured()
 
 
-def _queue(
-    request: RunRequest, target: FleetTarget, arch: str, limit: int | None, folder: Path
-) -> "tuple[ArchQueue, Refiner | None]":
-    """Open the run folder of an architecture, and plan what is to be measured there."""
+def _queue(request: RunRequest, target: FleetTarget, arch: str) -> "tuple[JobQueue, Refiner | None]":
+    """Open the run folder, and plan what is to be measured there."""
     from ...harness.storage.tables import replace as write_file
     from ...harness.storage.tables import reported
     from ...shapes.architectures import is_gpu
-    from .engine.arch_queue import ArchQueue
     from .engine.device_worker import SweepWorkerSpec
+    from .engine.job_queue import JobQueue
     from .engine.jobs import jobs_of
     from .engine.result_store import ResultStore
 
-    rounds, is_stored = request.suite.protocol.rounds, request.resume and (folder / MANIFEST).is_file()
-    content = read_manifest(folder / MANIFEST) if is_stored else manifest(folder, request.suite)
-    if is_stored:  # each architecture has its own refinement
-        request = replace(request, cells=tuple(dict.fromkeys((*request.cells, *stored_cells(folder, request.cells)))))
-        refuse_other_ways(folder, content, request.suite.protocol, request.options["threads"])
+    folder, rounds = request.folder, request.suite.protocol.rounds
+    content = read_manifest(folder / MANIFEST) if request.resume else manifest(folder, request.suite)
     describe(content, request.suite, request.cells, request.options)
     content.fleet = target.stored
     jobs = jobs_of(request.cells, rounds)
@@ -191,7 +201,7 @@ def _queue(
         retry=request.retry,
     )
     more = (lambda: jobs_of(refiner.more(), rounds)) if refiner else None
-    return ArchQueue(arch, store, spec, limit, more), refiner
+    return JobQueue(arch, store, spec, target.most, more), refiner
 
 
 def reopen_failed(store: "ResultStore | CompareStore", verdicts: Sequence[str]) -> None:

@@ -26,9 +26,6 @@ TUNED_COPY = "tuned.csv"
 SHARDS = "shards"
 """Folder of the results that a fleet received."""
 
-SWEEP = "fleet.json"
-"""In the folder of a sweep over several architectures, which holds a run folder for each."""
-
 COMPARISON = "compare.json"
 """In the folder of a comparison of commits, which holds a run folder for each version."""
 
@@ -253,22 +250,6 @@ class Manifest(Record):
     def refinements(self) -> list[StoredRefinement]:
         """What --refine added to this run, or to the runs that it was merged from."""
         return [part for part in (self.refine, *(shard.refine for shard in self.shards)) if part]
-
-
-@dataclass(slots=True, kw_only=True)
-class SweepManifest(Record):
-    """fleet.json: a sweep over several architectures."""
-
-    id: str = about("name of the sweep")
-    suite: str = about("suite name")
-    created_at: str = about("UTC time at which it began")
-    ordered_at: str = about("as in run.json", "")
-    architectures: list[str] = about("names of the run folders beside it")
-
-    @property
-    def made_at(self) -> float:
-        """As of a run."""
-        return made_at(self.ordered_at or self.created_at)
 
 
 _ROUND = Annotated[

@@ -102,14 +102,6 @@ def test_cells_that_the_table_does_not_hold_are_counted_under_a_pin(tmp_path, tu
         ("slots", {"slots/run.json": {"fleet": {"slots": 4}}}, "--jobs local:4"),
         ("on", {"on/run.json": {"fleet": {"address": "10.0.0.7:6379"}}}, "on --resume --address 10.0.0.7:6379"),
         (
-            "sweep",
-            {
-                "sweep/sm90/run.json": {"fleet": {"address": "auto"}},
-                "sweep/fleet.json": {"id": "s", "suite": "t", "created_at": "2026-01-02", "architectures": ["sm90"]},
-            },
-            "rooflens run -o {}/sweep --resume --address auto",
-        ),
-        (
             "both/base",
             {"both/base/run.json": {"fleet": {"jobs": 3}}, "both/compare.json": {}},
             "resume with: rooflens compare -o {}/both --resume",

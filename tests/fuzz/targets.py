@@ -14,7 +14,7 @@ from rooflens.shapes.run_folder.columns import TUNING
 from rooflens.shapes.run_folder.columns_isa import ISA
 
 from ..analysis.planted_searches import candidate
-from ..analysis.synthetic import H200, write_run, write_table
+from ..analysis.synthetic import write_run, write_table
 from ..cli.tiny_runs import ON_CPU, rooflens, run_args, write_suite
 from ..harness.sharded import split
 from .property import Target
@@ -92,16 +92,6 @@ def write_arms(folder: Path) -> None:
         "done": [[number, arm] for number in range(2) for arm in ("base", "head")],
     }  # fmt: skip
     (folder / "both" / "compare.json").write_text(json.dumps(state))
-
-
-def write_sweep(folder: Path) -> None:
-    """Write a sweep over two architectures."""
-    night = folder / "runs" / "night"
-    for seed, arch in enumerate(("sm90", "sm100")):
-        what = SMALL | {"machine": H200, "manifest": {"device": H200.device | {"arch": arch}, "fleet": {"jobs": 1}}}
-        write_run(night / arch, **what, seed=seed)
-    about = {"id": "night", "suite": "llm4bit-quick", "created_at": "2026-03-01T00:00:00Z"}
-    (night / "fleet.json").write_text(json.dumps(about | {"architectures": ["sm90", "sm100"]}))
 
 
 def write_compiled(folder: Path) -> None:
@@ -210,18 +200,6 @@ _EVERY = (
         ["both/compare.json"],
         [f"compare {_BOTH}", f"history {_BOTH}", f"report {_BOTH} --text -", "validate {}/both/base"],
         10,
-    ),
-    Target(
-        "fleet.json",
-        write_sweep,
-        ["runs/night/fleet.json", "runs/night/sm90/run.json"],
-        [
-            "crossover {}/runs/night",
-            "validate {}/runs/night/sm90",
-            "history {}/runs/night",
-            "run -o {}/runs/night --resume --dry-run",
-        ],
-        5,
     ),
     Target(
         "compiled kernels",

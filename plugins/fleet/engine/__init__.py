@@ -4,7 +4,7 @@ fleet             the loop
 cluster           what a cluster reports, and its numbered slots
 jobs              what one device measures in one piece: a problem, or a chunk of a comparison
 job_scheduler     which free device gets which job
-arch_queue        the jobs of one architecture
+job_queue         what is measured, and where it is stored
 protocol          what fleet and device workers exchange, and the base of all workers
 device_worker     measures problems on one device
 compare_worker    measures rounds of a comparison on one device

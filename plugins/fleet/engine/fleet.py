@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 from ....harness.sweep.observer import JobObserver
 from ....harness.sweep.session import END_S, OutOfTimeError
 from ....shapes.errors import Interrupted, RooflensError, UsageError
-from .arch_queue import ArchQueue
 from .cluster import Answered, Event, Failed, Heartbeat, Lost
 from .device_registry import device_of
+from .job_queue import JobQueue
 from .jobs import Job
 from .protocol import OPENING_S, Assignment, Slot
 
@@ -43,8 +43,8 @@ STOP_S = 20.0
 class FleetObserver(JobObserver, Protocol):
     """Receives the progress of a fleet."""
 
-    def looked(self, underway: int, workers: Mapping[str, int], what: str) -> None:
-        """Report units measured but not received, busy workers by architecture, and what one does."""
+    def looked(self, underway: int, busy: int, what: str) -> None:
+        """Report units measured but not received, the number of busy workers, and what one does."""
 
 
 class State(Enum):
@@ -60,8 +60,6 @@ class State(Enum):
 class _Worker:
     """A worker as the fleet knows it. `device` identifies its device once it is open."""
 
-    queue: ArchQueue
-    name: str
     state: State = State.OPENING
     device: Hashable = None
     job: Job | None = None
@@ -74,7 +72,7 @@ class Fleet:
 
     def __init__(
         self,
-        queues: Sequence[ArchQueue],
+        queue: JobQueue,
         cluster: "RayCluster",
         observer: FleetObserver,
         should_stop: Callable[[], bool] = lambda: False,
@@ -82,29 +80,28 @@ class Fleet:
         patience_s: float = PATIENCE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._queues = {queue.arch: queue for queue in queues}
-        self._cluster, self._observer = cluster, observer
+        self._queue, self._cluster, self._observer = queue, cluster, observer
         self._should_stop, self._deadline = should_stop, deadline
         self._patience_s, self._clock = patience_s, clock
         self._workers: dict[Slot, _Worker] = {}
         self._idle: dict[Slot, _Worker] = {}
-        self._counts: Counter[tuple[str, State]] = Counter()
-        self._devices: dict[str, set[Hashable]] = {arch: set() for arch in self._queues}
+        self._counts: Counter[State] = Counter()
+        self._devices = set[Hashable]()
         self._faults: Counter[Slot] = Counter()
         self._excluded: set[Slot] = set()
-        self._opened, self._remarked = set[str](), set[str]()
-        self._alone_since: dict[str, float] = {}
+        self._has_opened, self._remarked = False, set[str]()
+        self._alone_since: float | None = None
+        self._abandoned = ""
         self._looked_at, self._started = -1.0, 0
 
     def run(self) -> bool:
         """Measure what is missing. True when all of it is stored; False when time, devices or patience ran out.
 
-        Raises Interrupted on Ctrl-C, and RooflensError when no worker of an architecture can be opened. Stored results
-        stay, whatever happens.
+        Raises Interrupted on Ctrl-C, and RooflensError when no worker can be opened. Stored results stay in any case.
         """
         self._begin()
         try:
-            while [queue for queue in self._queues.values() if self._is_open(queue)]:  # every queue may extend its plan
+            while self._is_open():
                 self._stop_if_asked()
                 self._look()
                 self._assign()
@@ -112,51 +109,48 @@ class Fleet:
                     self._handle(event)
             self._close()
         except OutOfTimeError:
-            self._note("stopped at --max-time")
+            self._queue.store.event("stopped at --max-time")
             self._collect()
         except Interrupted:
-            self._note("interrupted")
+            self._queue.store.event("interrupted")
             self._collect()
             raise
         except RooflensError as error:
-            self._note(f"ended: {error}")
+            self._queue.store.event(f"ended: {error}")
             raise
         finally:
             for slot in list(self._workers):
                 self._kill(slot)
-        return not any(queue.store.open_jobs() for queue in self._queues.values())
+        return not self._queue.store.open_jobs()
 
-    def unmeasured(self) -> list[str]:
-        """Say what was not measured because devices are missing, or were lost over it; [] when nothing was."""
-        found = [queue.abandoned for queue in self._queues.values() if queue.abandoned]
-        for arch, queue in self._queues.items():
-            if jobs := queue.scheduler.given_up:
-                names = ", ".join(map(str, jobs[:MOST_NAMED])) + (", ..." if len(jobs) > MOST_NAMED else "")
-                found.append(f"{len(jobs)} {queue.job_noun} crashed every {arch} that tried ({names})")
-        return found
+    def unmeasured(self) -> str:
+        """Say what was not measured because devices are missing, or were lost over it; "" when nothing was."""
+        given_up = ""
+        if jobs := self._queue.scheduler.given_up:
+            names = ", ".join(map(str, jobs[:MOST_NAMED])) + (", ..." if len(jobs) > MOST_NAMED else "")
+            given_up = f"{len(jobs)} {self._queue.job_noun} crashed every {self._queue.arch} that tried ({names})"
+        return "; ".join(filter(None, (self._abandoned, given_up)))
 
     def _begin(self) -> None:
-        for queue in self._queues.values():
-            queue.begin()
-        total = sum(queue.units for queue in self._queues.values())
-        missing = sum(job.units for queue in self._queues.values() for job in queue.store.open_jobs())
-        self._observer.started(total, total - missing)
+        self._queue.begin()
+        missing = sum(job.units for job in self._queue.store.open_jobs())
+        self._observer.started(self._queue.units, self._queue.units - missing)
         self._observer.doing("start the device workers: import torch and the providers, find the devices")
 
-    def _is_open(self, queue: ArchQueue) -> bool:
+    def _is_open(self) -> bool:
         """Tell whether there is something to wait for; a queue that is finished may extend its plan."""
-        if queue.abandoned:
+        if self._abandoned:
             return False
-        if len(queue.scheduler) or self._counts[queue.arch, State.BUSY]:
+        if len(self._queue.scheduler) or self._counts[State.BUSY]:
             return True
-        if added := queue.extend():
-            self._observer.grown(sum(one.units for one in self._queues.values()))
+        if added := self._queue.extend():
+            self._observer.grown(self._queue.units)
         return bool(added)
 
     def _turn(self, slot: Slot, worker: _Worker, state: State) -> None:
         """Set the state of a worker; counts are kept, so that no step takes longer with a thousand workers."""
-        self._counts[worker.queue.arch, worker.state] -= 1
-        self._counts[worker.queue.arch, state] += 1
+        self._counts[worker.state] -= 1
+        self._counts[state] += 1
         worker.state, worker.alive_at = state, self._clock()
         self._idle.pop(slot, None)
         if state is State.IDLE:
@@ -179,7 +173,7 @@ class Fleet:
         for slot, worker in list(self._workers.items()):
             if (heartbeat := heartbeats.get(slot)) and heartbeat.count != worker.heartbeat:
                 worker.heartbeat, worker.alive_at = heartbeat.count, now
-            spec = worker.queue.spec
+            spec = self._queue.spec
             limit = spec.opening_s if worker.state is State.OPENING else spec.silence_s + GRACE_S
             if worker.state is not State.IDLE and now - worker.alive_at > limit:
                 self._lose(slot, f"did not respond for {limit:.0f} s")
@@ -190,49 +184,44 @@ class Fleet:
         busy = {slot: worker for slot, worker in self._workers.items() if worker.state is State.BUSY}
         underway = sum(heartbeats[slot].units for slot in busy if slot in heartbeats)
         latest = next((f"{slot}: {heartbeats[slot].doing}" for slot in busy if slot in heartbeats), "")
-        self._observer.looked(underway, Counter(worker.queue.arch for worker in busy.values()), latest)
+        self._observer.looked(underway, len(busy), latest)
 
     def _start_workers(self) -> None:
         """Start a worker in every free slot for which there is a job."""
-        for slot in self._cluster.slots():
-            queue = self._queues.get(slot.arch)
-            if queue is None or queue.abandoned or slot in self._workers or slot in self._excluded:
-                continue
-            has_room = queue.limit is None or self._number(queue.arch) < queue.limit
-            if has_room and len(queue.scheduler) > self._counts[queue.arch, State.OPENING]:
+        queue = self._queue
+        for slot in self._slots():
+            has_room = queue.limit is None or len(self._workers) < queue.limit
+            if slot not in self._workers and has_room and len(queue.scheduler) > self._counts[State.OPENING]:
                 self._started += 1
+                self._workers[slot] = _Worker(alive_at=self._clock())
+                self._counts[State.OPENING] += 1
                 name = f"{slot.host}-{slot.index}-{int(time.time() * 1e3):x}-{self._started}"
-                self._workers[slot] = _Worker(queue, name, alive_at=self._clock())
-                self._counts[queue.arch, State.OPENING] += 1
                 self._cluster.start(slot, queue.spec, name)
 
-    def _number(self, arch: str) -> int:
-        return sum(self._counts[arch, state] for state in State)
+    def _slots(self) -> list[Slot]:
+        """Return the slots of the cluster that can be used."""
+        return [slot for slot in self._cluster.slots() if slot.arch == self._queue.arch and slot not in self._excluded]
 
     def _abandon_if_alone(self, now: float) -> None:
-        """Give up queues that have jobs and no worker, after a while."""
-        alone = [
-            queue
-            for queue in self._queues.values()
-            if not queue.abandoned and len(queue.scheduler) and not self._number(queue.arch)
-        ]
-        self._alone_since = {queue.arch: self._alone_since.get(queue.arch, now) for queue in alone}
-        for queue in alone:
-            if now - self._alone_since[queue.arch] >= self._patience_s:
-                queue.abandoned = f"no {queue.arch} is left for {len(queue.scheduler)} {queue.job_noun}"
-                self._remark(queue.abandoned)
+        """Give up what is left when there has been no worker for a while."""
+        if self._workers or not len(self._queue.scheduler):
+            self._alone_since = None
+            return
+        self._alone_since = now if self._alone_since is None else self._alone_since
+        if now - self._alone_since >= self._patience_s:
+            left = len(self._queue.scheduler)
+            self._abandoned = f"no {self._queue.arch} is left for {left} {self._queue.job_noun}"
+            self._remark(self._abandoned)
 
     def _assign(self) -> None:
         """Assign a job to every idle worker, as far as there is one for it, and time."""
         left = None if self._deadline is None else self._deadline - self._clock()
         if left is not None and left <= END_S:
             return
+        queue = self._queue
         for slot, worker in list(self._idle.items()):
-            queue = worker.queue
-            if not len(queue.scheduler):
-                continue
-            opening = self._counts[queue.arch, State.OPENING] > 0
-            job = queue.scheduler.next(worker.device, self._devices[queue.arch], others_expected=opening)
+            opening = self._counts[State.OPENING] > 0
+            job = queue.scheduler.next(worker.device, self._devices, opening) if len(queue.scheduler) else None
             if job is None:
                 continue
             has_begun = queue.store.begun.get(job.key) == worker.device
@@ -253,19 +242,19 @@ class Fleet:
 
     def _store_result(self, event: Answered, worker: _Worker) -> None:
         """Store an answer. If it is not of this run, the slot is excluded instead."""
-        slot, queue = event.slot, worker.queue
+        slot = event.slot
         try:
-            result = queue.store.add_result(event.archive)
+            result = self._queue.store.add_result(event.archive)
         except UsageError as error:
             self._exclude(slot, str(error))
             return
         if worker.state is State.OPENING:
             worker.device = device = device_of(result.manifest)
-            if device in self._devices[slot.arch]:
+            if device in self._devices:
                 self._exclude(slot, f"another worker has the same device ({device}): one worker per device")
                 return
-            self._devices[slot.arch].add(device)
-            self._opened.add(slot.arch)
+            self._devices.add(device)
+            self._has_opened = True
         for text in result.worker.remarks:
             self._remark(text, slot)
         self._turn(slot, worker, State.IDLE)
@@ -280,10 +269,9 @@ class Fleet:
         self._remark(f"{slot} is excluded: {reason}")
         self._excluded.add(slot)
         if worker.job is not None:
-            worker.queue.scheduler.back(worker.job)
+            self._queue.scheduler.back(worker.job)
         self._kill(slot)
-        others = [one for one in self._cluster.slots() if one.arch == slot.arch and one not in self._excluded]
-        if not others and slot.arch not in self._opened and not self._number(slot.arch):
+        if not self._has_opened and not self._workers and not self._slots():
             raise RooflensError(f"no {slot.arch} of this cluster can measure: {reason}")
 
     def _lose(self, slot: Slot, reason: str) -> None:
@@ -291,7 +279,7 @@ class Fleet:
         worker = self._workers[slot]
         self._faults[slot] += 1
         what = "" if worker.job is None else f"; {worker.job} is measured again"
-        if worker.job is not None and not worker.queue.scheduler.lost(worker.job, worker.device):
+        if worker.job is not None and not self._queue.scheduler.lost(worker.job, worker.device):
             what = f"; {worker.job} has cost too many {slot.arch} workers and is skipped"
         self._remark(f"{slot} is lost: {reason}{what}")
         if self._faults[slot] >= MOST_FAULTS:
@@ -302,9 +290,9 @@ class Fleet:
     def _kill(self, slot: Slot) -> None:
         worker = self._workers.pop(slot)
         self._idle.pop(slot, None)
-        self._counts[worker.queue.arch, worker.state] -= 1
+        self._counts[worker.state] -= 1
         if worker.state is not State.OPENING:
-            self._devices[worker.queue.arch].discard(worker.device)
+            self._devices.discard(worker.device)
         self._cluster.kill(slot)
 
     def _close(self) -> None:
@@ -324,7 +312,7 @@ class Fleet:
         self._observer.doing("collect what is measured")
         self._cluster.ask_to_stop()
         for slot, worker in list(self._workers.items()):
-            if worker.state is State.IDLE and worker.queue.spec.closes_at_once:
+            if worker.state is State.IDLE and self._queue.spec.closes_at_once:
                 self._turn(slot, worker, State.CLOSING)
                 self._cluster.close(slot)
             elif worker.state is not State.BUSY:
@@ -352,11 +340,7 @@ class Fleet:
         """Pass on a remark. One that several workers make, who have noted it themselves, is shown once."""
         line = f"{slot}: {text}" if slot else text
         if slot is None:
-            self._note(line)
+            self._queue.store.event(line)
         if text not in self._remarked:
             self._remarked.add(text)
             self._observer.remark(line)
-
-    def _note(self, text: str) -> None:
-        for queue in self._queues.values():
-            queue.store.event(text)

@@ -1,8 +1,8 @@
-"""Which architectures a fleet measures, and on how many devices of each: the request against the offer."""
+"""Which architecture a fleet measures: the request against the offer."""
 
 from collections.abc import Mapping
 
-from ....shapes.architectures import is_architecture, is_gpu
+from ....shapes.architectures import is_architecture, is_gpu, one_per_call
 from ....shapes.errors import UsageError
 
 
@@ -11,22 +11,30 @@ def architectures(resources: Mapping[str, float]) -> dict[str, int]:
     return {name: int(amount) for name, amount in sorted(resources.items()) if int(amount) and is_architecture(name)}
 
 
-def limits(asked: Mapping[str, int | None], offered: Mapping[str, int]) -> dict[str, int | None]:
-    """Return the architectures to measure and the most devices of each. Raises UsageError for what is not offered.
+def chosen(asked: str, count: int | None, offered: Mapping[str, int], stored: str = "") -> str:
+    """Return the architecture to measure, on `count` devices; `stored` is that of a run to resume, "" for none.
 
-    Without a request, these are all GPUs, or all CPUs if there are none.
+    Without a request ("") it is that of the GPUs, or of the CPUs if there are none. Raises UsageError for what is not
+    offered, and where several would do.
     """
     if not offered:
         raise UsageError("no node of this Ray cluster offers an architecture: start them with rooflens fleet start")
-    for arch, count in asked.items():
-        if offered.get(arch, 0) < (count or 1):
-            raise UsageError(
-                f"{count or 1} x {arch} is requested, and this cluster offers {_listed(offered)}: start more nodes "
-                "with rooflens fleet start --address HOST:PORT"
-            )
-    if asked:
-        return dict(asked)
-    return dict.fromkeys([arch for arch in offered if is_gpu(arch)] or offered)
+    if stored and (asked not in ("", stored) or stored not in offered):
+        raise UsageError(
+            f"cannot resume: the run is of {stored}, and this fleet measures {asked or _listed(offered)}: choose "
+            "another -o"
+        )
+    if asked and offered.get(asked, 0) < (count or 1):
+        raise UsageError(
+            f"{count or 1} x {asked} is requested, and this cluster offers {_listed(offered)}: start more nodes "
+            "with rooflens fleet start --address HOST:PORT"
+        )
+    if found := asked or stored:
+        return found
+    kinds = [arch for arch in offered if is_gpu(arch)] or [*offered]
+    if len(kinds) > 1:
+        raise one_per_call(kinds)
+    return kinds[0]
 
 
 def restricted(offer: Mapping[str, int], slots: int | None) -> dict[str, int]:

@@ -1,13 +1,12 @@
 """What a fleet is asked to do for a comparison, without one."""
 
-import json
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from rooflens.harness.compare.replay import COORDINATES
-from rooflens.harness.compare.spec import CompareSpec, suite_hash, write_state
+from rooflens.harness.compare.spec import CompareSpec, suite_hash
 from rooflens.plugins.fleet import compare as devices_module
 from rooflens.plugins.fleet.compare import devices
 from rooflens.plugins.fleet.engine.jobs import problems
@@ -24,52 +23,31 @@ WHAT = CompareSpec(
 
 @pytest.fixture
 def fleet(monkeypatch, tmp_path):
-    """Return `fleet(what, on=limits, offered=...)`: who measures, on a cluster that offers so many devices."""
+    """Return `fleet(what, most, offered)`: who measures, on at most so many of the devices that a cluster offers."""
 
-    def call(what=WHAT, limits=None, offered=None):
-        offered = offered or {"sm90": 4}
-        limits = limits or dict.fromkeys(offered)
-
+    def call(what=WHAT, most=None, offered=4):
         @contextmanager
-        def opened(target, device):
-            yield SimpleNamespace(offered=lambda: offered), limits
+        def opened(target, device, folder):
+            yield SimpleNamespace(offered=lambda: {"sm90": offered}), "sm90"
 
         monkeypatch.setattr(FleetTarget, "opened", opened)
-        with devices(FleetTarget("auto"), tmp_path / "both", what, None) as found:
+        with devices(FleetTarget("auto", most=most), tmp_path / "both", what, None) as found:
             return found
 
     return call
 
 
-def test_one_architecture_only(fleet):
-    with pytest.raises(
-        UsageError, match="is of one architecture, and this cluster has gfx950 and sm90: add --on gfx950"
-    ):
-        fleet(offered={"gfx950": 2, "sm90": 4})
-    assert fleet(limits={"sm90": None}, offered={"gfx950": 2, "sm90": 4})
-
-
-def test_another_architecture_does_not_go_on(fleet, tmp_path):
-    (tmp_path / "both" / "base").mkdir(parents=True)
-    write_state(tmp_path / "both", WHAT, ())
-    (tmp_path / "both" / "base" / "run.json").write_text(json.dumps({"fleet": {}, "device": {"arch": "gfx950"}}))
-    with pytest.raises(UsageError, match="is of gfx950, and this fleet measures sm90"):
-        fleet()
-
-
-@pytest.mark.parametrize(
-    ("limits", "axes", "chunks"), [(None, "M=1,2,4", 8), ({"sm90": 2}, "M=1,2,4", 4), ({"sm90": 1}, "M=1", 2)]
-)
-def test_the_first_call_divides_by_its_devices_and_later_ones_keep_that(fleet, limits, axes, chunks):
+@pytest.mark.parametrize(("most", "axes", "chunks"), [(None, "M=1,2,4", 8), (2, "M=1,2,4", 4), (1, "M=1", 2)])
+def test_the_first_call_divides_by_its_devices_and_later_ones_keep_that(fleet, most, axes, chunks):
     what = replace(WHAT, options=("--axis", axes, "--provider", "mine"))
-    divided = fleet(what, limits).divided(what)
+    divided = fleet(what, most).divided(what)
     assert divided.chunks == chunks
-    assert fleet(divided, {"sm90": 1}, {"sm90": 100}).divided(divided) == divided
+    assert fleet(divided, 1, 100).divided(divided) == divided
 
 
 def test_there_are_no_more_parts_than_problems(fleet):
     rows = devices_module._rows(WHAT, devices_module._suite(WHAT))
-    assert fleet(limits={"sm90": None}, offered={"sm90": 1000}).divided(WHAT).chunks == problems(rows)
+    assert fleet(offered=1000).divided(WHAT).chunks == problems(rows)
 
 
 @pytest.mark.parametrize(

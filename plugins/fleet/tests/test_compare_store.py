@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from rooflens.analysis.frames.load import load_run
 from rooflens.harness.compare.spec import CompareSpec, read_state
 from rooflens.harness.worker.messages import Setup
-from rooflens.plugins.fleet.engine.arch_queue import ArchQueue
 from rooflens.plugins.fleet.engine.compare_store import CompareStore
 from rooflens.plugins.fleet.engine.compare_worker import CompareWorkerSpec
+from rooflens.plugins.fleet.engine.job_queue import JobQueue
 from rooflens.plugins.fleet.engine.jobs import chunks_of, coordinates, rows_of
 from rooflens.plugins.fleet.engine.protocol import ResultArchive
 from rooflens.plugins.fleet.engine.result_archive import entries, pack
@@ -128,8 +128,8 @@ class Trial:
         arms.retry(retry)
         self.observer = Quiet()
         self.observer.received = lambda units: setattr(self.observer, "units", self.observer.units + units)
-        queue = ArchQueue("sm90", arms, spec(), job_noun="parts of the suite")
-        complete, self.unmeasured = run_fleet([queue], cluster, self.observer, stop, deadline)
+        queue = JobQueue("sm90", arms, spec(), job_noun="parts of the suite")
+        complete, self.unmeasured = run_fleet(queue, cluster, self.observer, stop, deadline)
         return complete
 
     def rows(self, arm):
@@ -193,7 +193,7 @@ def test_what_is_home_is_not_measured_again(trial):
         return (Lost, "its node does not answer") if len(seen) > 3 else None
 
     assert not trial.run(Stations([slot(0)], script))
-    assert trial.unmeasured == ["no sm90 is left for 2 parts of the suite"]
+    assert trial.unmeasured == "no sm90 is left for 2 parts of the suite"
     assert read_state(trial.folder).done == []
     assert load_run(trial.folder / "base").missing_units > 0
     later = Stations([slot(0, "three")])

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rooflens.plugins.fleet.engine.arch_queue import ArchQueue
 from rooflens.plugins.fleet.engine.fleet import MOST_FAULTS, Fleet
+from rooflens.plugins.fleet.engine.job_queue import JobQueue
 from rooflens.plugins.fleet.engine.jobs import jobs_of
 from rooflens.plugins.fleet.engine.result_store import ResultStore
 from rooflens.shapes.errors import Interrupted, RooflensError
@@ -24,18 +24,17 @@ JOBS = quick_jobs(shapes=3, sizes=(1, 2, 4, 8))
 class Quiet(Silent):
     """Observer of a fleet."""
 
-    def looked(self, underway, workers, what):
+    def looked(self, underway, busy, what):
         pass
 
 
-def run_fleet(queues, cluster, observer, stop, deadline):
-    """Run a fleet and close its stores; return whether it is complete, and what it says of the rest."""
-    fleet = Fleet(queues, cluster, observer, stop, deadline, patience_s=30.0, clock=cluster.clock)
+def run_fleet(queue, cluster, observer, stop, deadline):
+    """Run a fleet and close its store; return whether it is complete, and what it says of the rest."""
+    fleet = Fleet(queue, cluster, observer, stop, deadline, patience_s=30.0, clock=cluster.clock)
     try:
         return fleet.run(), fleet.unmeasured()
     finally:
-        for queue in queues:
-            queue.store.close()
+        queue.store.close()
 
 
 class Trial:
@@ -45,23 +44,15 @@ class Trial:
         self.folder = folder
         self.observer = Quiet()
 
-    def run(self, cluster, jobs=JOBS, archs=("sm90",), stop=lambda: False, deadline=None, more=None, limit=None):
-        queues = [
-            ArchQueue(
-                arch,
-                ResultStore(self.folder / arch, run_manifest(), jobs),
-                spec(),
-                limit,
-                more and (lambda: jobs_of(more(), PROTOCOL.rounds)),
-            )
-            for arch in archs
-        ]
+    def run(self, cluster, jobs=JOBS, stop=lambda: False, deadline=None, more=None, limit=None):
+        more_jobs = more and (lambda: jobs_of(more(), PROTOCOL.rounds))
+        queue = JobQueue("sm90", ResultStore(self.folder, run_manifest(), jobs), spec(), limit, more_jobs)
         self.observer = Quiet()
-        complete, self.unmeasured = run_fleet(queues, cluster, self.observer, stop, deadline)
+        complete, self.unmeasured = run_fleet(queue, cluster, self.observer, stop, deadline)
         return complete
 
-    def units(self, arch="sm90"):
-        return units(self.folder / arch)
+    def units(self):
+        return units(self.folder)
 
 
 @pytest.fixture
@@ -110,9 +101,8 @@ def test_a_job_that_ends_every_station_is_left_out_and_all_others_are_measured(t
     cluster = ScriptedCluster([slot(index) for index in range(4)], answering((Lost, "its process died"), job=bad))
     assert not trial.run(cluster)
     assert trial.units() == planned([job for job in JOBS if job is not bad])
-    (said,) = trial.unmeasured
-    assert "1 problems crashed every sm90" in said
-    assert str(bad.task.problem) in said
+    assert "1 problems crashed every sm90" in trial.unmeasured
+    assert str(bad.task.problem) in trial.unmeasured
     assert trial.run(ScriptedCluster([slot(0)]))
     assert trial.units() == planned(JOBS)
 
@@ -147,7 +137,7 @@ def test_when_all_devices_are_gone_what_is_left_is_said_and_a_later_call_measure
 
     cluster = ScriptedCluster([slot(0), slot(1)], script)
     assert not trial.run(cluster)
-    assert "no sm90 is left for" in trial.unmeasured[0]
+    assert "no sm90 is left for" in trial.unmeasured
     done = trial.units()
     assert 0 < len(done) < len(planned(JOBS))
     later = ScriptedCluster([slot(0, "three")])
@@ -219,7 +209,7 @@ def test_at_the_deadline_it_ends_and_is_not_complete(trial):
     cluster = ScriptedCluster([slot(0)], seconds=10.0)
     assert not trial.run(cluster, deadline=45.0)
     assert 0 < len(trial.units()) < len(planned(JOBS))
-    assert trial.unmeasured == []
+    assert trial.unmeasured == ""
 
 
 def test_more_cells_are_measured_when_everything_else_is_home(trial):
@@ -256,13 +246,11 @@ def test_under_any_faults_units_are_there_once_and_the_rest_is_told(tmp_path_fac
     assert trial.units() == planned(JOBS)
 
 
-def test_a_lane_that_is_done_is_asked_for_more_only_once(trial):
-    asked = []
+def test_slots_of_another_architecture_are_left_alone(trial):
     cluster = ScriptedCluster([slot(0), slot(0, "amd", "gfx950")])
-    cluster.script = lambda step, place, assignment: "hang" if place.arch == "gfx950" and step == "measure" else None
-    trial.run(cluster, archs=("sm90", "gfx950"), more=lambda: asked.append(1) or (), deadline=100.0)
-    assert len(asked) == 1
-    assert trial.units("sm90") == planned(JOBS)
+    assert trial.run(cluster)
+    assert {place.arch for place, _ in cluster.measured()} == {"sm90"}
+    assert list(cluster.names) == [slot(0)]
 
 
 def test_no_job_is_handed_out_when_no_time_is_left_for_it(trial):

@@ -109,6 +109,12 @@ def test_values_of_options_are_refused_before_anything_starts(refused, option, v
         assert words in line
 
 
+def test_the_calls_for_several_architectures_are_named(refused):
+    line = refused(2, *HERE, "--address", "auto", "--on", "gfx950,sm90=4")
+    assert line.endswith(": make one with --on gfx950 and one with --on sm90=4, each with its own -o\n")
+    assert refused(2, *HERE, "--address", "auto", "--on", "gfx950", "--on", "sm90=4") == line
+
+
 def test_the_former_command_says_what_does_this_now(refused):
     assert "add --jobs local, " in refused(2, "fleet", "run", "tiny.toml", "--address", "auto")
 

@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,13 +14,16 @@ from rooflens.cli.run.run_request import read_request
 from rooflens.cli.run.selection import manifest
 from rooflens.cli.shared.runs import how_to_resume
 from rooflens.harness.plan.extra_cells import PLACE
-from rooflens.plugins.fleet.run import FleetTarget, _queue
+from rooflens.plugins.fleet.run import FleetTarget, _measure, _queue
+from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.run_folder.manifest import StoredRefinement
 
 from tests.cli.tiny_runs import SLOW, check_whole, fresh, read, rooflens, run_args, write_suite
 
-from .fleet_runs import SMALL, arch_of, ended, fleet_args, planted, rows_by_unit, started, wait_for_problems
-from .ray_nodes import cpu_arch, is_loopback, listening, processes_of
+from .fabricated import slot
+from .fleet_runs import SMALL, ended, fleet_args, rows_by_unit, started, wait_for_problems
+from .ray_nodes import is_loopback, listening, processes_of
+from .scripted_cluster import Failed, ScriptedCluster
 
 ONE_JOB = ("run", "tiny.toml", "--device", "cpu", "--jobs", "local:1", *SMALL, "-a", "M=1")
 
@@ -65,33 +69,6 @@ def test_all_providers_of_a_problem_are_measured_on_one_device(both):
     assert len(processes) == 2
     for numbers in processes.values():
         assert any(numbers <= {str(number) for number in device["processes"]} for device in devices)
-
-
-@pytest.fixture(scope="module")
-def several(two_nodes, tmp_path_factory):
-    """Measure on two architectures; both nodes of one claim the same device, as GPUs that all nodes see."""
-    place = write_suite(tmp_path_factory.mktemp("several"))
-    arch = arch_of("aarch64")
-    what = planted("aarch64", uuid="GPU-1234", cores=2)
-    with two_nodes.added({arch: 1}, **what), two_nodes.added({arch: 1}, **what):
-        arguments = fleet_args(two_nodes.address, "dequant_blas", "blas", file=None, on=(cpu_arch(), arch))
-        arguments.remove("--no-report")
-        fresh(place, *arguments, "--threads", "1", env=two_nodes.environment)
-    return place
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-def test_of_two_architectures_each_measures_everything_in_a_run_of_its_own(several):
-    out = several / "out"
-    archs = [cpu_arch(), arch_of("aarch64")]
-    assert sorted(json.loads((out / "fleet.json").read_text())["architectures"]) == sorted(archs)
-    devices = []
-    for arch in archs:
-        check_whole(several, cells=12, out=out / arch)
-        devices.append(json.loads((out / arch / "run.json").read_text())["devices"])
-    assert [{device["arch"] for device in found} for found in devices] == [{arch} for arch in archs]
-    assert [len(found) for found in devices] == [2, 1]
 
 
 @pytest.mark.ray
@@ -167,18 +144,40 @@ def test_what_measures_otherwise_is_refused_and_changes_nothing(beside, option, 
     assert manifest.read_bytes() == before
 
 
-def test_each_architecture_goes_on_with_what_it_was_refined_by(tmp_path):
-    """The call is read from the run of the first one, in which nothing was added."""
+@pytest.fixture
+def request_of(tmp_path, monkeypatch):
+    """Return `request_of(resume)`: what a call in a folder of its own measures."""
+    monkeypatch.chdir(tmp_path)
     options = dict.fromkeys(parameter.name for parameter in run_here.params)
     given = {"suite": "llm4bit-quick", "axes": ("M=1,64",), "providers": ("blas", "dequant_blas"), "files": ()}
-    options |= given | {"filter_expression": "N == 512", "caches": "cold", "dtype": "bf16", "resume": True}
-    request = read_request({**options, "output": tmp_path, "device": "cpu"}, tmp_path / "sm90")
-    row = {name: request.cells[0].fields[name] for name in PLACE} | {"M": 7, "providers": ["blas", "dequant_blas"]}
-    for arch, added in (("sm90", []), ("gfx950", [row])):
-        content = replace(manifest(tmp_path / arch, request.suite), refine=StoredRefinement(added=added))
-        (tmp_path / arch).mkdir()
-        (tmp_path / arch / "run.json").write_text(content.to_text())
-        queue, _ = _queue(request, FleetTarget(), arch, None, tmp_path / arch)
-        sizes = {cell.problem.M for job in queue.store.jobs.values() for cell in job.task.cells}
-        queue.store.close()
-        assert sizes == {1, 64, *([7] if added else [])}
+    options |= given | {
+        "filter_expression": "N == 512",
+        "caches": "cold",
+        "dtype": "bf16",
+        "device": "cpu",
+        "retry": (),
+    }
+    return lambda resume: read_request({**options, "output": Path("out"), "resume": resume})
+
+
+def test_what_refinement_added_is_measured_after_a_resume(request_of):
+    row = {name: request_of(False).cells[0].fields[name] for name in PLACE}
+    added = [row | {"M": 7, "providers": ["blas", "dequant_blas"]}]
+    content = replace(manifest(Path("out"), request_of(False).suite), refine=StoredRefinement(added=added))
+    Path("out").mkdir()
+    Path("out/run.json").write_text(content.to_text())
+    queue, _ = _queue(request_of(True), FleetTarget(), "sm90")
+    queue.store.close()
+    assert {cell.problem.M for job in queue.store.jobs.values() for cell in job.task.cells} == {1, 7, 64}
+
+
+def test_slots_that_were_refused_are_not_how_to_resume(request_of, monkeypatch):
+    @contextmanager
+    def opened(target, device, folder):
+        yield ScriptedCluster([slot(0)], lambda step, place, assignment: (Failed, "threads was 2 and is 1")), "sm90"
+
+    monkeypatch.setattr(FleetTarget, "opened", opened)
+    for resume, slots in ((False, 1), (True, 2)):
+        with pytest.raises(RooflensError, match=r"threads was 2 and is 1; resume with: .* --resume --jobs local:1$"):
+            _measure(request_of(resume), FleetTarget(slots=slots))
+        assert json.loads(Path("out/run.json").read_text())["fleet"]["slots"] == 1

@@ -2,7 +2,7 @@
 
 import pytest
 from rooflens.plugins.fleet.engine.ray_environment import addresses
-from rooflens.plugins.fleet.engine.resource_request import architectures, limits, restricted
+from rooflens.plugins.fleet.engine.resource_request import architectures, chosen, restricted
 from rooflens.shapes.errors import UsageError
 
 
@@ -11,24 +11,34 @@ def test_architectures_are_found_among_the_resources_of_ray():
     assert architectures(resources | {"gfx950": 0.0, "x86_64-avx512": 2.0}) == {"sm90": 4, "x86_64-avx512": 2}
 
 
-def test_unasked_every_gpu_takes_part_and_cpus_only_where_there_is_none():
-    assert limits({}, {"gfx950": 2, "sm90": 1, "x86_64-avx2": 3}) == {"gfx950": None, "sm90": None}
-    assert limits({}, {"x86_64-avx2": 3}) == {"x86_64-avx2": None}
-    assert limits({"sm90": 1}, {"gfx950": 2, "sm90": 4}) == {"sm90": 1}
-    assert limits({"sm90": 8, "gfx950": None}, {"sm90": 8, "gfx950": 1}) == {"sm90": 8, "gfx950": None}
+@pytest.mark.parametrize(
+    ("asked", "count", "offered", "stored", "found"),
+    [
+        ("", None, {"sm90": 1, "x86_64-avx2": 3}, "", "sm90"),
+        ("", None, {"x86_64-avx2": 3}, "", "x86_64-avx2"),
+        ("sm90", 4, {"gfx950": 2, "sm90": 4}, "", "sm90"),
+        ("", None, {"gfx950": 2, "sm90": 4}, "sm90", "sm90"),
+        ("sm90", 4, {"gfx950": 2, "sm90": 4}, "sm90", "sm90"),
+    ],
+)
+def test_the_architecture_is_requested_or_stored_or_the_only_one(asked, count, offered, stored, found):
+    assert chosen(asked, count, offered, stored) == found
 
 
 @pytest.mark.parametrize(
-    ("asked", "offered", "words"),
+    ("asked", "offered", "stored", "words"),
     [
-        ({"gfx950": None}, {"sm90": 2}, "1 x gfx950 is requested, and this cluster offers 2 x sm90"),
-        ({"sm90": 3}, {"sm90": 2}, "3 x sm90 is requested"),
-        ({}, {}, "no node of this Ray cluster offers an architecture"),
+        (("gfx950", None), {"sm90": 2}, "", "1 x gfx950 is requested, and this cluster offers 2 x sm90"),
+        (("sm90", 3), {"sm90": 2}, "", "3 x sm90 is requested"),
+        (("", None), {}, "", "no node of this Ray cluster offers an architecture"),
+        (("", None), {"gfx950": 1, "sm90": 2}, "", "one with --on gfx950 and one with --on sm90, each with its own -o"),
+        (("sm90", None), {"sm90": 2}, "gfx950", "the run is of gfx950, and this fleet measures sm90"),
+        (("", None), {"sm90": 2}, "gfx950", "the run is of gfx950, and this fleet measures 2 x sm90"),
     ],
 )
-def test_what_is_not_there_is_said(asked, offered, words):
+def test_what_is_not_there_is_said(asked, offered, stored, words):
     with pytest.raises(UsageError, match=words):
-        limits(asked, offered)
+        chosen(*asked, offered, stored)
 
 
 def test_a_part_of_this_machine():

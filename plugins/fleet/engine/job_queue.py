@@ -1,4 +1,4 @@
-"""What one architecture measures: its jobs, where they are stored, and how its workers are started."""
+"""What a fleet measures: its jobs, where they are stored, and how its workers are started."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,10 +11,11 @@ from .result_store import ResultStore
 
 
 @dataclass(slots=True)
-class ArchQueue:
-    """What one architecture measures, on at most `limit` devices (None: on all).
+class JobQueue:
+    """What devices of one architecture measure, at most `limit` of them (None: all).
 
-    `more` is asked for further jobs when everything is stored, as in `Sweep`.
+    `more` is asked for further jobs when everything is stored, as in `Sweep`. `job_noun` is the plural noun for jobs in
+    messages.
     """
 
     arch: str
@@ -23,10 +24,7 @@ class ArchQueue:
     limit: int | None = None
     more: Callable[[], tuple[SweepJob, ...]] | None = None
     scheduler: JobScheduler = field(default_factory=JobScheduler)
-    abandoned: str = ""
-    """Why nothing more of it is measured; "" while something is."""
     job_noun: str = "problems"
-    """Plural noun for its jobs in messages."""
     _is_exhausted: bool = False
 
     def begin(self) -> None:
