@@ -1,7 +1,7 @@
 """Understands the tables of texts, and runs every rule over all of them together.
 
 1. `roles.understand` says what each column is.
-2. `rates` finds out the unit of its times, and how it counts M, where only its rates tell.
+2. `rates` finds out how it counts M, where only its rates tell.
 3. `registry.RULES` look for what does not hold.
 """
 
@@ -13,7 +13,7 @@ from ...analysis.imports.table import ImportedTable
 from ...shapes.errors import UsageError, unknown_name
 from .evidence.assumptions import Assumptions
 from .evidence.finding import Finding, Need
-from .evidence.rates import completed, follow_rates
+from .evidence.rates import follow_rates
 from .evidence.roles import understand
 from .evidence.sheet import Sheet
 from .rules.registry import RULES, available
@@ -48,7 +48,7 @@ def audit(tables: Sequence[ImportedTable], setting: Assumptions, overrides: Sequ
     for one in overrides:
         if one.name not in names:
             raise unknown_name("column", one.name, list(dict.fromkeys(names)))
-    sheets = [follow_rates(completed(understand(table, setting, overrides))) for table in tables]
+    sheets = [follow_rates(understand(table, setting, overrides)) for table in tables]
     known = {sheet.m_is for sheet in sheets if sheet.m_is}
     if len(known) == 1:  # the tables of one text count alike
         (m_is,) = known

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 
 from ...analysis.statistics.arrays import floats
-from .intercept import raised
 from .neighbour_test import MIN_EXCESS, SIDE, NeighbourTest
 from .padding import Paddings
 from .points import POINT, SHAPES
@@ -18,7 +17,6 @@ OUTLIER_COLUMNS = (
     *SHAPE,
     *("model", "layer", "axis", "size", "Ms", "ratio", "excess_s", "z", "below", "above", "workgroups", "on_grid"),
     *("explained", "ruled_out", "remark", "processes", "shown", "reproduced", "pad", "saved"),
-    *("intercept_s", "usual_intercept_s", "raises"),
 )
 
 _MS = 2
@@ -34,7 +32,7 @@ def outliers(rows: pd.DataFrame, found: NeighbourTest, times: pd.DataFrame) -> p
     Columns, besides `SHAPE`: axis and size along it; Ms (that stand out); ratio (median time over the slower side of
     the neighbours, waves and tiles taken out), excess_s (median), z (largest); below, above (nearest sizes);
     workgroups, on_grid; explained ("" for a suspect of camping), ruled_out; remark; processes that measured it, those
-    that show it, reproduced; pad, saved (`padding`); intercept_s, usual_intercept_s, raises (`intercept`).
+    that show it, reproduced; pad, saved (`padding`).
     """
     out = np.flatnonzero(found.stands_out | found.explained)
     why = [_explanation(rows, found, row) for row in out.tolist()]
@@ -48,8 +46,7 @@ def outliers(rows: pd.DataFrame, found: NeighbourTest, times: pd.DataFrame) -> p
         every = measured[key[:-1]]
         if rows["axis"].iloc[own[0]] == SHAPES and len(own) < min(_MS, len(every)):
             continue
-        lines = raised(floats(rows, "M")[every], floats(rows, "time_s")[every], found.over[every])
-        described.append(_from_cells(rows, found, own, times, paddings) | {"explained": key[-1]} | lines)
+        described.append(_from_cells(rows, found, own, times, paddings) | {"explained": key[-1]})
     # A shape with neighbours along both axes is reported along the first.
     return pd.DataFrame(described, columns=list(OUTLIER_COLUMNS)).drop_duplicates([*SHAPE, "explained"])
 

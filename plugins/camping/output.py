@@ -68,8 +68,6 @@ def _suspects(suspects: pd.DataFrame) -> Table:
 def _remark(row: Row) -> str:
     """Say how it was judged and what to do, in a line."""
     parts = [_beside(row), f"ruled out: {row['ruled_out']}"]
-    if row["raises"]:
-        parts.append(_line(row))
     if row["on_grid"]:
         parts.append(f"a grid of {row['workgroups']:.0f} workgroups, a multiple of 256: the scheduler may be the cause")
     if row["processes"]:
@@ -89,16 +87,6 @@ def _beside(row: Row) -> str:
     if row["axis"] == "NK":
         return f"beside shapes of {low} and {high} weights"
     return f"beside {row['axis']} {low} and {high}"
-
-
-def _line(row: Row) -> str:
-    """Say what of t = a + b M is raised."""
-    own, usual = formatting.time(row["intercept_s"]), formatting.time(row["usual_intercept_s"])
-    if row["raises"] == "intercept":
-        return f"a fixed stall: {own} at M = 0 against {usual}"
-    if row["raises"] == "slope":
-        return "it grows with M, as a stall of memory does not"
-    return f"it grows with M, from {own} at M = 0 against {usual}"
 
 
 def _periods(periods: pd.DataFrame) -> Table:

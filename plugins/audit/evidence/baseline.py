@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ....analysis.imports.columns import AnnotatedColumn, ColumnRole
 from ....analysis.imports.consistency import ValueRange, gain
 from ....analysis.imports.words import words_of
-from .pairs import MEASURED, meets, pair_of, ratio
+from .pairs import MEASURED, Allowed, pair_of, ratio
 from .sheet import Sheet
 
 _NAMED = frozenset(("baseline", "base", "reference", "ref"))
@@ -18,20 +18,11 @@ APART = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """A column of ratios or changes of `column` to the rows in `base`, by row.
-
-    `allowed` has what the printed numbers of each row allow, `follow` the rows that are so.
-    """
+    """A column of ratios or changes of `column` to the rows in `base`, by row; and what that allows."""
 
     column: AnnotatedColumn
     base: Mapping[int, int]
-    allowed: Mapping[int, ValueRange]
-    follow: frozenset[int]
-
-    @property
-    def outside(self) -> dict[int, ValueRange]:
-        """What is allowed in the rows that do not follow."""
-        return {row: ends for row, ends in self.allowed.items() if row not in self.follow}
+    allowed: Allowed
 
 
 def against_rows(sheet: Sheet, ratios: AnnotatedColumn) -> list[Against]:
@@ -49,8 +40,8 @@ def against_rows(sheet: Sheet, ratios: AnnotatedColumn) -> list[Against]:
     found = [
         one
         for one in readings
-        if len(one.follow) >= max(2, 2 * len(one.outside))
-        or (one.follow and len(one.outside) <= len(one.follow) and (is_named or is_alone))
+        if one.allowed.follow >= max(2, 2 * len(one.allowed.outside))
+        or (one.allowed.follow and len(one.allowed.outside) <= one.allowed.follow and (is_named or is_alone))
     ]
     if not found and is_named and ratios.role is ColumnRole.RATIO:  # header and row say of what, and no row follows
         return readings[:1]
@@ -101,13 +92,10 @@ def _reading(ratios: AnnotatedColumn, column: AnnotatedColumn, base: Mapping[int
     """Read the ratios as more for what is faster, else as more for what is slower; None where no row tells."""
     readings = []
     for turned in (False, True):
-        allowed = {row: ends for row, one in base.items() if (ends := _allowed(ratios, column, row, one, turned))}
-        follow = frozenset(
-            row for row, ends in allowed.items() if (printed := ratios.span(row)) is not None and meets(printed, ends)
-        )
-        readings.append(Against(column, base, allowed, follow))
-    best = max(readings, key=lambda one: len(one.follow))
-    return best if best.allowed else None
+        ends = {row: span for row, one in base.items() if (span := _allowed(ratios, column, row, one, turned))}
+        readings.append(Against(column, base, Allowed.of(ratios, ends)))
+    best = max(readings, key=lambda one: one.allowed.follow)
+    return best if best.allowed.ends else None
 
 
 def _allowed(ratios: AnnotatedColumn, column: AnnotatedColumn, row: int, base: int, turned: bool) -> ValueRange | None:

@@ -1,11 +1,10 @@
 """What kind of change a column of percentages holds."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from ....analysis.imports.columns import AnnotatedColumn
 from ....analysis.imports.consistency import ValueRange, gain, reduction
-from .pairs import Pair, pair_of
+from .pairs import Allowed, Pair, pair_of
 from .sheet import Sheet
 
 Both = Callable[[ValueRange, ValueRange], ValueRange]
@@ -23,21 +22,6 @@ RATE_KINDS: Mapping[str, Both] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """A column of changes.
-
-    kind      reduction, gain or increase; "" unknown. labelled: what the header says
-    fits      row: whether it follows from the two columns of `pair`
-    """
-
-    column: AnnotatedColumn
-    kind: str
-    pair: Pair | None = None
-    fits: Mapping[int, bool] | None = None
-    labelled: str = ""
-
-
 def kinds_for(pair: Pair) -> Mapping[str, Both]:
     """Kinds that a change of these two columns may be."""
     if not pair.is_known:  # numbers of unknown quantity: their change as it stands
@@ -45,36 +29,22 @@ def kinds_for(pair: Pair) -> Mapping[str, Both]:
     return TIME_KINDS if pair.is_time else RATE_KINDS
 
 
-def allowed(kind: Both, pair: Pair, row: int) -> ValueRange | None:
-    """Changes that the two printed numbers of a row allow, in percent; None where one is missing or may be 0."""
-    base, head = pair.base.span(row), pair.head.span(row)
-    if base is None or head is None or base.low <= 0 or head.low <= 0:
-        return None
-    return kind(base, head)
+def changes_of(sheet: Sheet, column: AnnotatedColumn) -> tuple[Pair, Allowed] | None:
+    """Return the two columns that a column of changes is of, and what they allow; None where they are not there.
 
-
-def resolve(sheet: Sheet, column: AnnotatedColumn) -> Resolved:
-    """Find out what a column of changes is from the numbers beside it."""
-    labelled = column.detail
+    The kind of change is one that all rows follow, else that of the header, else the one that most follow.
+    """
     pair = pair_of(sheet, column)
     if pair is None:
-        return Resolved(column, labelled, labelled=labelled)
-    kinds: Mapping[str, Both] = kinds_for(pair)
-    fits = {name: _fits(sheet, column, pair, kind) for name, kind in kinds.items()}
-    right = {name: sum(found.values()) for name, found in fits.items()}
-    best = max(right, key=lambda name: (right[name], name == labelled))
-    if right.get(labelled, -1) == right[best]:
-        best = labelled
-    if labelled and labelled in fits and right[best] < len(fits[best]):
-        best = labelled
-    if not fits[best]:
-        return Resolved(column, labelled, labelled=labelled)
-    return Resolved(column, best, pair, fits[best], labelled)
+        return None
+    kinds = {name: _allowed(sheet, column, pair, kind) for name, kind in kinds_for(pair).items()}
+    best = max(kinds, key=lambda name: (kinds[name].follow, name == column.detail))
+    if column.detail in kinds and kinds[best].outside:
+        best = column.detail
+    return pair, kinds[best]
 
 
-def _fits(sheet: Sheet, column: AnnotatedColumn, pair: Pair, kind: Both) -> dict[int, bool]:
-    found = {}
-    for row, (printed,) in sheet.spans(column):
-        if (ends := allowed(kind, pair, row)) is not None:
-            found[row] = printed.meets(ends)
-    return found
+def _allowed(sheet: Sheet, column: AnnotatedColumn, pair: Pair, kind: Both) -> Allowed:
+    """Changes that the two printed numbers of a row allow, in percent; not where one may be 0."""
+    rows = sheet.spans(column, pair.base, pair.head)
+    return Allowed.of(column, {row: kind(base, head) for row, (_, base, head) in rows if min(base.low, head.low) > 0})

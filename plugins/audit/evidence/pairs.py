@@ -3,7 +3,7 @@
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ....analysis.imports.columns import AnnotatedColumn, ColumnRole
@@ -71,6 +71,25 @@ def pair_of(sheet: Sheet, column: AnnotatedColumn) -> Pair | None:
     if found and found.sure and (found.named or _quantity(found.base) == _quantity(found.head)):
         return found
     return _by_rows(sheet, column) if column.role in (ColumnRole.RATIO, ColumnRole.CHANGE) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What other numbers allow a column to be, by row, and of that the rows in which it is something else."""
+
+    ends: Mapping[int, ValueRange]
+    outside: Mapping[int, ValueRange]
+
+    @classmethod
+    def of(cls, column: AnnotatedColumn, ends: Mapping[int, ValueRange]) -> "Allowed":
+        """Compare a column with what is allowed."""
+        told = ((row, column.span(row), one) for row, one in ends.items())
+        return cls(ends, {row: one for row, printed, one in told if printed and not meets(printed, one)})
+
+    @property
+    def follow(self) -> int:
+        """Number of rows that are as they should be."""
+        return len(self.ends) - len(self.outside)
 
 
 FEWEST = 4

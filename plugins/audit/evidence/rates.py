@@ -3,13 +3,11 @@
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ....analysis.imports.columns import AnnotatedColumn, ColumnRole
 from ....analysis.imports.consistency import ValueRange, rate_of
-from ....analysis.imports.printed import SECONDS
-from ....analysis.imports.words import DTYPES, is_time
-from ....shapes.problem import Pass
+from ....analysis.imports.words import DTYPES
 from .assumptions import PER_EXPERT, TOTAL
 from .sheet import Sheet
 
@@ -66,16 +64,14 @@ def _untyped(column: AnnotatedColumn) -> str:
     return " ".join(word for word in column.side.split() if word not in DTYPES)
 
 
-def follows(sheet: Sheet, rate: AnnotatedColumn, time: AnnotatedColumn, m_is: str, pass_: str = "") -> dict[int, bool]:
-    """Say for each row with both numbers, not 0, whether the rate is that of the time, with M and pass counted so."""
+def follows(sheet: Sheet, rate: AnnotatedColumn, time: AnnotatedColumn, m_is: str) -> dict[int, bool]:
+    """Say for each row with both numbers, not 0, whether the rate is that of the time, with M counted so."""
     found = {}
     for row, (printed, taken) in sheet.spans(rate, time):
         problem = sheet.problem(row, time, m_is)
         if problem is None or min(printed.low + printed.high, taken.low + taken.high) <= 0:
             continue
-        products = Pass(pass_).products if pass_ else problem.pass_.products
-        flops = problem.flops / problem.pass_.products * products
-        allowed = rate_of(flops, taken, time.unit)
+        allowed = rate_of(problem.flops, taken, time.unit)
         found[row] = ValueRange(printed.low * rate.unit / 1e12, printed.high * rate.unit / 1e12).meets(allowed)
     return found
 
@@ -93,21 +89,6 @@ def totals(sheet: Sheet) -> set[tuple[int, int]]:
 
 FEWEST = 3
 """Rows from which on rates that follow from times and sizes do so by no chance."""
-
-
-def completed(sheet: Sheet) -> Sheet:
-    """Return the sheet with what only its rates tell: the unit of its times."""
-    times = [one for one in sheet.of(ColumnRole.OTHER) if is_time(one.name)]
-    if not times or not sheet.of(ColumnRole.RATE):
-        return sheet
-    variants = []
-    for seconds in map(float, SECONDS.values()):
-        variant = sheet
-        for one in times:
-            variant = variant.with_column(replace(one, role=ColumnRole.TIME, unit=seconds))
-        variants.append(variant)
-    found = [variant for variant in variants if follows_mostly(variant)]
-    return found[0] if len(found) == 1 and not follows_mostly(sheet) else sheet
 
 
 def follows_mostly(sheet: Sheet) -> bool:

@@ -30,21 +30,16 @@ class Rule:
     def at(
         self,
         sheet: Sheet,
-        row: int | None,
+        row: int,
         message: str,
         column: AnnotatedColumn | None = None,
         *,
         severity: Severity = Severity.CONTRADICTION,
-        advice: str = "",
         ends: ValueRange | None = None,
         **evidence: float | str,
     ) -> Finding:
-        """Build a finding at a row of a table, or at the whole table (row None); `ends` are what is allowed there."""
-        line, label = sheet.table.line, ""
-        if row is not None:
-            line, label = sheet.line(row), sheet.label(row, column)
+        """Build a finding at a row of a table; `ends` are what is allowed there."""
+        line, label = sheet.line(row), sheet.label(row, column)
         numbers = {"low": ends.low, "high": ends.high} if ends else {}
         where, title = sheet.table.where, sheet.table.title
-        return Finding(
-            self.name, severity, where, title, line, label, message, advice or self.advice, {**numbers, **evidence}
-        )
+        return Finding(self.name, severity, where, title, line, label, message, self.advice, {**numbers, **evidence})

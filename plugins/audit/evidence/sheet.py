@@ -1,6 +1,5 @@
 """A table whose columns are understood, and what each of its rows is of: sizes, problem, pass, device."""
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -176,12 +175,6 @@ _TUPLE = re.compile(r"(?<![\w.,x×*])\d{1,7}[kK]?(?:\s*[,x×*]\s*\d{1,7}[kK]?){1
 
 _LETTERED = re.compile(r"(?<![A-Za-z])[Mm](\d{1,7})[-_ ]?[Nn](\d{1,7})[-_ ]?[Kk](\d{1,7})(?!\w)")
 
-_LAYER = re.compile(r"(?<![\w.])(\d{3,7})\s*(?:→|->)\s*(\d{3,7})(?![\w.])")
-"""Features of a layer, into and out of it: K and N."""
-
-_ROWS = re.compile(r"(?i)\b(?:bs|batch|batch_size|seq|seqlen|seq_len)\s*=\s*(\d{1,7})\b")
-"""Sizes whose product is M."""
-
 LEAST_SIZE = 256
 """Largest size of a problem at least; products of smaller ones are tiles and instructions ("m16n8k16")."""
 
@@ -207,8 +200,6 @@ def sizes_in(text: str) -> dict[str, int]:
             return named
     if len(lettered := _LETTERED.findall(text)) == 1 and max(map(int, lettered[0])) >= LEAST_SIZE:
         return dict(zip("MNK", map(int, lettered[0]), strict=True))
-    if len(layers := _LAYER.findall(text)) == 1 and (rows := _ROWS.findall(text)):
-        return {"M": math.prod(map(int, rows)), "K": int(layers[0][0]), "N": int(layers[0][1])}
     for pattern in (_CUBE, _PRODUCT):
         if len(found := pattern.findall(text)) == 1 and (size := read_size(found[0])):
             return dict.fromkeys("MNK", size)

@@ -1,13 +1,12 @@
 """Ratios and differences that the numbers beside them do not give, or give the other way round."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from ....analysis.imports.columns import AnnotatedColumn, ColumnRole
 from ....analysis.imports.consistency import ValueRange
 from ....shapes.errors import shorten
 from ..evidence.baseline import against_rows
-from ..evidence.changes import Resolved, allowed, kinds_for, resolve
+from ..evidence.changes import changes_of
 from ..evidence.finding import Finding, Need, Severity
 from ..evidence.pairs import Pair, meets, pair_of, ratio
 from ..evidence.rates import follows, time_beside
@@ -30,7 +29,7 @@ def turned(span: ValueRange) -> ValueRange:
 
 
 def check_label(sheet: Sheet) -> Iterator[Finding]:
-    """Find ratios of which every row that tells is the reciprocal of what the header says, and changes mislabelled."""
+    """Find ratios of which every row that tells is the reciprocal of what the header says."""
     for column in sheet.of(ColumnRole.RATIO):
         pair = pair_of(sheet, column)
         if pair is None or not pair.sure or not (pair.named or pair.is_known):  # which way is better is not said
@@ -38,9 +37,6 @@ def check_label(sheet: Sheet) -> Iterator[Finding]:
         right, wrong, _ = directions(sheet, column, pair)
         if wrong and not right:
             yield _reversed(sheet, column, pair, wrong[0], len(wrong))
-    for change in map(partial(resolve, sheet), sheet.of(ColumnRole.CHANGE)):
-        if change.labelled and change.kind != change.labelled and change.pair:
-            yield _mislabelled(sheet, change)
 
 
 def directions(sheet: Sheet, column: AnnotatedColumn, pair: Pair) -> tuple[list[int], list[int], list[int]]:
@@ -79,27 +75,12 @@ def _reversed(sheet: Sheet, column: AnnotatedColumn, pair: Pair, row: int, count
     return LABEL.at(sheet, row, message, column, severity=Severity.QUESTION, rows=float(count))
 
 
-def _mislabelled(sheet: Sheet, change: Resolved) -> Finding:
-    message = (
-        f"{change.column.name}: labelled as {NAMES[change.labelled]}, but every row that distinguishes them is "
-        f"{NAMES[change.kind]}"
-    )
-    return LABEL.at(sheet, None, message, change.column, severity=Severity.QUESTION)
-
-
-NAMES = {
-    "reduction": "a reduction of the time, (base - head) / base",
-    "gain": "a gain of the rate, head / base - 1",
-    "increase": "an increase of the time, head / base - 1",
-}
-
-
 def check_values(sheet: Sheet) -> Iterator[Finding]:
     """Find ratios, changes, differences and TFLOPS outside of what the printed numbers of their row allow."""
     for column in sheet.of(ColumnRole.RATIO):
         yield from _ratios(sheet, column)
-    for change in map(partial(resolve, sheet), sheet.of(ColumnRole.CHANGE)):
-        yield from _changes(sheet, change)
+    for column in sheet.of(ColumnRole.CHANGE):
+        yield from _changes(sheet, column)
     for column in sheet.of(ColumnRole.RATIO, ColumnRole.CHANGE, ColumnRole.PEAK_SHARE):
         yield from _against(sheet, column)
     for column in sheet.of(ColumnRole.DIFFERENCE):
@@ -130,7 +111,7 @@ def _against(sheet: Sheet, ratios: AnnotatedColumn) -> Iterator[Finding]:
     """Ratios to another row that do not follow, each once."""
     told: set[int] = set()
     for found in against_rows(sheet, ratios):
-        for row, ends in found.outside.items():
+        for row, ends in found.allowed.outside.items():
             if row in told:
                 continue
             told.add(row)
@@ -145,14 +126,12 @@ def _is_meant(sheet: Sheet, column: AnnotatedColumn, pair: Pair, outside: int) -
     return 2 * outside <= told or (pair.sure and (pair.named or not column.side))
 
 
-def _changes(sheet: Sheet, change: Resolved) -> Iterator[Finding]:
-    if change.pair is None or change.fits is None or 2 * sum(change.fits.values()) < len(change.fits):
+def _changes(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
+    pair, allowed = changes_of(sheet, column) or (None, None)
+    if pair is None or allowed is None or allowed.follow < len(allowed.outside):
         return  # what these are nobody said: not the change of these two columns
-    for row, fits in change.fits.items():
-        if not fits:
-            ends = allowed(kinds_for(change.pair)[change.kind], change.pair, row)
-            assert ends is not None
-            yield _outside(sheet, row, change.column, ends, _of_pair(change.pair, row))
+    for row, ends in allowed.outside.items():
+        yield _outside(sheet, row, column, ends, _of_pair(pair, row))
 
 
 def _differences(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
@@ -185,7 +164,7 @@ def _outside(sheet: Sheet, row: int, column: AnnotatedColumn, ends: ValueRange, 
 
 
 def _rates(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
-    """Rows of TFLOPS that do not follow from their time, where most do; or another count of FLOPs that all follow."""
+    """Rows of TFLOPS that do not follow from their time, where most do."""
     time = time_beside(sheet, column)
     if time is None:
         return
@@ -194,20 +173,9 @@ def _rates(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
     m_is = max(fits, key=lambda name: sum(fits[name].values()))
     found = fits[m_is]
     right = sum(found.values())
-    if right == len(found):
-        return
-    for pass_ in ("fwd", "bwd", "step"):
-        if len(found) > 1 and all(follows(sheet, column, time, m_is, pass_).values()):
-            message = (
-                f"{column.name}: all rows count the FLOPs of pass {pass_}, which is not that of the times ({time.name})"
-            )
-            yield VALUES.at(
-                sheet, None, message, column, severity=Severity.QUESTION, advice="give --pass, or correct the FLOPs"
-            )
-            return
     if 2 * right < len(found):
         message = f"{column.name}: {len(found) - right} of {len(found)} rows do not follow from {time.name}"
-        yield VALUES.at(sheet, None, message, column, severity=Severity.QUESTION)
+        yield VALUES.at(sheet, next(iter(found)), message, column, severity=Severity.QUESTION)
         return
     for row, (_, taken) in sheet.spans(column, time):
         problem = sheet.problem(row, time, m_is)
@@ -243,7 +211,7 @@ def _quotients(sheet: Sheet, column: AnnotatedColumn, amounts: Sequence[Annotate
 
 LABEL = Rule(
     "ratio-label",
-    "all rows of a ratio or change are something else than its header says: the reciprocal, or another kind of change",
+    "all rows of a ratio are the reciprocal of what its header says",
     "write into the header which number is divided by which, of what, and which way is better",
     check_label,
     ((Need.SIDES,),),

@@ -33,7 +33,6 @@ def test_campers_for_a_reader(plant, invoke):
     assert sorted(line.split()[2] for line in named) == ["N=1536", "N=2048", "N=2560", "N=3072"]
     assert all("simt_4bit" in line and " 1..8 " in line and "not verified" in line for line in named)
     assert "pad N 2048 to 2112" in suspects
-    assert "a fixed stall" in suspects
     (period,) = [line for line in periods.splitlines() if line.startswith("simt_4bit")]
     assert " 512 " in period
     assert "1 KiB of a row of Y" in periods

@@ -26,7 +26,6 @@ def test_campers_come_back_with_sizes_rows_height_and_period(seed):
     assert named.index.tolist() == [2048, 4096, 6144]  # 8192 ends the scan: nothing lies beyond it
     assert set(named["Ms"]) == {(1, 2, 4, 8)}
     np.testing.assert_allclose(named["excess_s"], 12e-6, rtol=0.12)
-    assert set(named["raises"]) == {"intercept"}
     assert set(named["pad"]) == {64}
     before = usual(pd.DataFrame({"M": 4, "N": named.index, "K": 4096})).to_numpy()
     np.testing.assert_allclose(named["saved"], 1 - before / (before + 12e-6), atol=0.05)
@@ -155,7 +154,7 @@ def test_scaling_all_times_changes_no_verdict():
     slow[times] *= 1000
     here = find(placed, rounds, cells)
     there = find(slow, rounds.assign(median_s=1000 * rounds["median_s"]), cells)
-    same = ["N", "Ms", "explained", "reproduced", "pad", "raises"]
+    same = ["N", "Ms", "explained", "reproduced", "pad"]
     pd.testing.assert_frame_equal(here.suspects[same], there.suspects[same])
     columns = ["M", "period", "p", "reproduced", "pad"]
     pd.testing.assert_frame_equal(here.periods[columns], there.periods[columns])
