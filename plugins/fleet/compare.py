@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -25,23 +25,17 @@ if TYPE_CHECKING:
     from .engine.ray_cluster import RayCluster
 
 
+@dataclass
 class Devices:
-    """Measures on at most `limit` devices of one architecture of a cluster, chunk by chunk; `count` are expected."""
+    """Measures on the devices of one architecture of a cluster that `target` asks for, chunk by chunk."""
 
-    def __init__(
-        self,
-        cluster: "RayCluster",
-        arch: str,
-        count: int,
-        limit: int | None,
-        patience_s: float,
-        deadline: float | None,
-        retry: tuple[str, ...] = (),
-    ) -> None:
-        self._cluster, self._arch, self._count, self._limit = cluster, arch, count, limit
-        self._patience_s, self._deadline, self._retry = patience_s, deadline, retry
-        self.should_stop: Callable[[], bool] = lambda: False
-        self.unmeasured = ""
+    cluster: "RayCluster"
+    arch: str
+    target: FleetTarget
+    deadline: float | None
+    retry: tuple[str, ...] = ()
+    should_stop: Callable[[], bool] = lambda: False
+    unmeasured: str = ""
 
     def divided(self, what: CompareSpec) -> CompareSpec:
         """Return the comparison with its number of chunks, which the first call determines."""
@@ -49,8 +43,9 @@ class Devices:
 
         if what.chunks:
             return what
-        rows = _rows(what, _suite(what))
-        return replace(what, chunks=min(problems(rows), CHUNKS_PER_DEVICE * self._count))
+        offered = self.cluster.offered()[self.arch]
+        count = min(self.target.most or offered, offered)
+        return replace(what, chunks=min(problems(_rows(what, _suite(what))), CHUNKS_PER_DEVICE * count))
 
     def measure(self, folder: Path, what: CompareSpec) -> bool:
         """Measure a comparison in `folder`; True when it is complete."""
@@ -70,10 +65,11 @@ class Devices:
         store = CompareStore(folder, what, spec.manifest, chunks)
         resuming = f"resume with: {go_on(folder, True)}"
         try:
-            reopen_failed(store, self._retry)
-            queue = JobQueue(self._arch, store, spec, self._limit, job_noun="parts of the suite")
+            reopen_failed(store, self.retry)
+            queue = JobQueue(self.arch, store, spec, self.target.most, job_noun="parts of the suite")
             with FleetProgress(sys.stderr) as progress:
-                fleet = Fleet(queue, self._cluster, progress, self.should_stop, self._deadline, self._patience_s)
+                patience_s = self.target.patience_s
+                fleet = Fleet(queue, self.cluster, progress, self.should_stop, self.deadline, patience_s)
                 complete = fleet.run()
             if unmeasured := fleet.unmeasured():
                 self.unmeasured = f"{unmeasured}: {resuming}"
@@ -96,7 +92,7 @@ class Devices:
         from .engine.compare_worker import CompareWorkerSpec
 
         options = _options(what)
-        device = "cuda" if is_gpu(self._arch) else "cpu"
+        device = "cuda" if is_gpu(self.arch) else "cpu"
         content = manifest(folder, suite)
         describe(content, suite, _cells(what, suite), options)
         # an arm sets these itself, or they depend on its providers
@@ -120,7 +116,7 @@ class Devices:
             what=replace(what, options=[*others, "--device", device]),
             place=f"comparison-{scratch_of(folder).name}",
             tables={path: Path(path).read_text(encoding="utf-8") for path in what.tables.values()},
-            retry=self._retry,
+            retry=self.retry,
         )
 
 
@@ -138,9 +134,7 @@ def devices(
 ) -> Iterator[Devices]:
     """Start or join the cluster. Raises UsageError when it does not have the architecture of the comparison so far."""
     with target.opened(_options(what)["device"] or "auto", folder / "base") as (cluster, arch):
-        offered = cluster.offered()[arch]
-        count = min(target.most or offered, offered)
-        yield Devices(cluster, arch, count, target.most, target.patience_s, deadline, retry)
+        yield Devices(cluster, arch, target, deadline, retry)
 
 
 def _options(what: CompareSpec) -> Options:

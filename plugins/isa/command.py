@@ -50,7 +50,7 @@ TIMEOUT = "300s"
     metavar="FOLDER",
     help="Write the assembly of each binary, named by the column code.",
 )
-@click.option("--rows", is_flag=True, help="Print a line per binary, and with --diff a line per change.")
+@click.option("--rows", is_flag=True, help="Print a line per binary.")
 @click.option(
     "--claim",
     "claims",
@@ -186,7 +186,7 @@ def _report(frame: "pd.DataFrame", base: "pd.DataFrame | None", options: dict[st
     if options["as_json"]:
         print_json(output.as_record(*found))
     else:
-        show(output.section(*found, options["rows"], options["rows"]))
+        show(output.section(*found, binaries=options["rows"]))
         if options["output"]:
             click.echo(f"{len(frame)} rows written to {options['output']}", err=True)
     if options["strict"]:

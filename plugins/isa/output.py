@@ -45,9 +45,8 @@ def section(
     claims: Sequence[pd.DataFrame],
     difference: Difference | None,
     binaries: bool,
-    changes: bool = False,
 ) -> Section:
-    """Show each binary if they are few or asked for, the summary, the claims, and the difference, or each change."""
+    """Show each binary if they are few or asked for, the summary, the claims, and the difference."""
     parts: list[tuple[Block, ...]] = []
     if binaries or (len(frame) <= FEW and difference is None and not claims):
         every = _listing(ROWS, [_row_cells(row) for row in frame.to_dict("records")], "every binary")
@@ -60,7 +59,7 @@ def section(
         parts.append((_listing(CLAIM, _claim_rows(found), title), *([] if len(found) else [Text("no binary")])))
     if difference is not None:
         lines = map(Text, difference_lines(difference))
-        parts.append((*lines, *([_changes(difference, changes)] if len(difference.changes) else [])))
+        parts.append((*lines, *([_changes(difference)] if len(difference.changes) else [])))
     parts.append((Remarks(tuple(notes(frame))),))
     return Section("isa", "Generated code", (), tuple(Section("part", "", part) for part in parts))
 
@@ -161,23 +160,9 @@ def _row_cells(row: Mapping[Hashable, Any]) -> list[str]:
     ]
 
 
-def _changes(difference: Difference, rows: bool) -> Table:
-    """List what changed since the base, each change by itself if `rows`."""
-    if not rows:
-        return _listing(CHANGES, _change_rows(difference))
-    body = [
-        [
-            *(row[name] for name in PLACE),
-            *(sizes_text(row), config_text(row["config"])),
-            *(row["column"], _text(row["base"]), _text(row["head"])),
-        ]
-        for row in difference.changes.to_dict("records")
-    ]
-    return _listing([*PLACE, "sizes", "config", "what", "base", "head"], body)
-
-
-def _change_rows(difference: Difference) -> list[list[str]]:
-    return [[str(value) for value in row] for row in summarize_changes(difference).itertuples(index=False)]
+def _changes(difference: Difference) -> Table:
+    body = [[str(value) for value in row] for row in summarize_changes(difference).itertuples(index=False)]
+    return _listing(CHANGES, body)
 
 
 def difference_lines(difference: Difference) -> list[str]:
@@ -195,10 +180,6 @@ def difference_lines(difference: Difference) -> list[str]:
             sizes = Counter(f"{row['arch']} {row['provider']}" for row in frame.to_dict("records"))
             lines.append(f"{what}: {', '.join(f'{name} {size}' for name, size in sizes.items())}")
     return lines
-
-
-def _text(value: object) -> str:
-    return "" if value is None else f"{value:g}" if isinstance(value, (int, float)) else str(value)
 
 
 def as_record(

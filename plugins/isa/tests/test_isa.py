@@ -146,9 +146,9 @@ def test_a_difference_names_what_changed(place, base, invoke):
     assert changes["store_short"]["binaries"] == "2"
     assert "loop_matrix" not in changes
     assert "code" not in changes
-    rows = _changes(invoke("isa", place.table, *only, "--rows").out)
-    rows = [(row["config"], row["base"], row["head"]) for row in rows if row["what"] == "store_short"]
-    assert rows == [("T=64 num_warps=4", "16", "0"), ("T=128 num_warps=8", "32", "0")]
+    told = json.loads(invoke("isa", place.table, *only, "--json").out)["difference"]["changes"]
+    rows = [(row["config"]["T"], row["base"], row["head"]) for row in told if row["column"] == "store_short"]
+    assert rows == [(64, 16, 0), (128, 32, 0)]
 
 
 def _changes(out):
