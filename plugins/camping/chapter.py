@@ -10,7 +10,7 @@ from ...analysis.frames.coordinates import SETTING
 from ...analysis.frames.deciding import deciding
 from ...reports import formatting as fmt
 from ...reports.figures.axes import decade_axis, linear_axis, size_axis
-from ...reports.figures.chart import Axis, Chart, CrossoverSpan, Data, Draw, Figure, LegendEntry, Point, Series, Spacing
+from ...reports.figures.chart import Axis, Chart, CrossoverSpan, Data, Draw, Figure, LegendEntry, Point, Series
 from ...reports.figures.marks import GREY
 from ...reports.model import Section, Text
 from ...reports.view import Row, Slice, View, anchors, sliced
@@ -21,10 +21,9 @@ from .resonance import LEVEL, MIN_POINTS
 HOW = (
     "Time of one launch against {axis}, at {fixed}. Without camping a dot lies near its neighbours. A ring is a size "
     "that takes over 1.10 times as long as the sizes on both sides of it, and that waves, tiles and configurations do "
-    "not explain. {period}{grid}"
+    "not explain. {period}"
 )
 PERIOD_HOW = f"A dotted line is a multiple of a period that is slow as a whole (false discovery rate {LEVEL:.0%}). "
-GRID_HOW = f"A mark at the foot is a grid of a multiple of {GRID} workgroups, which some schedulers spread badly. "
 
 LINEAR_UP_TO = 6.0
 """Ratio of the longest time to the shortest up to which an axis of time is linear: on it an excess is a height."""
@@ -33,7 +32,7 @@ HEIGHT = 0.5
 STEEPEST_NAMES = 200
 """Sizes of a chart up to which each can be pointed at."""
 
-PERIOD_STYLE, GRID_STYLE, OUT_STYLE = GREY, GREY, 0
+PERIOD_STYLE, OUT_STYLE = GREY, 0
 """Grey, which is no provider's own, and ink for the rings."""
 
 _FIGURE = ("op", "B", "E", "top_k", "axis", "fixed", "M")
@@ -84,19 +83,14 @@ def _figure(view: View, found: Camping, part: Slice, scans: list[Row], anchor: s
     )
     fixed = f"{other}={ordered[0]['fixed']}, M={ordered[0]['M']}"
     has_period = any(chart.spans for chart in charts)
-    has_grid = any(series.style == GRID_STYLE and series.draw is Draw.MARKS for c in charts for series in c.series)
     legend = [LegendEntry(str(row["provider"]), view.styles[str(row["provider"])], Draw.DOTS) for row in ordered]
     if any(series.draw is Draw.RINGS for chart in charts for series in chart.series):
         legend.append(LegendEntry("stands out of its neighbours", OUT_STYLE, Draw.RINGS))
-    if has_grid:
-        legend.append(LegendEntry(f"multiple of {GRID} workgroups", GRID_STYLE, Draw.MARKS))
     return Figure(
         anchor,
         f"Time against {axis} at {fixed} ({part.title})",
         charts,
-        how_to_read=HOW.format(
-            axis=axis, fixed=fixed, period=PERIOD_HOW if has_period else "", grid=GRID_HOW if has_grid else ""
-        ).strip(),
+        how_to_read=HOW.format(axis=axis, fixed=fixed, period=PERIOD_HOW if has_period else "").strip(),
         alt=f"Scan of {axis} at {fixed}. " + "; ".join(chart.alt for chart in charts),
         legend=tuple(legend),
         detail=detail,
@@ -123,9 +117,6 @@ def _chart(view: View, scan: Row, sizes: pd.DataFrame, periods: pd.DataFrame, x:
             Draw.RINGS,
         )
     ]
-    foot = y.low * (y.high / y.low) ** 0.03 if y.spacing is Spacing.LOG else y.low + 0.03 * (y.high - y.low)
-    on_grid = tuple(Point(row["size"], foot) for row in rows if row["on_grid"])
-    series.append(Series("grid", GRID_STYLE, on_grid, Draw.MARKS))
     points = tuple(Point(row["size"], row["time_s"], name=_name(row) if named else "") for row in rows)
     series.append(Series(provider, style, points, Draw.DOTS))
     series.append(Series(provider, style, tuple(Point(point.x, point.y) for point in points), Draw.STROKE))

@@ -155,10 +155,6 @@ class Sheet:
         sizes = self.sizes(row)
         return len(sizes) > 1 and not sizes.keys() <= {"B", "M"} and sizes == self.sizes(other)
 
-    def with_column(self, column: AnnotatedColumn) -> "Sheet":
-        """Return the sheet with another reading of one column."""
-        return replace(self, columns=tuple(column if one.index == column.index else one for one in self.columns))
-
     def with_m(self, m_is: str) -> "Sheet":
         """Return the sheet with a convention for M."""
         return replace(self, m_is=m_is)
