@@ -10,12 +10,21 @@ from typing import Any
 
 import click
 
+from ...shapes.errors import UsageError
 from ...shapes.run_folder.columns import ColumnType, TableSchema
 
 
 def print_json(value: object) -> None:
     """Print `value` as indented JSON: dataclasses become objects, unknown and non-finite numbers null."""
     click.echo(json.dumps(plain(value), indent=2, allow_nan=False))
+
+
+def write_text(path: Path, text: str, option: str) -> None:
+    """Write the file that an option names. Raises UsageError where that fails."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{option} {path}: {error.strerror or error}; choose another file") from None
 
 
 def plain(value: object) -> Any:

@@ -48,7 +48,7 @@ def audit(**options: Any) -> None:
       rooflens audit table.txt --device MI350X --column "time_us=Kernel" --strict
     """
     from ...analysis.imports.columns import Override
-    from ...cli.shared.output import print_json
+    from ...cli.shared.output import print_json, write_text
     from .audit import audit as run
     from .output import as_record, review_comment, section
 
@@ -64,7 +64,8 @@ def audit(**options: Any) -> None:
     else:
         show(section(result, setting))
     if options["markdown"] and options["markdown"] != "-":
-        _write(Path(options["markdown"]), review_comment(result, setting))
+        write_text(Path(options["markdown"]), visible(review_comment(result, setting)), "--markdown")
+        note(f"wrote {options['markdown']}")
     if options["strict"]:
         _judge(result)
 
@@ -103,14 +104,6 @@ def _tables(names: tuple[str, ...]) -> "list[ImportedTable]":
         tables = tables_in(content, "stdin" if name == "-" else Path(name).name)
         found += [part for table in tables for part in by_stack(table)]
     return found
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(visible(text), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--markdown {path}: {error.strerror}; choose another file") from None
-    note(f"wrote {path}")
 
 
 def _judge(result: "Audit") -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...cli.shared import values
-from ...cli.shared.output import print_json
+from ...cli.shared.output import print_json, write_text
 from ...cli.shared.tables import show
 from ...shapes.errors import IncompleteError, RegressionError, UsageError, unknown_name
 from ...shapes.problem import Pass
@@ -179,10 +179,7 @@ def _report(frame: "pd.DataFrame", base: "pd.DataFrame | None", options: dict[st
     if options["markdown"]:
         from ...reports.render.markdown import render_section
 
-        try:
-            options["markdown"].write_text(render_section(output.section(*found, binaries=True)), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"--markdown {options['markdown']}: {error.strerror}; choose another file") from None
+        write_text(options["markdown"], render_section(output.section(*found, binaries=True)), "--markdown")
     if options["as_json"]:
         print_json(output.as_record(*found))
     else:

@@ -108,7 +108,7 @@ def _allowed(ratios: AnnotatedColumn, column: AnnotatedColumn, row: int, base: i
     ends = ratio(first, second)
     ends = ValueRange(ends.low * (1 - APART), ends.high * (1 + APART))
     unit = 1.0 if ratios.role is ColumnRole.RATIO else 100.0
-    return ValueRange(ends.low * unit, ends.high * unit)
+    return ends.times(unit)
 
 
 def _is_change(ratios: AnnotatedColumn, base: int) -> bool:

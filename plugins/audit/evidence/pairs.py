@@ -81,10 +81,11 @@ class Allowed:
     outside: Mapping[int, ValueRange]
 
     @classmethod
-    def of(cls, column: AnnotatedColumn, ends: Mapping[int, ValueRange]) -> "Allowed":
-        """Compare a column with what is allowed."""
-        told = ((row, column.span(row), one) for row, one in ends.items())
-        return cls(ends, {row: one for row, printed, one in told if printed and not meets(printed, one)})
+    def of(cls, column: AnnotatedColumn, *readings: Mapping[int, ValueRange]) -> "Allowed":
+        """Compare a column with what is allowed in any of some readings, of which the first is the usual one."""
+        told = [(row, printed) for row in readings[0] if (printed := column.span(row))]
+        wrong = [row for row, printed in told if not any(meets(printed, one[row]) for one in readings)]
+        return cls(readings[0], {row: readings[0][row] for row in wrong})
 
     @property
     def follow(self) -> int:

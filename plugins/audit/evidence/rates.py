@@ -9,6 +9,7 @@ from ....analysis.imports.columns import AnnotatedColumn, ColumnRole
 from ....analysis.imports.consistency import ValueRange, rate_of
 from ....analysis.imports.words import DTYPES
 from .assumptions import PER_EXPERT, TOTAL
+from .pairs import Allowed
 from .sheet import Sheet
 
 
@@ -64,16 +65,14 @@ def _untyped(column: AnnotatedColumn) -> str:
     return " ".join(word for word in column.side.split() if word not in DTYPES)
 
 
-def follows(sheet: Sheet, rate: AnnotatedColumn, time: AnnotatedColumn, m_is: str) -> dict[int, bool]:
-    """Say for each row with both numbers, not 0, whether the rate is that of the time, with M counted so."""
-    found = {}
+def follows(sheet: Sheet, rate: AnnotatedColumn, time: AnnotatedColumn, m_is: str) -> Allowed:
+    """Return the rates that the times allow, in rows with both numbers, not 0, and M counted so."""
+    ends = {}
     for row, (printed, taken) in sheet.spans(rate, time):
         problem = sheet.problem(row, time, m_is)
-        if problem is None or min(printed.low + printed.high, taken.low + taken.high) <= 0:
-            continue
-        allowed = rate_of(problem.flops, taken, time.unit)
-        found[row] = ValueRange(printed.low * rate.unit / 1e12, printed.high * rate.unit / 1e12).meets(allowed)
-    return found
+        if problem and min(printed.low + printed.high, taken.low + taken.high) > 0:
+            ends[row] = rate_of(problem.flops, taken, time.unit).times(1e12 / rate.unit)
+    return Allowed.of(rate, ends)
 
 
 def totals(sheet: Sheet) -> set[tuple[int, int]]:
@@ -95,14 +94,10 @@ def follows_mostly(sheet: Sheet) -> bool:
     """Tell whether the rates of a table follow from its times."""
     for rate in sheet.of(ColumnRole.RATE):
         time = time_beside(sheet, rate)
-        fits = follows(sheet, rate, time, sheet.m_is) if time else {}
-        if _most(fits) and sum(fits.values()) >= FEWEST:
+        fits = follows(sheet, rate, time, sheet.m_is) if time else Allowed({}, {})
+        if fits.follow > len(fits.outside) and fits.follow >= FEWEST:
             return True
     return False
-
-
-def _most(fits: dict[int, bool]) -> bool:
-    return 2 * sum(fits.values()) > len(fits)
 
 
 def follow_rates(sheet: Sheet) -> Sheet:
@@ -113,7 +108,8 @@ def follow_rates(sheet: Sheet) -> Sheet:
         time = time_beside(sheet, rate)
         if time is None or not any(sheet.has_m_choice(row, rate) for row in range(len(sheet))):
             continue
-        fits = [m_is for m_is in (PER_EXPERT, TOTAL) if _most(follows(sheet, rate, time, m_is))]
-        if len(fits) == 1:
-            return sheet.with_m(fits[0])
+        fits = {m_is: follows(sheet, rate, time, m_is) for m_is in (PER_EXPERT, TOTAL)}
+        most = [m_is for m_is, one in fits.items() if one.follow > len(one.outside)]
+        if len(most) == 1:
+            return sheet.with_m(most[0])
     return sheet

@@ -47,8 +47,7 @@ def _column(sheet: Sheet, share: AnnotatedColumn) -> Iterator[Finding]:
     for row, (printed, percent) in sheet.spans(rate, share):
         if sheet.setting_at(row, rate).device is None or percent.low <= 0 or printed.low <= 0:
             continue
-        ends = ratio(printed, percent)
-        implied.append((row, ValueRange(ends.low * rate.unit * whole, ends.high * rate.unit * whole)))
+        implied.append((row, ratio(printed, percent).times(rate.unit * whole)))
     dtype = share.dtype or rate.dtype
     wrong = [(row, ends) for row, ends in implied if not _matches(ends, _own(sheet.setting_at(row, rate), dtype))]
     if 2 * len(wrong) > len(implied) or len(wrong) > 2:  # one finding for all

@@ -8,7 +8,7 @@ from ....shapes.errors import shorten
 from ..evidence.baseline import against_rows
 from ..evidence.changes import changes_of
 from ..evidence.finding import Finding, Need, Severity
-from ..evidence.pairs import Pair, meets, pair_of, ratio
+from ..evidence.pairs import Allowed, Pair, meets, pair_of, ratio
 from ..evidence.rates import follows, time_beside
 from ..evidence.rule import Rule
 from ..evidence.sheet import Sheet
@@ -139,15 +139,14 @@ def _differences(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
     if pair is None:
         return
     scale = column.unit / pair.base.unit if column.unit != 1.0 else 1.0  # else the header has no unit
-    wrong, told = [], 0
-    for row, (printed, base, head) in sheet.spans(column, pair.base, pair.head):
-        told += 1
-        ends = ValueRange((head.low - base.high) / scale, (head.high - base.low) / scale)
-        if not printed.meets(ends) and not printed.meets(ValueRange(-ends.high, -ends.low)):
-            wrong.append((row, ends))
-    if 2 * len(wrong) <= told or (pair.sure and column.unit == pair.base.unit):
-        for row, ends in wrong:
-            yield _outside(sheet, row, column, ends, _of_pair(pair, row))
+    ends = {
+        row: ValueRange(head.low - base.high, head.high - base.low).times(1 / scale)
+        for row, (_, base, head) in sheet.spans(column, pair.base, pair.head)
+    }
+    found = Allowed.of(column, ends, {row: one.times(-1) for row, one in ends.items()})
+    if found.follow >= len(found.outside) or (pair.sure and column.unit == pair.base.unit):
+        for row, one in found.outside.items():
+            yield _outside(sheet, row, column, one, _of_pair(pair, row))
 
 
 def _of_pair(pair: Pair, row: int) -> str:
@@ -169,19 +168,13 @@ def _rates(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
     if time is None:
         return
     choices = [sheet.m_is] if sheet.m_is else ["per_expert", "total"]
-    fits = {m_is: follows(sheet, column, time, m_is) for m_is in choices}
-    m_is = max(fits, key=lambda name: sum(fits[name].values()))
-    found = fits[m_is]
-    right = sum(found.values())
-    if 2 * right < len(found):
-        message = f"{column.name}: {len(found) - right} of {len(found)} rows do not follow from {time.name}"
-        yield VALUES.at(sheet, next(iter(found)), message, column, severity=Severity.QUESTION)
+    found = max((follows(sheet, column, time, m_is) for m_is in choices), key=lambda one: one.follow)
+    if found.follow < len(found.outside):
+        message = f"{column.name}: {len(found.outside)} of {len(found.ends)} rows do not follow from {time.name}"
+        yield VALUES.at(sheet, next(iter(found.ends)), message, column, severity=Severity.QUESTION)
         return
-    for row, (_, taken) in sheet.spans(column, time):
-        problem = sheet.problem(row, time, m_is)
-        if problem is not None and not found.get(row, True):
-            ends = ValueRange(*(problem.flops / (end * time.unit) / column.unit for end in (taken.high, taken.low)))
-            yield _outside(sheet, row, column, ends, f"the sizes and {time.name} {sheet.quoted(row, time)}")
+    for row, ends in found.outside.items():
+        yield _outside(sheet, row, column, ends, f"the sizes and {time.name} {sheet.quoted(row, time)}")
 
 
 BINARY = {1e3: 2.0**10, 1e6: 2.0**20, 1e9: 2.0**30}
@@ -194,19 +187,13 @@ def _quotients(sheet: Sheet, column: AnnotatedColumn, amounts: Sequence[Annotate
     if len(times) != 1 or len(amounts) != 1:
         return
     (time,), (amount,) = times, amounts
-    outside, follow = [], 0
-    for row, (printed, taken, done) in sheet.spans(column, time, amount):
-        if taken.low <= 0 or done.low <= 0:
-            continue
-        ends = ratio(done, taken)
-        scales = [unit / time.unit / column.unit for unit in (amount.unit, BINARY.get(amount.unit, amount.unit))]
-        if any(meets(printed, ValueRange(ends.low * scale, ends.high * scale)) for scale in scales):
-            follow += 1
-        else:
-            outside.append((row, ValueRange(ends.low * scales[0], ends.high * scales[0])))
-    for row, ends in outside if follow >= len(outside) else ():
+    rows = sheet.spans(column, time, amount)
+    ends = {row: ratio(done, taken) for row, (_, taken, done) in rows if min(taken.low, done.low) > 0}
+    scales = [unit / time.unit / column.unit for unit in (amount.unit, BINARY.get(amount.unit, amount.unit))]
+    found = Allowed.of(column, *({row: one.times(scale) for row, one in ends.items()} for scale in scales))
+    for row, one in found.outside.items() if found.follow >= len(found.outside) else ():
         source = f"{amount.name} {sheet.quoted(row, amount)} and {time.name} {sheet.quoted(row, time)}"
-        yield _outside(sheet, row, column, ends, source)
+        yield _outside(sheet, row, column, one, source)
 
 
 LABEL = Rule(

@@ -72,7 +72,7 @@ def _cells(sheet: Sheet, column: AnnotatedColumn) -> Iterator[PrintedRate]:
         return
     for row, (span,) in sheet.spans(column):  # a rate needs no sizes
         if span.low > 0 and column.detail != "aggregate":
-            yield PrintedRate(row, column, 0.0, span, type(span)(span.low * column.unit, span.high * column.unit))
+            yield PrintedRate(row, column, 0.0, span, span.times(column.unit))
 
 
 def _tera(rate: float) -> str:
