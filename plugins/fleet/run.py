@@ -154,7 +154,7 @@ def _measure(request: RunRequest, target: FleetTarget) -> tuple[bool, str]:
     with ExitStack() as held:
         cluster, arch = held.enter_context(target.opened(request.options["device"] or "auto", folder))
         stopped = held.enter_context(stop_signals())
-        queue, refiner = _queue(request, target, arch)
+        queue, refiner, content = _queue(request, target, arch)
         held.callback(queue.store.close)
         progress = held.enter_context(FleetProgress(sys.stderr))
         fleet = Fleet(queue, cluster, progress, stopped, request.deadline, target.patience_s)
@@ -166,13 +166,13 @@ def _measure(request: RunRequest, target: FleetTarget) -> tuple[bool, str]:
             ) from None
         except RooflensError as error:
             if earlier:  # what was refused, or is gone, is no way to resume
-                queue.store.manifest.fleet = earlier
+                content.fleet = earlier
             raise type(error)(f"{error}; {resuming if earlier else how_to_resume(folder)}") from error
         return complete and (refiner is None or refiner.complete), fleet.unmeasured()
 
 
-def _queue(request: RunRequest, target: FleetTarget, arch: str) -> "tuple[JobQueue, Refiner | None]":
-    """Open the run folder, and plan what is to be measured there."""
+def _queue(request: RunRequest, target: FleetTarget, arch: str) -> "tuple[JobQueue, Refiner | None, Manifest]":
+    """Open the run folder, and plan what is to be measured there; the last is its run.json."""
     from ...harness.storage.tables import replace as write_file
     from ...harness.storage.tables import reported
     from ...shapes.architectures import is_gpu
@@ -201,7 +201,7 @@ def _queue(request: RunRequest, target: FleetTarget, arch: str) -> "tuple[JobQue
         retry=request.retry,
     )
     more = (lambda: jobs_of(refiner.more(), rounds)) if refiner else None
-    return JobQueue(arch, store, spec, target.most, more), refiner
+    return JobQueue(arch, store, spec, target.most, more), refiner, content
 
 
 def reopen_failed(store: "ResultStore | CompareStore", verdicts: Sequence[str]) -> None:

@@ -29,11 +29,6 @@ def test_findings_stand_under_their_rule_with_line_and_numbers(invoke):
     assert lines[-1] == "8 of 9 rules could run on 18 rows in 2 tables, 5 findings (3 impossible, 2 question)"
 
 
-def test_a_table_that_holds(invoke):
-    out = invoke("audit", GOOD, "--device", "MI355X", "--strict").out
-    assert out.splitlines()[-1] == "6 of 9 rules could run on 4 rows in 1 table, 0 findings"
-
-
 @pytest.mark.parametrize("width", [80, 100])
 def test_lines_fit_a_terminal(width, invoke, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
@@ -92,14 +87,11 @@ def test_a_column_that_was_taken_for_something_else(tmp_path, invoke):
         (["wide.csv"], "has 101 columns, and at most 100 are read"),
         (["nowhere.csv"], "No such file"),
         ([GOOD, "--device", "MI300Y"], "did you mean"),
-        ([GOOD, "--device", "gfx950"], "may be any of"),
         ([GOOD, "--device", "H200", "--dtype", "mxfp4"], "no published mxfp4 rate"),
         ([GOOD, "--op", "gem"], "did you mean gemm"),
         ([GOOD, "--pass", "forth"], "unknown pass"),
         ([GOOD, "--M-is", "both"], "known: total, per_expert"),
         ([GOOD, "--column", "us=hip_us"], "unknown role"),
-        ([GOOD, "--column", "time_us=nowhere"], "unknown column"),
-        ([GOOD, "--column", "time_us"], "write ROLE=NAME"),
         (["-", "-"], "read once"),
         ([WORDS], "README.md has no table with a header that can be read; write it as CSV: M,N,K,provider,time_us"),
     ],
@@ -142,6 +134,6 @@ def test_what_could_not_be_checked_is_said_and_why(tmp_path, invoke):
 
 def test_a_table_without_rows_does_not_stop_the_others(tmp_path, invoke):
     (tmp_path / "empty.csv").write_text("M,N,K,us\n")
-    said = invoke("audit", tmp_path / "empty.csv", GOOD, "--device", "MI355X")
+    said = invoke("audit", tmp_path / "empty.csv", GOOD, "--device", "MI355X", "--strict")
     assert said.out.splitlines()[-1] == "6 of 9 rules could run on 4 rows in 2 tables, 0 findings"
     assert invoke("audit", tmp_path / "empty.csv").out.splitlines()[-1].startswith("0 of 9 rules could run on 0 rows")

@@ -74,12 +74,6 @@ def test_neighbours_are_of_one_series_and_within_a_factor_of_two():
     assert [sorted(set(row) - {-1}) for row in near.tolist()] == [[1], [0, 2], [1], [], [5], [4]]
 
 
-def test_too_few_neighbours_judge_nothing():
-    found = stood(rows_of([1024, 1088, 1152], [1e-5, 5e-5, 1e-5], [1e-5, 1e-5, 1e-5]))
-    assert not found.tested.any()
-    assert not found.stands_out.any()
-
-
 def test_waves_and_tiles_are_followed_as_far_as_a_series_does():
     """Known shares of idle waves and padding, campers among them: both shares come back."""
     rng = np.random.default_rng(5)

@@ -87,13 +87,6 @@ def test_fast_multiples_are_no_resonance():
     assert min(p) > 0.05
 
 
-def test_longer_times_change_nothing():
-    e = ln_time(SIZES) + np.random.default_rng(2).normal(0, 0.01, len(SIZES)) + 0.03 * (SIZES % 512 == 0)
-    here, there = score(e), score(e + np.log(1000))
-    assert (here.p, here.best.period) == (there.p, there.best.period)
-    assert here.z == pytest.approx(there.z)
-
-
 def test_spread_of_a_score_is_that_of_all_orders():
     """Every one of the 720 orders of six sizes, and of 24 of four: independent of the closed form."""
     rng = np.random.default_rng(3)

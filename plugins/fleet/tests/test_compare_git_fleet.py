@@ -123,8 +123,6 @@ def test_an_arm_that_has_no_cell_in_a_part_is_done_with_it(here):
     [
         ((*GIVEN, "--jobs", "local:2", "--tune"), "--tune searches on one device"),
         ((*GIVEN, "--jobs", "local:2", "--address", "auto"), "omit one of them"),
-        ((*GIVEN, "--on", "sm90"), "add --address, or --jobs"),
-        ((*GIVEN, "--jobs", "two"), "write local for all devices"),
         (("a", "b", "--jobs", "local:2"), "--jobs and --address measure"),
     ],
 )

@@ -111,6 +111,13 @@ def chunk(number=0, arms=2):
     return replace(CHUNKS[number], rounds=2, arms=arms)
 
 
+def opened(call, *given, **more):
+    """Return an open station."""
+    made = call(*given, **more)
+    made.open()
+    return made
+
+
 def said_of(archive, arm="base"):
     manifest = json.loads(unpack(archive.content, "", arm)["run.json"])
     return manifest["station"]
@@ -139,8 +146,7 @@ def test_it_says_what_device_it_is_and_sets_the_versions_up_once(worker, played,
 
 
 def test_a_chunk_is_all_rounds_of_both_arms_in_turn_on_its_cells_alone(worker, played):
-    made = worker()
-    made.open()
+    made = opened(worker)
     archive = made.measure(Assignment(chunk(), b"", None))
     assert [call.what for call in played.calls] == ["base, round 0", "head, round 0", "head, round 1", "base, round 1"]
     assert [call.resume for call in played.calls] == [False, False, True, True]
@@ -159,16 +165,14 @@ def test_a_chunk_is_all_rounds_of_both_arms_in_turn_on_its_cells_alone(worker, p
 def test_a_part_goes_on_where_it_ended_in_another_station(worker, played, tmp_path):
     """Cut short in the third of four runs: that one is run again, and nothing else."""
     played.script = lambda call: len(played.calls) != 3
-    made = worker()
-    made.open()
+    made = opened(worker)
     part = made.measure(Assignment(chunk(), b"", None))
     said = said_of(part)
     assert (said["rounds"], said["steps"], said["finished"]) == (1, 2, 1)
     assert not (tmp_path / "scratch-first").exists(), "who is stopped is asked for nothing more"
     played.calls.clear()
     played.script = lambda call: True
-    later = worker("later")
-    later.open()
+    later = opened(worker, "later")
     whole = later.measure(Assignment(chunk(), part.content, None))
     assert [call.what for call in played.calls] == ["head, round 1", "base, round 1"]
     assert said_of(whole)["rounds"] == 2
@@ -183,8 +187,7 @@ def test_a_stop_sends_home_what_there_is(worker, played):
         return True
 
     played.script = interrupt
-    made = worker()
-    made.open()
+    made = opened(worker)
     files = entries(made.measure(Assignment(chunk(), b"", None)).content, "")
     assert {"station.json", "base/run.json"} <= files.keys()
     assert "head/run.json" not in files
@@ -192,8 +195,7 @@ def test_a_stop_sends_home_what_there_is(worker, played):
 
 
 def test_no_time_is_left(worker, played):
-    made = worker()
-    made.open()
+    made = opened(worker)
     files = entries(made.measure(Assignment(chunk(), b"", 0.0)).content, "")
     assert played.calls == []
     assert json.loads(files["station.json"])["steps"] == 0
@@ -204,8 +206,7 @@ def test_an_arm_that_fails_is_told_without_the_name_of_a_file_that_goes(worker, 
         raise RooflensError(f"head, round 0: no such module; see {call.output.parent / 'compare.log'}")
 
     played.script = fail
-    made = worker()
-    made.open()
+    made = opened(worker)
     with pytest.raises(RooflensError) as failed:
         made.measure(Assignment(chunk(), b"", None))
     assert str(failed.value) == "head, round 0: no such module"
@@ -239,8 +240,7 @@ def test_another_device_than_the_slot_says_is_refused(worker, played):
 
 
 def test_tuned_tables_travel_with_the_brief(worker, played):
-    made = worker(shipped={"/driver/t.csv": TABLE}, tables={"base": "/driver/t.csv"})
-    made.open()
+    made = opened(worker, shipped={"/driver/t.csv": TABLE}, tables={"base": "/driver/t.csv"})
     made.measure(Assignment(chunk(), b"", None))
     assert {(call.what.partition(",")[0], call.tuned) for call in played.calls} == {("base", TABLE), ("head", None)}
     made.close()

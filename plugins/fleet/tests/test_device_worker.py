@@ -34,6 +34,14 @@ def worker(tmp_path, monkeypatch):
     return call
 
 
+def opened(call, workers=None, name="s1", **more):
+    """Return an open station."""
+    one = call(workers, **more)
+    one.name = name
+    one.open()
+    return one
+
+
 def rows(archive, table="cells.csv"):
     return list(csv.DictReader(io.StringIO(unpack(archive.content, archive.key)[table].decode())))
 
@@ -79,8 +87,7 @@ def test_each_job_comes_home_as_a_run_of_its_own(worker, tmp_path):
 
 def test_a_worker_that_dies_costs_its_unit_and_its_successor_has_the_next_number(worker):
     first = [Begin("measure", ((0, 0),)), passed(0, 0), Begin("measure", ((1, 0),)), DIED]
-    one = worker(Workers(first))
-    one.open()
+    one = opened(worker, Workers(first))
     archive = one.measure(Assignment(JOBS[0], b"", None))
     told = {(row["provider"], row["round"]): (row["verdict"], row["process"]) for row in rows(archive)}
     assert told == {
@@ -94,11 +101,9 @@ def test_a_worker_that_dies_costs_its_unit_and_its_successor_has_the_next_number
 
 @pytest.mark.parametrize(("retry", "found"), [((), ALL[:3]), (("timeout",), ALL[:3]), (("crashed",), ALL)])
 def test_a_failure_is_measured_again_where_that_is_asked_for(worker, retry, found):
-    one = worker(Workers([Begin("measure", ((0, 0),)), passed(0, 0), Begin("measure", ((1, 0),)), DIED]))
-    one.open()
+    one = opened(worker, Workers([Begin("measure", ((0, 0),)), passed(0, 0), Begin("measure", ((1, 0),)), DIED]))
     earlier = one.measure(Assignment(JOBS[0], b"", None))
-    again = worker(about=dataclasses.replace(spec(), retry=retry))
-    again.open()
+    again = opened(worker, about=dataclasses.replace(spec(), retry=retry))
     assert units(again.measure(Assignment(JOBS[0], earlier.content, None))) == found
 
 
@@ -117,23 +122,19 @@ def interrupted(source):
 
 
 def test_a_part_comes_home_and_is_completed_where_it_was_begun(worker):
-    one = worker(interrupted("source"))
-    one.open()
+    one = opened(worker, interrupted("source"))
     part = one.measure(Assignment(JOBS[0], b"", 100.0))
     assert units(part) == [("blas", 0), ("dequant_blas", 0)]
-    again = worker()
-    again.open()
+    again = opened(worker)
     whole = again.measure(Assignment(JOBS[0], part.content, None))
     assert units(whole) == ALL
     assert manifest(whole)["station"]["elapsed_s"] >= manifest(part)["station"]["elapsed_s"]
 
 
 def test_a_part_that_other_code_measured_is_not_mixed_with(worker):
-    one = worker(interrupted("old"))
-    one.open()
+    one = opened(worker, interrupted("old"))
     part = one.measure(Assignment(JOBS[0], b"", None))
-    again = worker(Workers(sources=["new"]))
-    again.open()
+    again = opened(worker, Workers(sources=["new"]))
     with pytest.raises(UsageError, match="source of provider blas was old and is new"):
         again.measure(Assignment(JOBS[0], part.content, None))
 
@@ -150,8 +151,7 @@ def test_a_disk_that_is_full_is_said_with_its_folder(worker, tmp_path):
 
 
 def test_what_the_worker_prints_comes_home_once(worker, tmp_path):
-    one = worker()
-    one.open()
+    one = opened(worker)
     (tmp_path / "scratch" / "worker.log").write_text("first\n")
     first = one.measure(Assignment(JOBS[0], b"", None))
     with (tmp_path / "scratch" / "worker.log").open("a") as file:
@@ -162,8 +162,7 @@ def test_what_the_worker_prints_comes_home_once(worker, tmp_path):
 
 def test_a_flood_of_output_comes_home_with_the_results(worker, tmp_path):
     """Of one line, which shrinks more than a parcel may."""
-    one = worker()
-    one.open()
+    one = opened(worker)
     (tmp_path / "scratch" / "worker.log").write_bytes(b"flood\n" * 10_000_000)
     files = unpack(one.measure(Assignment(JOBS[0], b"", None)).content, "x")
     assert len(files["worker.log"]) < MOST_BYTES

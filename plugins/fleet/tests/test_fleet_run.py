@@ -166,7 +166,7 @@ def test_what_refinement_added_is_measured_after_a_resume(request_of):
     content = replace(manifest(Path("out"), request_of(False).suite), refine=StoredRefinement(added=added))
     Path("out").mkdir()
     Path("out/run.json").write_text(content.to_text())
-    queue, _ = _queue(request_of(True), FleetTarget(), "sm90")
+    queue, *_ = _queue(request_of(True), FleetTarget(), "sm90")
     queue.store.close()
     assert {cell.problem.M for job in queue.store.jobs.values() for cell in job.task.cells} == {1, 7, 64}
 

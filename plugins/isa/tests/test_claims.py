@@ -49,12 +49,6 @@ def test_equal_machine_code_of_two_configurations_is_one_binary():
     ]
 
 
-def test_a_claim_may_speak_of_text_and_of_the_loop():
-    rows = frame({"loop_valu": 3, "matrix_instructions": "v_mfma_f32_32x32x16_bf16"}, {})
-    (found,) = check_claim(rows, "loop_valu < 4 and matrix_instructions.str.contains('bf16')").to_dict("records")
-    assert found["holds"] == 1
-
-
 @pytest.mark.parametrize("claim", ["store_short", "stores == 0", "store_short ==", "vgprs + 1", "@x == 1"])
 def test_what_is_no_condition_is_refused(claim):
     with pytest.raises(UsageError, match="--claim"):
