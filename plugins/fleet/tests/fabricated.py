@@ -94,40 +94,33 @@ def manifest(place, name, uuid=None, elapsed_s=1.0, remarks=(), **changes):
     }
 
 
+def units(cell, cell_id, number, verdict="passed", reason="", source="abc", samples=SAMPLES_EACH, process=0):
+    """The row of a round in cells.csv, and its samples."""
+    count = samples if verdict == "passed" else None
+    row = {
+        **static_columns(cell),
+        "cell_id": cell_id, "round": number, "order": 0, "process": process, "verdict": verdict, "reason": reason,
+        "role": "candidate", "source": source, "seed": 0, "samples": count, "discarded": 0 if count else None,
+        "elapsed_s": 0.1, "timer": "event" if count else None, "started_at": "2026-01-01T00:00:01+00:00",
+    }  # fmt: skip
+    times = ({"cell_id": cell_id, "round": number, "index": at, "time_s": 1e-5 + at * 1e-8} for at in range(count or 0))
+    return row, [*times]
+
+
+def tables(found):
+    """Tables of what `units` returned."""
+    return {CELLS: [row for row, _ in found], SAMPLES: [sample for _, samples in found for sample in samples]}
+
+
 def archive(job, place, name="a", process=0, keep=lambda cell, number: True, verdict_of=None, **said):
     """A parcel of a job: its units as far as `keep`, passed unless `verdict_of(cell)` says (verdict, reason)."""
-    cells, samples = [], []
+    found = []
     for index, cell in enumerate(job.task.cells):
         verdict, reason = (verdict_of and verdict_of(cell)) or ("passed", "")
         for number in range(job.rounds if verdict == "passed" else 1):
-            if not keep(cell, number):
-                continue
-            cell_id = f"{job.key[-10:]}{index:06}"
-            count = SAMPLES_EACH if verdict == "passed" else None
-            cells.append(
-                {
-                    **static_columns(cell),
-                    "cell_id": cell_id,
-                    "round": number,
-                    "order": 0,
-                    "process": process,
-                    "verdict": verdict,
-                    "reason": reason,
-                    "role": "candidate",
-                    "source": "abc",
-                    "seed": 0,
-                    "samples": count,
-                    "discarded": 0 if count else None,
-                    "elapsed_s": 0.1,
-                    "timer": "event" if count else None,
-                    "started_at": "2026-01-01T00:00:01+00:00",
-                }
-            )
-            samples += [
-                {"cell_id": cell_id, "round": number, "index": at, "time_s": 1e-5 + at * 1e-8}
-                for at in range(count or 0)
-            ]
-    return ResultArchive(job.key, packed(manifest(place, name, **said), {CELLS: cells, SAMPLES: samples}))
+            if keep(cell, number):
+                found.append(units(cell, f"{job.key[-10:]}{index:06}", number, verdict, reason, process=process))
+    return ResultArchive(job.key, packed(manifest(place, name, **said), tables(found)))
 
 
 def record(kind, place, name="a", gemm_s=1e-3, at="2026-01-01T00:00:00+00:00", process=0, **said):

@@ -18,12 +18,11 @@ from rooflens.plugins.fleet.engine.jobs import chunks_of, coordinates, rows_of
 from rooflens.plugins.fleet.engine.protocol import ResultArchive
 from rooflens.plugins.fleet.engine.result_archive import entries, pack
 from rooflens.shapes.errors import Interrupted, RooflensError, UsageError
-from rooflens.shapes.run_folder.columns import CELLS, SAMPLES
 from rooflens.shapes.run_folder.retries import retries
 
 from tests.harness.sharded import read_rows
 
-from .fabricated import PROTOCOL, manifest, packed, quick_jobs, run_manifest, slot
+from .fabricated import PROTOCOL, manifest, packed, quick_jobs, run_manifest, slot, tables, units
 from .scripted_cluster import Failed, Lost, ScriptedCluster, answering
 from .test_fleet import Quiet, run_fleet
 
@@ -77,23 +76,13 @@ def chunk_parcel(chunk, place, name="a", finished=None, arms=ARMS, sources=None,
 
 
 def _tables(cells, rounds, source, hung):
-    committed, samples = [], []
+    found = []
     for cell in cells:
         verdict = "timeout" if cell.provider == hung else "passed"
         for number in range(rounds if verdict == "passed" else 1):
             cell_id = f"{source}{PLAN.index(cell):06}"
-            committed.append(
-                {
-                    **cell.fields,
-                    "cell_id": cell_id, "round": number, "order": 0, "process": number, "verdict": verdict,
-                    "role": "candidate", "source": source, "seed": 0, "samples": 1, "discarded": 0, "elapsed_s": 0.1,
-                    "timer": "event", "started_at": "2026-01-01T00:00:01+00:00", "M_total": cell.problem.rows,
-                    "flops": cell.problem.flops, "compulsory_bytes": cell.scheme.compulsory_bytes(cell.problem),
-                    "output_bytes": cell.scheme.output_bytes(cell.problem),
-                }
-            )  # fmt: skip
-            samples.append({"cell_id": cell_id, "round": number, "index": 0, "time_s": 1e-5})
-    return {CELLS: committed, SAMPLES: samples}
+            found.append(units(cell, cell_id, number, verdict, source=source, samples=1, process=number))
+    return tables(found)
 
 
 def record_parcel(kind, place, name="a", **changes):
