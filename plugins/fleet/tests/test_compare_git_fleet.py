@@ -122,7 +122,6 @@ def test_an_arm_that_has_no_cell_in_a_part_is_done_with_it(here):
     ("arguments", "words"),
     [
         ((*GIVEN, "--jobs", "local:2", "--tune"), "--tune searches on one device"),
-        ((*GIVEN, "--jobs", "local:2", "--address", "auto"), "omit one of them"),
         (("a", "b", "--jobs", "local:2"), "--jobs and --address measure"),
     ],
 )

@@ -146,18 +146,6 @@ def test_when_all_devices_are_gone_what_is_left_is_said_and_a_later_call_measure
     assert len(later.measured()) == len(JOBS) - len(done) // 4
 
 
-def test_a_node_that_comes_later_is_used(trial):
-    cluster = ScriptedCluster([])
-    arrivals = iter(range(100))
-
-    def slots():
-        return [slot(0)] if next(arrivals) > 3 else []
-
-    cluster.slots = slots
-    assert trial.run(cluster)
-    assert trial.units() == planned(JOBS)
-
-
 @pytest.mark.parametrize("count", [2, 3])
 def test_of_several_stations_on_one_device_one_measures(trial, count):
     twins = answering(lambda place: record("open", place, f"twin{place.index}", uuid="GPU-1"), step="open")

@@ -41,32 +41,31 @@ def refused(place, monkeypatch, refused):
     os.environ.update(before)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["run", "tiny.toml", "-o", "out", "--device", "cpu", "--jobs", "local:2"],
-        ["run", "tiny.toml", "-o", "out", "--address", "auto"],
-        ["fleet", "devices"],
-    ],
-)
-def test_without_ray_one_line_names_the_extra(place, command):
+@pytest.fixture
+def without_ray(place):
+    """Return `without_ray(*arguments)`: run a command where Ray is not installed."""
     (place / "sitecustomize.py").write_text(NO_RAY)
     environment = {"PYTHONPATH": str(place), "PATH": "/usr/bin:/bin", "HOME": str(place)}
-    done = fresh(place, *command, env=environment, code=1)
+    environment |= {name: value for name, value in os.environ.items() if name == "ATEN_CPU_CAPABILITY"}
+    return lambda *arguments, code=0: fresh(place, *arguments, env=environment, code=code)
+
+
+@pytest.mark.parametrize(
+    "command", [[*HERE, "--device", "cpu", "--jobs", "local:2"], [*HERE, "--address", "auto"], ["fleet", "devices"]]
+)
+def test_without_ray_one_line_names_the_extra(without_ray, command):
+    done = without_ray(*command, code=1)
     assert (
         done.stderr == "rooflens: error: a fleet requires Ray, which is not installed: pip install 'rooflens[fleet]'\n"
     )
     assert done.stdout == ""
 
 
-def test_what_only_describes_a_fleet_needs_no_ray(place):
-    (place / "sitecustomize.py").write_text(NO_RAY)
-    environment = {"PYTHONPATH": str(place), "PATH": "/usr/bin:/bin", "HOME": str(place)}
-    environment |= {name: value for name, value in os.environ.items() if name == "ATEN_CPU_CAPABILITY"}
+def test_what_only_describes_a_fleet_needs_no_ray(without_ray):
     for command in (["fleet", "--help"], ["run", "tiny.toml", "--jobs", "local", "--dry-run"]):
-        fresh(place, *command, env=environment)
+        without_ray(*command)
     cores = len(os.sched_getaffinity(0))
-    done = fresh(place, "fleet", "resources", "--device", "cpu", "--slots", cores, env=environment)
+    done = without_ray("fleet", "resources", "--device", "cpu", "--slots", cores)
     assert json.loads(done.stdout) == {cpu_arch(): cores}
 
 

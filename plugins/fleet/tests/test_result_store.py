@@ -121,13 +121,6 @@ def test_a_part_waits_for_its_device_and_is_read_when_the_sweep_ends(store):
     assert units(run.folder) == planned(JOBS[:1])
 
 
-def test_a_failure_ends_its_cell(store):
-    run = store()
-    content = run.add_result(archive(JOBS[0], slot(0), verdict_of=lambda cell: ("oom", "too large")))
-    assert run.done.keys() == {JOBS[0].key}
-    assert set(content.reasons.values()) == {"too large"}
-
-
 def test_a_retry_replaces_a_shard_only_by_a_complete_one(store):
     def failed(verdict):
         return archive(JOBS[0], slot(0), verdict_of=lambda cell: cell.provider == "blas" and (verdict, "hung"))

@@ -1,5 +1,6 @@
 """Numbers of places: the cores of a host are divided once, whatever nodes offer them and whenever they come."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rooflens.plugins.fleet.engine.cluster import NodeOffer, numbered
@@ -10,28 +11,18 @@ def cpus(node, host="one", amount=1, arch="x86_64-avx2"):
     return NodeOffer(node, host, arch, amount)
 
 
-def told(slots):
-    return [(slot.node, slot.index, slot.count) for slot in slots]
-
-
-def test_two_nodes_of_one_host_that_are_found_together_share_it():
-    assert told(numbered([cpus("a"), cpus("b")], [])) == [("a", 0, 2), ("b", 1, 2)]
-
-
-def test_hosts_and_architectures_are_numbered_apart():
-    offers = [cpus("a", amount=2), cpus("b", host="other"), cpus("a", arch="sm90", amount=2)]
-    assert told(numbered(offers, [])) == [("a", 0, 2), ("a", 1, 2), ("b", 0, 1), ("a", 0, 2), ("a", 1, 2)]
-
-
-def test_a_node_that_joins_takes_the_numbers_that_are_free():
-    known = [Slot("b", "one", "x86_64-avx2", 1, 2)]
-    assert told(numbered([cpus("c")], known)) == [("c", 0, 2)]
-
-
-def test_what_is_known_keeps_its_count_and_the_new_one_says_how_many_there_are():
-    known = numbered([cpus("a")], [])
-    assert told(numbered([cpus("b")], known)) == [("b", 1, 2)]
-    assert told(known) == [("a", 0, 1)]
+@pytest.mark.parametrize(
+    ("offers", "known", "found"),
+    [
+        ([cpus("a"), cpus("b")], [], [("a", 0, 2), ("b", 1, 2)]),
+        ([cpus("a", amount=2), cpus("b", host="other")], [], [("a", 0, 2), ("a", 1, 2), ("b", 0, 1)]),
+        ([cpus("a", amount=2), cpus("a", arch="sm90")], [], [("a", 0, 2), ("a", 1, 2), ("a", 0, 1)]),
+        ([cpus("c")], [Slot("b", "one", "x86_64-avx2", 1, 2)], [("c", 0, 2)]),
+        ([cpus("b")], [Slot("a", "one", "x86_64-avx2", 0, 1)], [("b", 1, 2)]),
+    ],
+)
+def test_hosts_and_architectures_are_numbered_apart_and_free_numbers_are_taken(offers, known, found):
+    assert [(slot.node, slot.index, slot.count) for slot in numbered(offers, known)] == found
 
 
 steps = st.lists(st.lists(st.tuples(st.sampled_from("xy"), st.integers(1, 3)), max_size=3), max_size=4)

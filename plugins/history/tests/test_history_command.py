@@ -91,7 +91,7 @@ def test_arms_of_comparisons_are_decided_between_their_commits(nightly, tmp_path
 def of_commit(repo, number, dirty=False, **request):
     """What run.json of a run of bench/k.py says beside the usual."""
     options = {"suite": "llm4bit-quick", "files": [f"{repo}/bench/k.py"], "providers": [], "device": "cpu", "axes": []}
-    code = {"top": repo, "commit": f"{number}" * 40, "branch": "main", "subject": f"change {number}", "dirty": dirty}
+    code = {"top": repo, "commit": f"{number}" * 40, "branch": "main", "subject": f"<b>{number}</b>", "dirty": dirty}
     return {"repository": code, "request": options | request}
 
 

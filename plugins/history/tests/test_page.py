@@ -12,12 +12,10 @@ from tests.analysis.synthetic import CPU, H200, write_run
 from tests.reports.browsing import HEADINGS, INKS, NAMELESS, OPEN_ALL, OVERFLOW, as_hex
 from tests.reports.pages import Page
 
+from .test_history_command import of_commit
+
 SHAPES = (("tiny", "q", 64, 128), ("tiny", "v", 4096, 4096))
 STEP, RUNS = 4, 8
-
-
-def commit(number):
-    return f"{number:x}" * 40
 
 
 def plant(folder):
@@ -31,13 +29,6 @@ def plant(folder):
                 slower = number >= STEP and cell.provider == "simt_4bit" and cell.M == 16
                 return 1e-4 * cell.M * (1.08 if slower else 1)
 
-            code = {
-                "top": "/home/me/kernels",
-                "commit": commit(number),
-                "branch": "main",
-                "subject": f"<b>{number}</b>",
-            }
-            request = {"suite": "llm4bit-quick", "files": ["/home/me/kernels/bench/k.py"], "providers": [], "axes": []}
             write_run(
                 folder / "runs" / f"{name} {number:02}",
                 shapes=SHAPES,
@@ -52,10 +43,8 @@ def plant(folder):
                 samples=3,
                 seed=number,
                 canary=[{"at": "2026-01-02T03:00:00Z", "process": 0, "gemm_s": 1e-3, "copy_s": 2e-3}],
-                manifest={
-                    "created_at": f"2026-01-{number + 1:02}T03:00:00Z", "repository": code, "request": request,
-                },
-            )  # fmt: skip
+                manifest={"created_at": f"2026-01-{number + 1:02}T03:00:00Z"} | of_commit("/home/me/kernels", number),
+            )
     (folder / "runs" / "gpu 07" / "report.html").write_text("<!doctype html><title>the report</title>")
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from rooflens.kernels import registry
-from rooflens.plugins.isa.compiled import compile_all as compiling
 from rooflens.plugins.isa.compiled.account import account, amd_registers
 from rooflens.plugins.isa.compiled.compile_all import BuildCache, compile_all
 from rooflens.plugins.isa.compiled.occupancy import waves_by_registers
@@ -106,14 +105,6 @@ def test_registers_of_amd_are_those_of_the_metadata(compiled, arch):
 def probed(*names):
     probes = registry.load((), [PROBES])
     return scan([Asked(probes[name], Problem(64, 64, 64), NF4) for name in names], ["gfx950"], defaults_only=True)
-
-
-def test_what_was_compiled_is_not_compiled_again(tmp_path, monkeypatch):
-    entries = probed("plain", "transposed")
-    first = collected(entries, BuildCache(tmp_path), jobs=2, files=[PROBES])
-    assert [(build.verdict, cached) for build, cached in first] == [(Verdict.PASSED, False)] * 2
-    monkeypatch.setattr(compiling, "AotCompiler", None)
-    assert collected(entries, BuildCache(tmp_path)) == [(build, True) for build, _ in first]
 
 
 def test_a_damaged_file_in_the_cache_is_compiled_again(tmp_path):
