@@ -32,15 +32,13 @@ def kinds_for(pair: Pair) -> Mapping[str, Both]:
 def changes_of(sheet: Sheet, column: AnnotatedColumn) -> tuple[Pair, Allowed] | None:
     """Return the two columns that a column of changes is of, and what they allow; None where they are not there.
 
-    The kind of change is one that all rows follow, else that of the header, else the one that most follow.
+    The kind of change is the one that most rows follow, that of the header if there are several.
     """
     pair = pair_of(sheet, column)
     if pair is None:
         return None
     kinds = {name: _allowed(sheet, column, pair, kind) for name, kind in kinds_for(pair).items()}
     best = max(kinds, key=lambda name: (kinds[name].follow, name == column.detail))
-    if column.detail in kinds and kinds[best].outside:
-        best = column.detail
     return pair, kinds[best]
 
 

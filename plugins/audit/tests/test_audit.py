@@ -91,7 +91,6 @@ def test_a_column_that_was_taken_for_something_else(tmp_path, invoke):
         ([GOOD, "--op", "gem"], "did you mean gemm"),
         ([GOOD, "--pass", "forth"], "unknown pass"),
         ([GOOD, "--M-is", "both"], "known: total, per_expert"),
-        ([GOOD, "--column", "us=hip_us"], "unknown role"),
         (["-", "-"], "read once"),
         ([WORDS], "README.md has no table with a header that can be read; write it as CSV: M,N,K,provider,time_us"),
     ],

@@ -104,6 +104,13 @@ def test_a_series_ends_where_its_key_changes(name):
     assert key_differences(*history.keys) == [f"{name} old -> new"]
 
 
+def test_runs_of_two_machines_in_turn_are_two_whole_series():
+    stories = [story(run, [1e-4 * (1 + run % 2)], device=f"GPU {run % 2}") for run in range(20)]
+    history = follow(stories)
+    assert history.series["runs"].tolist() == [10, 10]
+    assert history.series["change"].tolist() == [0, 0]
+
+
 def test_missing_cells_leave_gaps_and_do_not_shift_the_others():
     times = noisy(np.random.default_rng(5), 12, 24)
     times[12:, 0] *= 1.06
@@ -171,12 +178,6 @@ def test_what_changes_together_is_grouped_and_blamed_on_the_machine():
     assert gap.remark.startswith("6 of 6 series change here, of 2 providers")
     (alone,) = gaps(follow(stories, providers=["mine"]))
     assert alone.remark == ""
-
-
-def test_series_are_chosen_by_provider_and_condition():
-    stories = [story(run, [1e-4, 2e-4]) for run in range(2)]
-    assert len(follow(stories, ["mine"]).series) == 2
-    assert follow(stories, expression="layer == 'layer 1' and M < 32").series["layer"].tolist() == ["layer 1"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....kernels.aot import Request, check_arch, find_kernel, fingerprint, specialize_request
+from ....kernels.aot import Request, find_kernel, fingerprint, specialize_request
 from ....kernels.provider import AnyProvider, Provider, support
 from ....shapes.device import Device, first_spec
 from ....shapes.problem import Problem
@@ -17,9 +17,8 @@ def described_device(arch: str) -> Device:
     """Return a device of one of `aot.KNOWN_ARCHES`: the first of that architecture in the device table.
 
     Providers choose tiles by its architecture and its number of multiprocessors, which is that of torch on such a
-    device. Raises UsageError for an unknown architecture.
+    device. Raises RooflensError for an unknown architecture.
     """
-    check_arch(arch)
     spec = first_spec(arch)
     return Device(
         kind="cuda",

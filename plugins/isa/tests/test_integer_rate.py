@@ -65,7 +65,3 @@ def test_amd_tells_none_apart():
     code = gcn.parse(GCN)
     assert integer_instructions(code.instructions, "gfx942") is None
     assert decoding(code, "gfx942", 4, 256) == (4.0, None)  # 4 instructions of 4 waves of 64
-
-
-def test_code_without_a_loop_says_nothing():
-    assert decoding(sass.parse("        /*0000*/                   EXIT ;\n"), "sm90", 4, 256) == (None, None)
