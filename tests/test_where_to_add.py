@@ -98,7 +98,7 @@ from ..evidence.finding import Severity
 from ..evidence.rule import Rule
 
 def check(sheet):
-    yield RULE.at(sheet, None, "a table", severity=Severity.QUESTION)
+    yield RULE.at(sheet, 0, "a table", severity=Severity.QUESTION)
 
 RULE = Rule("added-rule", "tables", "nothing to do", check)
 """

@@ -22,10 +22,6 @@ class ValueRange(NamedTuple):
         slack = SLACK * max(1.0, *(abs(end) for end in (*self, *other)))
         return self.low <= other.high + slack and other.low <= self.high + slack
 
-    def times(self, factor: float) -> "ValueRange":
-        """Return the range multiplied by a number."""
-        return ValueRange(*sorted((self.low * factor, self.high * factor)))
-
 
 def span(text: str) -> ValueRange:
     """Numbers that are printed as `text`: half a step of its last digit on both sides."""

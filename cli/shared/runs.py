@@ -110,8 +110,8 @@ def find_run(text: str, parent: Path = RUNS) -> Path:
     for folder in (Path(text), parent / text):
         if (folder / MANIFEST).is_file():
             return folder
-        if inside := sorted(str(path.parent) for path in folder.glob(f"*/{MANIFEST}")):
-            raise UsageError(f"{folder} is a folder of {len(inside)} runs: name one, such as {inside[0]}")
+        if inside := stored_runs(folder):
+            raise UsageError(f"{folder} is a folder of {len(inside)} runs: name one, such as {inside[0].folder}")
     if Path(text).is_dir():
         raise UsageError(f"{text} is not the folder of a run: it has no {MANIFEST}")
     known = [run.id for run in stored_runs(parent)]

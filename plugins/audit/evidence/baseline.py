@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ....analysis.imports.columns import AnnotatedColumn, ColumnRole
 from ....analysis.imports.consistency import ValueRange, gain
 from ....analysis.imports.words import words_of
-from .pairs import MEASURED, Allowed, pair_of, ratio
+from .pairs import MEASURED, Allowed, pair_of, ratio, scaled
 from .sheet import Sheet
 
 _NAMED = frozenset(("baseline", "base", "reference", "ref"))
@@ -108,7 +108,7 @@ def _allowed(ratios: AnnotatedColumn, column: AnnotatedColumn, row: int, base: i
     ends = ratio(first, second)
     ends = ValueRange(ends.low * (1 - APART), ends.high * (1 + APART))
     unit = 1.0 if ratios.role is ColumnRole.RATIO else 100.0
-    return ends.times(unit)
+    return scaled(ends, unit)
 
 
 def _is_change(ratios: AnnotatedColumn, base: int) -> bool:

@@ -218,6 +218,11 @@ def ratio(over: ValueRange, under: ValueRange) -> ValueRange:
     return ValueRange(max(0.0, over.low) / under.high, high)
 
 
+def scaled(span: ValueRange, factor: float) -> ValueRange:
+    """Return a range multiplied by a number."""
+    return ValueRange(*sorted((span.low * factor, span.high * factor)))
+
+
 def meets(printed: ValueRange, allowed: ValueRange) -> bool:
     """As `ValueRange.meets`, where `allowed` may be open at an end."""
     low, high = (printed.low if math.isinf(allowed.low) else allowed.low, allowed.high)

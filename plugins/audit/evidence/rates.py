@@ -9,7 +9,7 @@ from ....analysis.imports.columns import AnnotatedColumn, ColumnRole
 from ....analysis.imports.consistency import ValueRange, rate_of
 from ....analysis.imports.words import DTYPES
 from .assumptions import PER_EXPERT, TOTAL
-from .pairs import Allowed
+from .pairs import Allowed, scaled
 from .sheet import Sheet
 
 
@@ -71,7 +71,7 @@ def follows(sheet: Sheet, rate: AnnotatedColumn, time: AnnotatedColumn, m_is: st
     for row, (printed, taken) in sheet.spans(rate, time):
         problem = sheet.problem(row, time, m_is)
         if problem and min(printed.low + printed.high, taken.low + taken.high) > 0:
-            ends[row] = rate_of(problem.flops, taken, time.unit).times(1e12 / rate.unit)
+            ends[row] = scaled(rate_of(problem.flops, taken, time.unit), 1e12 / rate.unit)
     return Allowed.of(rate, ends)
 
 

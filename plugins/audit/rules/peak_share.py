@@ -8,7 +8,7 @@ from ....analysis.imports.consistency import ValueRange
 from ....analysis.imports.devices import short_name
 from ..evidence.assumptions import Assumptions
 from ..evidence.finding import Finding, Need, Severity
-from ..evidence.pairs import ratio
+from ..evidence.pairs import ratio, scaled
 from ..evidence.rule import Rule
 from ..evidence.sheet import Sheet
 
@@ -47,7 +47,7 @@ def _column(sheet: Sheet, share: AnnotatedColumn) -> Iterator[Finding]:
     for row, (printed, percent) in sheet.spans(rate, share):
         if sheet.setting_at(row, rate).device is None or percent.low <= 0 or printed.low <= 0:
             continue
-        implied.append((row, ratio(printed, percent).times(rate.unit * whole)))
+        implied.append((row, scaled(ratio(printed, percent), rate.unit * whole)))
     dtype = share.dtype or rate.dtype
     wrong = [(row, ends) for row, ends in implied if not _matches(ends, _own(sheet.setting_at(row, rate), dtype))]
     if 2 * len(wrong) > len(implied) or len(wrong) > 2:  # one finding for all

@@ -8,7 +8,7 @@ from ....shapes.errors import shorten
 from ..evidence.baseline import against_rows
 from ..evidence.changes import changes_of
 from ..evidence.finding import Finding, Need, Severity
-from ..evidence.pairs import Allowed, Pair, meets, pair_of, ratio
+from ..evidence.pairs import Allowed, Pair, meets, pair_of, ratio, scaled
 from ..evidence.rates import follows, time_beside
 from ..evidence.rule import Rule
 from ..evidence.sheet import Sheet
@@ -140,10 +140,10 @@ def _differences(sheet: Sheet, column: AnnotatedColumn) -> Iterator[Finding]:
         return
     scale = column.unit / pair.base.unit if column.unit != 1.0 else 1.0  # else the header has no unit
     ends = {
-        row: ValueRange(head.low - base.high, head.high - base.low).times(1 / scale)
+        row: scaled(ValueRange(head.low - base.high, head.high - base.low), 1 / scale)
         for row, (_, base, head) in sheet.spans(column, pair.base, pair.head)
     }
-    found = Allowed.of(column, ends, {row: one.times(-1) for row, one in ends.items()})
+    found = Allowed.of(column, ends, {row: scaled(one, -1) for row, one in ends.items()})
     if found.follow >= len(found.outside) or (pair.sure and column.unit == pair.base.unit):
         for row, one in found.outside.items():
             yield _outside(sheet, row, column, one, _of_pair(pair, row))
@@ -190,7 +190,7 @@ def _quotients(sheet: Sheet, column: AnnotatedColumn, amounts: Sequence[Annotate
     rows = sheet.spans(column, time, amount)
     ends = {row: ratio(done, taken) for row, (_, taken, done) in rows if min(taken.low, done.low) > 0}
     scales = [unit / time.unit / column.unit for unit in (amount.unit, BINARY.get(amount.unit, amount.unit))]
-    found = Allowed.of(column, *({row: one.times(scale) for row, one in ends.items()} for scale in scales))
+    found = Allowed.of(column, *({row: scaled(one, scale) for row, one in ends.items()} for scale in scales))
     for row, one in found.outside.items() if found.follow >= len(found.outside) else ():
         source = f"{amount.name} {sheet.quoted(row, amount)} and {time.name} {sheet.quoted(row, time)}"
         yield _outside(sheet, row, column, one, source)

@@ -9,6 +9,7 @@ from ....shapes.device import DeviceSpec
 from ....shapes.problem import Op, Problem
 from ..evidence.assumptions import PER_EXPERT, TOTAL, Assumptions, reachable
 from ..evidence.finding import Finding, Need, Severity
+from ..evidence.pairs import scaled
 from ..evidence.rates import PrintedRate, cells_of, time_beside
 from ..evidence.rule import Rule
 from ..evidence.sheet import Sheet
@@ -72,7 +73,7 @@ def _cells(sheet: Sheet, column: AnnotatedColumn) -> Iterator[PrintedRate]:
         return
     for row, (span,) in sheet.spans(column):  # a rate needs no sizes
         if span.low > 0 and column.detail != "aggregate":
-            yield PrintedRate(row, column, 0.0, span, span.times(column.unit))
+            yield PrintedRate(row, column, 0.0, span, scaled(span, column.unit))
 
 
 def _tera(rate: float) -> str:
