@@ -111,7 +111,7 @@ def find_run(text: str, parent: Path = RUNS) -> Path:
         if (folder / MANIFEST).is_file():
             return folder
         if inside := stored_runs(folder):
-            raise UsageError(f"{folder} is a folder of {len(inside)} runs: name one, such as {inside[0].folder}")
+            raise UsageError(f"{folder} is a folder of runs: name one, such as {inside[0].folder}")
     if Path(text).is_dir():
         raise UsageError(f"{text} is not the folder of a run: it has no {MANIFEST}")
     known = [run.id for run in stored_runs(parent)]

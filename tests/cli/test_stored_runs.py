@@ -111,7 +111,7 @@ def test_a_second_that_comes_twice_makes_two_folders(tmp_path, monkeypatch):
         ("runs/b-odl", "unknown run 'runs/b-odl': did you mean b-old"),
         ("zzz", r"unknown run 'zzz': the newest are a-new, b-old$"),
         ("runs/notes", "runs/notes is not the folder of a run: it has no run.json"),
-        ("runs", "runs is a folder of 2 runs: name one, such as runs/a-new"),
+        ("runs", "runs is a folder of runs: name one, such as runs/a-new"),
     ],
 )
 def test_a_wrong_run_is_a_usage_error(runs, text, words):
