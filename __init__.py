@@ -4,12 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
 
-__all__ = ["bench", "compare", "function", "load"]
+__all__ = ["bench", "compare", "function", "load", "measure", "tune"]
 
 if TYPE_CHECKING:
     from .api.comparison import compare
+    from .api.measuring import measure
     from .api.stored_run import load
     from .api.timing import bench
+    from .api.tuning import tune
     from .kernels.functions import function
 
 _PLACES = {
@@ -17,6 +19,8 @@ _PLACES = {
     "compare": "api.comparison",
     "function": "kernels.functions",
     "load": "api.stored_run",
+    "measure": "api.measuring",
+    "tune": "api.tuning",
 }
 
 

@@ -30,17 +30,17 @@ import pandas as pd
 from options import options
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.summarize import summarize
-from rooflens.cli.run.run import run as run_command
-from rooflens.cli.run.selection import completed, suite_of
-from rooflens.cli.shared.values import seconds
+from rooflens.api.selection import suite_of
 from rooflens.harness.compare.replay import COORDINATES, write_only
 from rooflens.harness.machine.device import find_device
 from rooflens.harness.plan.plan import plan
 from rooflens.harness.timing.samples import NOT_BLOCKED
 from rooflens.shapes.protocol import LIMITS, Protocol
+from rooflens.shapes.request import Request
 from rooflens.shapes.run_folder.disturbance import disturbances
 from rooflens.shapes.run_folder.manifest import MANIFEST, StoredProtocol
 from rooflens.shapes.suite import load
+from rooflens.shapes.values import seconds
 from rooflens.shapes.verdict import RETRIED, Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -201,8 +201,7 @@ def standing(entry: Entry, known: pd.DataFrame) -> pd.DataFrame:
     folder   the run that has all cells of the problem, and current; NaN where none does
     left_s   device time until it is so
     """
-    chosen = completed(run_command.make_context("run", entry.arguments.split()).params)
-    suite = suite_of(chosen)
+    suite = suite_of(Request.of_words(entry.arguments.split()))
     suite = replace(suite, providers=(*suite.providers, *dict(entry.peers)))
     wanted = pd.DataFrame([cell.fields | {"flops": cell.problem.flops} for cell in plan(suite, entry.condition)])
     of_suite = known[known["suite"] == suite.name]

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import click
 
 from ..shapes import suite as suites
+from ..shapes import values
 from ..shapes.errors import CorrectnessError, RooflensError, UsageError
 from ..shapes.problem import Op
 from ..shapes.protocol import Protocol
-from .run.run import run
-from .run.selection import known_files
-from .shared import values
+from ..shapes.request import Request
+from .run.run import run_here
 from .shared.tables import note, show
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ DEFAULT_SUITE = "llm4bit-quick"
     "--build-timeout", metavar="TIME", help="The same while FILE.py is imported or compiles; the default is 10m."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: times of functions in seconds.")
-@click.pass_context
 def bench(
-    context: click.Context,
     file: Path,
     within: str,
     warm: bool,
@@ -78,21 +76,19 @@ def bench(
     own = found
     if as_json:
         raise UsageError(f"{file}: --json prints times of functions; those of providers are in the folder of their run")
-    known_files()[(file.resolve(),)] = own
     chosen = suites.load(suite or _suite_of(own, file))
-    context.invoke(
-        run,
+    request = Request(
         suite=suite or chosen.name,
         files=(file,),
         providers=(*own, baseline or chosen.baseline),
         baseline=baseline,
-        caches="warm" if warm else None,
+        caches=("warm",) if warm else (),
         device=device,
-        within=within,
-        timeout=timeout,
-        build_timeout=build_timeout,
-        report=False,
+        within=within_s,
+        timeout=timeout_s if timeout else None,
+        build_timeout=build_timeout_s if build_timeout else None,
     )
+    run_here(request, own=own)
 
 
 def calls_of(module: ModuleType, file: Path) -> dict[str, Callable[[], object]]:

@@ -13,12 +13,12 @@ import click
 from ..reports import formatting as fmt
 from ..reports.listing import listing
 from ..reports.model import Remarks, Section
+from ..shapes import values
 from ..shapes.errors import RooflensError, UsageError, quote, unknown_name
 from ..shapes.files.csv_file import csv_text
 from ..shapes.protocol import MOST, TIMERS
 from ..shapes.run_folder.columns import CEILINGS, PUBLISHED
 from ..shapes.scheme import DType
-from .shared import values
 from .shared.output import print_json
 from .shared.tables import note, show
 

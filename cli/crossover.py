@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..api.run_folders import missing_units
 from ..shapes.errors import UsageError
 from .shared.output import plain, print_json
-from .shared.runs import find_run, missing_units
+from .shared.runs import find_run
 from .shared.tables import note
 
 if TYPE_CHECKING:

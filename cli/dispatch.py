@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..shapes import values
 from ..shapes.errors import UsageError
 from ..shapes.files.file_text import read_content
 from ..shapes.protocol import MOST
-from .shared import values
 from .shared.output import print_json
 from .shared.runs import find_run
 from .shared.tables import note, show

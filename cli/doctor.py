@@ -45,9 +45,9 @@ def doctor(device: str, as_json: bool) -> int:
       rooflens doctor --device cuda:1
       rooflens doctor --json
     """
+    from ..api.run_folders import RUNS
     from ..harness.machine.advice import advice, can_measure
     from ..harness.machine.survey import survey
-    from .shared.runs import RUNS
 
     found = survey(device, _providers, RUNS)
     findings = advice(found)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..api.run_folders import missing_units
 from ..reports.listing import listing
 from ..reports.model import Block, Bullets, Remarks, Section, Text
 from ..shapes.errors import CorrectnessError, IncompleteError, RooflensError
 from ..shapes.verdict import Verdict
 from .shared.output import plain, print_json
-from .shared.runs import find_run, missing_units
+from .shared.runs import find_run
 from .shared.tables import show
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ LARGE_BYTES = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class BuildRequest:
     """One kernel to compile.
 
     kernel     "module:attribute" of the jit function
@@ -81,7 +81,7 @@ def check_arch(arch: str) -> str:
 
 
 def kernel_path(kernel: Any) -> str:
-    """Return "module:attribute" of a jit function, as a Request names it."""
+    """Return "module:attribute" of a jit function, as a BuildRequest names it."""
     return f"{kernel.fn.__module__}:{kernel.fn.__name__}"
 
 
@@ -155,14 +155,14 @@ def specialize(
 
 
 def specialize_request(
-    arch: str, request: Request
+    arch: str, request: BuildRequest
 ) -> tuple[dict[str, str], dict[tuple[int, ...], Any], dict[tuple[int, ...], list[list[Any]]]]:
     """Return the result of `specialize` for a request for one of KNOWN_ARCHES."""
     kernel, backend = find_kernel(request.kernel), "hip" if architecture(arch).is_amd else "cuda"
     return specialize(kernel, request.arguments, request.constants, backend, request.large)
 
 
-def fingerprint(arch: str, request: Request) -> str:
+def fingerprint(arch: str, request: BuildRequest) -> str:
     """Return everything that the compiler receives: where it is equal, the same source becomes the same code."""
     signature, fixed, attributes = specialize_request(arch, request)
     received = [request.kernel, signature, sorted(fixed.items()), sorted(attributes.items()), request.options]

@@ -20,7 +20,7 @@ from .provider import AnyProvider, Config, InputsT, Launch, Provider, SchemeT, S
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .aot import Request
+    from .aot import BuildRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Dispatcher(Provider[SchemeT, InputsT]):
         """That of the provider that runs."""
         return self.choose(problem, scheme, device).provider.math_dtype(problem, scheme, device)
 
-    def builds(self, problem: Problem, scheme: SchemeT, device: Device, config: Config) -> "Sequence[Request]":
+    def builds(self, problem: Problem, scheme: SchemeT, device: Device, config: Config) -> "Sequence[BuildRequest]":
         """The kernels of the provider that runs."""
         choice = self.choose(problem, scheme, device)
         return choice.provider.builds(problem, scheme, device, choice.config)

@@ -30,7 +30,7 @@ from .geometry import Geometry
 if TYPE_CHECKING:  # torch takes a second or more to import
     import torch
 
-    from .aot import Request
+    from .aot import BuildRequest
     from .inputs import Inputs
 
 Config = Mapping[str, Any]
@@ -187,7 +187,7 @@ class Provider(ABC, Generic[SchemeT, InputsT]):
         """Type that its matrix units multiply in ("bf16", "fp8", ...): the peak that can bound it."""
         return scheme.math_dtype
 
-    def builds(self, problem: Problem, scheme: SchemeT, device: Device, config: Config) -> "Sequence[Request]":
+    def builds(self, problem: Problem, scheme: SchemeT, device: Device, config: Config) -> "Sequence[BuildRequest]":
         """Kernels that one launch compiles for `device` (which need not be here); empty: none that Triton compiles."""
         return ()
 

@@ -26,9 +26,9 @@ class Hook(StrEnum):
     LIMITATIONS = "limitations"
     """`View -> Iterator[Limitation]`: rows of the chapter on known limitations."""
     RUN = "run --jobs"
-    """`options of rooflens run -> None`: measures them on several devices."""
+    """`(Request, dry_run, report, strict) -> None`: measures it on several devices, as `rooflens run` does."""
     COMPARE = "compare --jobs"
-    """`options of rooflens compare -> (folder, spec, deadline, retry) -> context` with a `Measuring`."""
+    """`Request -> (folder, spec, deadline, retry) -> context` with a `Measuring`."""
     LAUNCH = "launched code"
     """`Binary -> Facts`: what the code of a launch shows: workgroups at once, instructions per weight, a schedule."""
 

@@ -226,7 +226,11 @@ def test_importing_the_package_imports_nothing_heavy():
         "rooflens.load; print('pandas' in sys.modules, 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["['bench', 'compare', 'function', 'load']", "[]", "True False"]
+    assert done.stdout.splitlines() == [
+        "['bench', 'compare', 'function', 'load', 'measure', 'tune']",
+        "[]",
+        "True False",
+    ]
 
 
 def test_kernels_stays_a_namespace_folder():

@@ -1,5 +1,7 @@
 """`rooflens compare`: did this branch make my kernels slower?"""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,31 +9,24 @@ import click
 
 from ...shapes.errors import UsageError
 from ...shapes.protocol import COMPARED_ROUNDS, MOST
+from ...shapes.request import Request, refused_change
 from ...shapes.run_folder.manifest import COMPARISON
-from ..run.selection import DEVICES, RETRY, SELECTION, on_devices, refuse_retry
 from ..shared.former import command_with
+from ..shared.options import parameters
 from ..shared.runs import find_run
 
 if TYPE_CHECKING:
     from ...analysis.comparison.result import Result
 
-_OWN = ("suite", "files", "resume", "max_time")
-"""Options of `rooflens run` that mean something else here, or are passed on in another way."""
-
-PASSED_ON = tuple(option for option in SELECTION if option.name not in _OWN)
-"""Options of `rooflens run` that each version gets as they are."""
-
-
 FORMER = {"--columns": "write --column ROLE=NAME, once for each column, such as --column M=m --column time_ms=ms"}
 
 
-@click.command(cls=command_with(FORMER), params=[*PASSED_ON, *DEVICES])
+@click.command(cls=command_with(FORMER), params=parameters("compare"))
 @click.argument("targets", metavar="[BASE HEAD | SUITE]", nargs=-1)
 @click.option("--git", "span", metavar="BASE..HEAD", help="Measure two commits of --repo in turn, then compare them.")
 @click.option(
     "--repo",
     type=click.Path(path_type=Path),
-    default=Path(),
     metavar="DIR",
     help="The repository of your kernels; the default is the working directory.",
 )
@@ -45,21 +40,16 @@ FORMER = {"--columns": "write --column ROLE=NAME, once for each column, such as 
 @click.option(
     "--setup", default="", metavar="COMMAND", help='Run this once per version in its environment: "pip install -e ."'
 )
-@click.option(
-    "--rounds", type=click.IntRange(2, MOST), default=COMPARED_ROUNDS, show_default=True, help="Rounds per version."
-)
+@click.option("--rounds", type=click.IntRange(2, MOST), help=f"Rounds per version; the default is {COMPARED_ROUNDS}.")
 @click.option("--null-arm", is_flag=True, help="Measure a second copy of BASE too: what the same code looks like.")
 @click.option(
     "--tune",
     is_flag=True,
     help="Search configurations first: base's are run in both versions; head's own, searched three times, beside them.",
 )
-@click.option("--target-ci", metavar="PERCENT", help="Stop a round when the median is known to +- this, such as 1%.")
-@click.option("--budget", metavar="TIME", help="Most time per cell and round, such as 0.5s.")
 @click.option("--max-time", metavar="TIME", help="End cleanly after this, such as 30m; resume with --resume.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the comparison.")
-@click.option("--resume", is_flag=True, help="Resume the comparison of -o, as it was started.")
-@RETRY
+@click.option("-o", "--output", "to", type=click.Path(path_type=Path), metavar="DIR", help="Folder of the comparison.")
+@click.option("--resume", is_flag=True, default=None, help="Resume the comparison of -o, as it was started.")
 @click.option("--column", "columns", multiple=True, metavar="ROLE=NAME", help="Say what a column is; repeat it.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON: effects as differences of ln time, times in seconds."
@@ -81,7 +71,22 @@ FORMER = {"--columns": "write --column ROLE=NAME, once for each column, such as 
 )
 @click.option("--arithmetic", is_flag=True, help="Add arithmetic means of rates to what is written.")
 @click.option("--strict", is_flag=True, help="Exit 4 when a case is inconclusive, or something is missing.")
-def compare(**options: Any) -> None:
+def compare(
+    targets: tuple[str, ...],
+    span: str | None,
+    repo: Path | None,
+    setup: str,
+    null_arm: bool,
+    tune: bool,
+    columns: tuple[str, ...],
+    as_json: bool,
+    html: Path | None,
+    markdown: Path | None,
+    comment: Path | None,
+    arithmetic: bool,
+    strict: bool,
+    **options: Any,
+) -> None:
     """Compare two versions of the same kernels: commits, stored runs, or tables.
 
     With --git both commits are checked out beside the repository, each with its own environment and caches, and SUITE
@@ -109,35 +114,40 @@ def compare(**options: Any) -> None:
       rooflens compare runs/main runs/my-branch
       rooflens compare main.csv branch.csv --column time_ms=ms --column provider=kernel
     """
-    refuse_retry(options)
-    result, complete, unmeasured = _compared(options)
-    _write(result, options)
-    from .output import print_result, print_result_json, verdict
+    request = Request(**options)
+    if request.resume:
+        given = {"--git": span, "--repo": repo, "--setup": setup, "--null-arm": null_arm, "--tune": tune}
+        refuse_others(request, given | {"--column": columns, "--arithmetic": arithmetic})
+    if span or request.resume:
+        from .commits import GitVersions, measured
 
-    (print_result_json if options["as_json"] else print_result)(result)
-    if error := verdict(result, complete, options["strict"], unmeasured):
-        raise error
-
-
-def _compared(options: dict[str, Any]) -> "tuple[Result, bool, str]":
-    """Measure if requested, and compare.
-
-    Also returns whether everything planned is measured, and what is not because of missing devices.
-    """
-    if options["span"] or options["resume"]:
-        from .commits import measured
-
-        return measured(options, {*(option.name or "" for option in PASSED_ON), "target_ci", "budget"})
-    if on_devices(options):
+        result, complete, unmeasured = measured(
+            request, GitVersions(span or "", repo or Path(), setup, null_arm, tune), targets
+        )
+    elif request.on_devices:
         raise UsageError(
             "--jobs and --address measure: name two commits with --git BASE..HEAD, or resume with --resume"
         )
-    return *_read(options), ""
+    else:
+        (result, complete), unmeasured = _read(targets, columns), ""
+    _write(result, {"html": html, "markdown": markdown, "comment": comment}, arithmetic)
+    from .output import print_result, print_result_json, verdict
+
+    (print_result_json if as_json else print_result)(result)
+    if error := verdict(result, complete, strict, unmeasured):
+        raise error
 
 
-def _read(options: dict[str, Any]) -> "tuple[Result, bool]":
-    """Compare stored results."""
-    targets: tuple[str, ...] = options["targets"]
+def refuse_others(request: Request, given: Mapping[str, object]) -> None:
+    """Raise UsageError for what a resumed comparison would ignore; more --rounds continue it."""
+    for flag, value in given.items():
+        if value:
+            raise refused_change(flag, "compared")
+    replace(request, rounds=None).refuse_changes("compared")
+
+
+def _read(targets: tuple[str, ...], columns: tuple[str, ...]) -> "tuple[Result, bool]":
+    """Compare stored results; also returns whether everything planned is measured."""
     from ..report.stored_comparison import imported, stored_comparison, stored_runs
 
     if len(targets) == 1 and (Path(targets[0]) / COMPARISON).is_file():
@@ -147,16 +157,15 @@ def _read(options: dict[str, Any]) -> "tuple[Result, bool]":
             "name two runs or tables to compare, or a suite with --git BASE..HEAD; rooflens compare --help has examples"
         )
     if any(Path(target).is_file() for target in targets):
-        return imported(*targets, options["columns"]), True
+        return imported(*targets, columns), True
     return stored_runs(*map(find_run, targets))
 
 
-def _write(result: "Result", options: dict[str, Any]) -> None:
-    files = {name: options[name] for name in ("html", "markdown", "comment")}
+def _write(result: "Result", files: dict[str, Path | None], arithmetic: bool) -> None:
     if any(files.values()):
         from ...reports.build import build_comparison
         from ...reports.write import write_report
 
-        built = build_comparison(result, arithmetic=options["arithmetic"])
+        built = build_comparison(result, arithmetic=arithmetic)
         for path in write_report(built, files):
             click.echo(path, err=True)

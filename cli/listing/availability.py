@@ -3,17 +3,20 @@
 Where there is no GPU, the registry answers for what comes with rooflens. All else is imported, and torch with it.
 """
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...harness.machine.device import find_device
+from ...harness.sweep.in_child import declared
 from ...kernels import registry
 from ...kernels.provider import support
 from ...shapes.device import Device
+from ...shapes.protocol import Protocol
 from ...shapes.schemes.probes import probes
-from ..run.selection import declared
+from ..shared.progress import Progress
 
 if TYPE_CHECKING:
     from ...kernels.provider import AnyProvider
@@ -37,7 +40,8 @@ def provider_rows(files: Iterable[Path] = ()) -> tuple[str, list[Availability]]:
     """
     files = tuple(files)
     if files:
-        declared(files)  # what its import does to a process, it does elsewhere first
+        with Progress(sys.stderr) as progress:  # what an import does to a process, it does elsewhere first
+            declared(files, Protocol().build_timeout_s, progress.doing)
     device = find_device("auto")
     own = registry.load((), files).values()
     return f"{device.name} ({device.arch})", [*(_ask(one.name, one, device) for one in own), *rows_on(device)]

@@ -197,7 +197,8 @@ def runs(as_json: bool) -> None:
     Example:
       rooflens list runs
     """
-    from ..shared.runs import RUNS, stored_runs
+    from ...api.run_folders import RUNS
+    from ..shared.runs import stored_runs
 
     found = stored_runs()
     if not found and not as_json:

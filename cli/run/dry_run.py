@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...api.planned import PlannedRun, refuse_another
+from ...api.refine import Refinement
 from ...harness.sweep.time_budget import TimeBudget
 from ...shapes.device import Device
 from ...shapes.errors import RooflensError, UsageError
@@ -16,26 +18,22 @@ from ...shapes.run_folder.manifest import MANIFEST, read_manifest
 from ...shapes.suite import Suite
 from ...shapes.tuned import TunedTable
 from ...shapes.verdict import Verdict
-from ..shared import values
 from ..shared.tables import print_table
-from .refine import Refinement
-from .run_request import RunRequest, llc_bytes
-from .selection import own_providers, refuse_another
 
 if TYPE_CHECKING:
     from ...harness.plan.cost import SweepCost
     from ...harness.plan.plan import Cell
 
 
-def show_plan(request: RunRequest) -> None:
+def show_plan(plan: PlannedRun) -> None:
     """Print the cells as a table, the tuned table, what a resumed run holds of them, and how long the sweep takes.
 
     What a refinement adds is not known before the sweep: its limits are printed.
 
     Raises UsageError when the run that is resumed is of another suite or seed, or cannot be read.
     """
-    suite, cells, table, refinement = request.suite, request.cells, request.table, request.refinement
-    resumed = request.folder if request.resume else None
+    suite, cells, table, refinement = plan.suite, plan.cells, plan.table, plan.refinement
+    resumed = plan.folder if plan.request.resume else None
     protocol = suite.protocol
     units = len(cells) * protocol.rounds
     stored = _stored_units(resumed, suite, cells, table) if resumed else 0  # before anything is printed
@@ -51,28 +49,27 @@ def show_plan(request: RunRequest) -> None:
         f"{len(cells)} cells x {protocol.rounds} rounds = {units} units of {protocol.budget_s:g} s at most "
         "(more for the slowest launches)"
     )
-    for line in _forecast(request, (units - stored) / units):
+    for line in _forecast(plan, (units - stored) / units):
         click.echo(line)
 
 
-def _forecast(request: RunRequest, share: float) -> Iterator[str]:
+def _forecast(plan: PlannedRun, share: float) -> Iterator[str]:
     """Estimate how long the sweep takes, of which `share` is left, and its precision."""
     from ...harness.machine.device import find_device
     from ...harness.plan.cost import cost
     from ...harness.plan.plan import tasks
 
-    size = llc_bytes(request.options)
+    request = plan.request
     try:
-        device = find_device(request.options["device"] or "auto", size)
+        device = find_device(request.device or "auto", request.llc)
     except RooflensError as error:
         yield f"no estimate of the time: {error}"
         return
-    own = own_providers(request.options)
-    unable = {cell.provider for cell in request.cells if cell.provider not in own and _unable(cell.provider, device)}
-    calibrations = 0 if not request.options["calibrate"] else 1 if request.budget else 2
-    found = cost(tasks(request.cells), request.suite.protocol, device, lambda name: name not in unable, calibrations)
+    unable = {cell.provider for cell in plan.cells if cell.provider not in plan.own and _unable(cell.provider, device)}
+    calibrations = 0 if not request.calibrate else 1 if plan.budget else 2
+    found = cost(tasks(plan.cells), plan.suite.protocol, device, lambda name: name not in unable, calibrations)
     if unable:
-        known = {cell.provider for cell in request.cells}
+        known = {cell.provider for cell in plan.cells}
         yield f"of {len(known)} providers, {len(unable)} do not run on {device.name}"
     least, most = (found.start_s + share * (seconds - found.start_s) for seconds in found.range_s)
     text = _clock(least) if most < 1.2 * least else f"{_clock(least)} to {_clock(most)}"
@@ -83,16 +80,16 @@ def _forecast(request: RunRequest, share: float) -> Iterator[str]:
         "flushes for cold samples": share * found.flush_s,
     }
     yield f"about {text}: {', '.join(f'{name} {_clock(part)}' for name, part in parts.items() if part >= 0.5)}"
-    if request.budget:
-        yield from _within(request, request.budget, found, share, unable)
+    if plan.budget:
+        yield from _within(plan, plan.budget, found, share, unable)
 
 
 def _within(
-    request: RunRequest, budget: TimeBudget, found: "SweepCost", share: float, unable: Collection[str]
+    plan: PlannedRun, budget: TimeBudget, found: "SweepCost", share: float, unable: Collection[str]
 ) -> Iterator[str]:
     """Say what a time budget suffices for, when `share` of the rounds is left, without providers `unable`."""
-    rounds = request.suite.protocol.rounds
-    left = values.seconds(click.get_current_context().params["within"], "--within")
+    rounds = plan.suite.protocol.rounds
+    left = plan.request.within or 0.0
     fixed = found.start_s + found.ceilings_s
     each = (found.prepare_s + found.least_s) / rounds
     reached = rounds * (1 - share) + max(0.0, left - fixed) / each if each else budget.most_rounds
@@ -104,19 +101,19 @@ def _within(
     yield (
         f"within {_clock(left)}, about {fit} round{'s' * (fit > 1)} fit: "
         + (
-            f"where rounds scatter by 1 %, a ratio is known to +-{_half_width(request, fit, unable):.1%}"
+            f"where rounds scatter by 1 %, a ratio is known to +-{_half_width(plan, fit, unable):.1%}"
             if fit > 1
             else "a single one has no interval"
         )
     )
 
 
-def _half_width(request: RunRequest, rounds: int, unable: Collection[str]) -> float:
+def _half_width(plan: PlannedRun, rounds: int, unable: Collection[str]) -> float:
     """Half-width of the interval of a ratio, of the provider with the fewest cells to borrow variance from."""
     from ...analysis.statistics.intervals import expected_half_width
 
-    cells = Counter(cell.provider for cell in request.cells if cell.provider not in unable)
-    ratios = [count for name, count in cells.items() if name != request.suite.baseline]
+    cells = Counter(cell.provider for cell in plan.cells if cell.provider not in unable)
+    ratios = [count for name, count in cells.items() if name != plan.suite.baseline]
     return expected_half_width(rounds, min(ratios, default=0), scatter=0.01)
 
 

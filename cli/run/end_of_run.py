@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...api.run_folders import how_to_resume
 from ...shapes.errors import CorrectnessError, IncompleteError, RooflensError
 from ...shapes.run_folder.manifest import EVENTS, WORKER_LOG, StoredRefinement
 from ...shapes.verdict import Verdict
-from ..shared.runs import how_to_resume
 from ..shared.terminal import style
 from .final_table import print_final_table
 

@@ -1,34 +1,20 @@
 """Find stored runs: what a RUN argument means, and what ./runs holds."""
 
-import math
-import os
-import shlex
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
+from ...api.run_folders import RUNS, is_ahead
 from ...shapes.errors import UsageError, nearest, quote
-from ...shapes.files.json_file import read_object
 from ...shapes.files.stored_file import open_table
-from ...shapes.run_folder.manifest import COMPARISON, MANIFEST, Manifest, glance, made_at
-
-RUNS = Path("runs")
-"""Where runs are stored unless -o says otherwise, relative to the working directory."""
+from ...shapes.run_folder.manifest import MANIFEST, glance
 
 LATEST = "latest"
 
 HTML, MARKDOWN = "report.html", "report.md"
 """Reports in the folder of a run, or of several."""
-
-MOST_OF_A_SECOND = 1000
-"""Folders that get their name from one second."""
-
-MOST_AHEAD_S = 86400.0
-"""Two machines may differ by a time zone. What is dated later than that has its date from a wrong clock."""
 
 NEWEST = 5
 """Runs that are named to somebody who asks for one that does not exist."""
@@ -56,53 +42,13 @@ def stored_runs(parent: Path = RUNS) -> list[StoredRun]:
     return sorted((run for run in found if run), key=lambda run: (run.made_at, run.id), reverse=True)
 
 
-def new_folder(name: str, parent: Path = RUNS) -> Path:
-    """Return `parent`/`name`-TIME, in local time. A second that comes twice, as in October, gets a number."""
-    first = parent / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
-    tried = (first, *(first.with_name(f"{first.name}-{number}") for number in range(2, MOST_OF_A_SECOND)))
-    return next((folder for folder in tried if not folder.exists()), first)
-
-
-def created(folder: Path) -> tuple[str, str]:
-    """Return `created_at` and `ordered_at` for run.json of a new `folder`.
-
-    The latter is "", unless the clock is behind a neighbour's, as after it was set back: then it is later than theirs.
-    """
-    now = _now()
-    newest = max(_neighbours(folder), default=-math.inf)
-    if newest < made_at(now):
-        return now, ""
-    try:
-        return now, datetime.fromtimestamp(newest + 1, UTC).isoformat(timespec="seconds")
-    except (ValueError, OverflowError):  # after the last second of the year 9999
-        return now, ""
-
-
-def _neighbours(folder: Path) -> Iterator[float]:
-    for path in folder.resolve().parent.glob(f"*/{MANIFEST}"):
-        with suppress(OSError, UsageError):
-            neighbour = Manifest.glance(read_object(path))
-            if not _is_ahead(neighbour.created_at):
-                yield neighbour.made_at
-
-
-def _now() -> str:
-    from ...harness.telemetry.clock import CLOCK
-
-    return CLOCK.now("seconds")
-
-
-def _is_ahead(created_at: str) -> bool:
-    return made_at(created_at) > made_at(_now()) + MOST_AHEAD_S
-
-
 def find_run(text: str, parent: Path = RUNS) -> Path:
     """Return the folder that a RUN argument names. Raises UsageError with the nearest names when there is none."""
     if text == LATEST:
         runs = stored_runs(parent)
         if not runs:
             raise UsageError(f"no runs in {parent.absolute()}: measure one with rooflens run llm4bit-quick")
-        found = next((run for run in runs if not _is_ahead(run.created_at)), runs[0])
+        found = next((run for run in runs if not is_ahead(run.created_at)), runs[0])
         if found is not runs[0]:
             what = f"{runs[0].folder} is dated {quote(runs[0].created_at)}, in the future"
             click.echo(f"note: {what}: {LATEST} is {found.folder}", err=True)
@@ -122,55 +68,6 @@ def find_run(text: str, parent: Path = RUNS) -> Path:
         raise UsageError(f"unknown run {quote(text)}: did you mean {' or '.join(near)}?")
     newest = ", ".join(known[:NEWEST]) + (", ...: rooflens list runs" if len(known) > NEWEST else "")
     raise UsageError(f"unknown run {quote(text)}: the newest are {newest}")
-
-
-def missing_units(count: int, folder: Path) -> str:
-    """Report how many units an unfinished run lacks, and how to resume it."""
-    return f"{count} {'unit is' if count == 1 else 'units are'} missing: {how_to_resume(folder)}"
-
-
-def how_to_resume(folder: Path) -> str:
-    """Return the command; without a manifest nothing was measured, and there is none."""
-    manifest = glance(folder)
-    if manifest.shards:
-        return f"resume its shards ({', '.join(shard.folder for shard in manifest.shards)}), then merge them again"
-    if (folder.parent / COMPARISON).is_file():
-        return f"resume with: rooflens compare -o {shlex.quote(str(folder.parent))} --resume"
-    if (folder / MANIFEST).is_file():
-        return f"resume with: rooflens run -o {shlex.quote(str(folder))} --resume{_devices_of(folder)}"
-    return "nothing was measured: give the same command again"
-
-
-def _devices_of(folder: Path) -> str:
-    """The option for the devices that a fleet measured on; "" for one device."""
-    fleet = glance(folder).fleet
-    if not fleet:
-        return ""
-    if fleet.address:
-        return f" --address {shlex.quote(fleet.address)}"
-    return f" --jobs local:{fleet.slots}" if fleet.slots else " --jobs local"
-
-
-def refuse_foreign_owner(folder: Path) -> None:
-    """Raise UsageError for a folder of another user: to resume it is to run the files and commands that it names.
-
-    So is one of a group in which another user has replaced what names them.
-    """
-    for path in (folder, *(folder / name for name in (MANIFEST, COMPARISON))):
-        try:
-            owner = path.stat().st_uid
-        except OSError:
-            continue  # whoever reads it says what is wrong
-        if owner != os.getuid():
-            raise UsageError(
-                f"{path} belongs to user {owner}, and to resume it is to run the provider files and commands that it "
-                "names: look at them, and resume a copy of your own (cp -r)"
-            )
-
-
-def is_tuned(folder: Path) -> bool:
-    """True for the folder of a rooflens tune: a table of configurations, not a run."""
-    return glance(folder).tune is not None
 
 
 def _at_a_glance(folder: Path) -> StoredRun | None:

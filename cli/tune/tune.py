@@ -1,46 +1,34 @@
 """`rooflens tune`: search the fastest configuration of each kernel, and keep what was found as a table."""
 
-import shlex
 import sys
-import time
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...shapes.errors import IncompleteError, Interrupted, UsageError
-from ...shapes.protocol import MOST
+from ...api.tuning import (
+    how_to_resume_search,
+    is_complete,
+    planned_search,
+    read_table,
+    search_request,
+    searched,
+)
+from ...shapes.errors import IncompleteError
+from ...shapes.request import Request
 from ...shapes.run_folder.columns import TUNING
-from ...shapes.run_folder.manifest import MANIFEST, read_manifest
-from ..run.run_request import RunRequest
-from ..run.selection import SELECTION, Options, completed, own_providers, plan_of, refuse_other_options, suite_of
-from ..shared import values
+from ..run.run import shown
+from ..shared.options import parameters
 from ..shared.output import print_json
-from ..shared.runs import new_folder, refuse_foreign_owner
+from ..shared.progress import Progress
+from ..shared.stopping import stop_signals
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TUNED = Path("tuned")
-"""Default folder of tuned tables: they are no runs that `latest` could mean."""
 
-_OF_THIS_CALL = ("output", "resume", "max_time", "export", "as_json", "arm")
-"""Options that do not change what is searched."""
-
-
-@click.command("tune", params=list(SELECTION))
-@click.option(
-    "--searches",
-    type=click.IntRange(1, MOST),
-    default=2,
-    show_default=True,
-    help="Searches per cell, each in a separate process; two or more show how reliable a choice is.",
-)
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="RUN", help="Folder; the default is tuned/SUITE-TIME."
-)
+@click.command("tune", params=parameters("tune"))
 @click.option(
     "--export",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -49,8 +37,7 @@ _OF_THIS_CALL = ("output", "resume", "max_time", "export", "as_json", "arm")
     "is about 0.1 for a correct kernel that rounds 4-bit weights to bf16, and 0 for one that keeps them exact.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; times in seconds, costs as differences of ln time.")
-@click.option("--arm", type=click.Path(path_type=Path), hidden=True, help="What this may import: code_origin.")
-def tune(**options: Any) -> None:
+def tune(export: Path | None, as_json: bool, **options: Any) -> None:
     """Search the fastest configuration of every kernel of SUITE, and keep the table.
 
     Every candidate is checked against an fp64 reference and timed; the best of them are timed again in turn. The
@@ -63,111 +50,28 @@ def tune(**options: Any) -> None:
       rooflens tune -o tuned/h200 --resume
       rooflens tune llm4bit --cache cold --dtype bf16 --export tuned_gemm.csv
     """
-    if options["resume"] and options["suite"] is None:
-        refuse_other_options(_OF_THIS_CALL, "searched")
-        stored = _stored_options(options["output"])
-        if _is_complete(options["output"]):
-            _finish(options["output"], True, options["export"], options["as_json"])
-            return
-        options = stored | {name: options[name] for name in _OF_THIS_CALL}
-    elif options["suite"] is None:
-        raise UsageError("name a suite (rooflens list suites), or give -o RUN --resume to resume or show a table")
-    request = _read_request(options)
-    complete = _search(request)
-    _finish(request.folder, complete, options["export"], options["as_json"])
-    if options["arm"] and not complete:
-        raise IncompleteError("the searches were cut short")
-
-
-def _read_request(options: Mapping[str, Any]) -> RunRequest:
-    began = time.monotonic()
-    own = {name: value for name, value in options.items() if name not in _OF_THIS_CALL}
-    own = completed(own) | {"tuning": "cold"}
-    if options["arm"] and not own["providers"]:
-        own["providers"] = own_providers(own)
-    suite = suite_of(own)
-    cells = plan_of(suite, own)
-    if options["export"]:
+    asked = Request(**options)
+    request = search_request(asked)
+    if asked.suite is None and request.to and is_complete(request.to):
+        _finish(request.to, True, export, as_json)
+        return
+    plan = shown(request, planned_search)
+    if export:
         from ...shapes.aiter import refuse_ambiguous
 
-        refuse_ambiguous(cell.cache for cell in cells)
-    return RunRequest(
-        folder=options["output"] or new_folder(suite.name, TUNED),
-        suite=suite,
-        cells=cells,
-        options=own,
-        resume=options["resume"],
-        deadline=began + values.seconds(options["max_time"], "--max-time") if options["max_time"] else None,
-        arm=options["arm"],
-    )
-
-
-def _stored_options(folder: Path | None) -> Options:
-    if folder is None:
-        raise UsageError("--resume needs -o RUN, the folder of the table to resume")
-    refuse_foreign_owner(folder)
-    path = folder / MANIFEST
-    try:
-        options: Options | None = read_manifest(path).tune
-    except FileNotFoundError:
-        raise UsageError(f"no table to resume: {path} does not exist; name its folder with -o") from None
-    if options is None:
-        raise UsageError(f"cannot resume {folder}: it is not a folder of rooflens tune; choose another -o")
-    return options
-
-
-def _is_complete(folder: Path) -> bool:
-    """Tell whether the table holds everything that its last call asked for, unchanged since."""
-    from ...analysis.tuning.searches import whole_searches
-
-    stored = read_manifest(folder / MANIFEST).complete_searches
-    path = folder / TUNING.file
-    return stored is not None and path.is_file() and whole_searches(_table(path)) == stored
-
-
-def _table(path: Path) -> "pd.DataFrame":
-    from ...analysis.frames.tables import parse_table
-
-    return parse_table(path.read_bytes(), TUNING, str(path))
-
-
-def _search(request: RunRequest) -> bool:
-    """Run the searches; True when they are complete."""
-    from ...harness.sweep.tuning_sweep import TuningSweep
-    from ..shared.progress import Progress
-
-    folder = request.folder
-    if request.resume:
-        _stored_options(folder)
-    with request.opened() as (store, content, stopped):
-        content.tune, content.request, content.planned_units = content.request, None, 0
-        with Progress(sys.stderr) as progress:
-            sweep = TuningSweep(
-                store,
-                request.cells,
-                request.setup(),
-                progress,
-                searches=request.options["searches"],
-                should_stop=stopped,
-                deadline=request.deadline,
-            )
-            try:
-                return sweep.run(content)
-            except Interrupted:
-                raise Interrupted(f"interrupted; finished searches are in {folder}: {_go_on(folder)}") from None
-
-
-def _go_on(folder: Path) -> str:
-    if (folder / MANIFEST).is_file():
-        return f"resume with: rooflens tune -o {shlex.quote(str(folder))} --resume"
-    return "nothing was searched: give the same command again"
+        refuse_ambiguous(cell.cache for cell in plan.cells)
+    with plan.opened(sys.argv[1:]) as (store, content), stop_signals() as stopped, Progress(sys.stderr) as progress:
+        complete = searched(plan, store, content, progress, stopped)
+    _finish(plan.folder, complete, export, as_json)
+    if request.arm and not complete:
+        raise IncompleteError("the searches were cut short")
 
 
 def _finish(folder: Path, complete: bool, export: Path | None, as_json: bool) -> None:
     """Print the results and their file; write the export."""
     path = folder / TUNING.file
     if path.is_file():
-        frame = _table(path)
+        frame = read_table(path)
         if as_json:
             _print_json(folder, complete, frame)
         else:
@@ -177,7 +81,7 @@ def _finish(folder: Path, complete: bool, export: Path | None, as_json: bool) ->
 
             write(path, frame, export)
     if not complete:
-        click.echo(_go_on(folder), err=True)
+        click.echo(how_to_resume_search(folder), err=True)
 
 
 def _print_json(folder: Path, complete: bool, frame: "pd.DataFrame") -> None:

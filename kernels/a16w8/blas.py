@@ -7,7 +7,7 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.schemes.a16w8 import A16W8
-from ..aot import Request
+from ..aot import BuildRequest
 from ..inputs import Tensors
 from ..libraries.blas_forms import prepare_gemm
 from ..libraries.blas_lt import BestAlgorithm
@@ -89,7 +89,7 @@ class DequantBmm(Bmm):
         packed = scheme.weight_bytes(problem) + scheme.scale_bytes(problem)
         return packed + super().working_set_bytes(problem, scheme, config)
 
-    def builds(self, problem: Problem, scheme: A16W8, device: Device, config: Config) -> Sequence[Request]:
+    def builds(self, problem: Problem, scheme: A16W8, device: Device, config: Config) -> Sequence[BuildRequest]:
         """The dequantizer, where it is Triton's."""
         if config["dequantize"] != "triton":
             return ()

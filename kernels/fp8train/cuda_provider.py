@@ -7,7 +7,7 @@ import torch
 from ...shapes.device import Device
 from ...shapes.problem import Op, Pass, Problem
 from ...shapes.schemes.fp8train import COMPUTES, FACTORS, Fp8Train
-from ..aot import Request
+from ..aot import BuildRequest
 from ..cuda import matmul_fp8
 from ..cuda.provider import CudaProvider, Part
 from ..inputs import Tensors, placeholders
@@ -72,7 +72,7 @@ class CudaFp8(CudaProvider[Fp8Train, TrainInputs]):
         plan, products = _planned(inputs, inputs.empty_outputs())
         return traffic(plan, (side for _, *sides, _ in products for side in sides), scheme.output_bytes(problem))
 
-    def builds(self, problem: Problem, scheme: Fp8Train, device: Device, config: Config) -> Sequence[Request]:
+    def builds(self, problem: Problem, scheme: Fp8Train, device: Device, config: Config) -> Sequence[BuildRequest]:
         """What Triton compiles: all but the products in CUDA C++."""
         inputs: TrainInputs = placeholders(problem, scheme, device)
         plan, _ = _planned(inputs, inputs.empty_outputs())

@@ -6,7 +6,7 @@ from typing import ClassVar
 from ...shapes.device import Device
 from ...shapes.problem import Op, Pass, Problem
 from ...shapes.schemes.fp8train import COMPUTES, READS_DY, READS_W, READS_X, Fp8Train
-from ..aot import Request
+from ..aot import BuildRequest
 from ..inputs import placeholders
 from ..jit.call import launch_calls, moved_bytes, requests, touched_bytes
 from ..needs import fp8_missing
@@ -64,7 +64,7 @@ class _Planned(Provider[Fp8Train, TrainInputs]):
         """Distinct memory of all kernels."""
         return touched_bytes(self._described(problem, scheme, config).timed)
 
-    def builds(self, problem: Problem, scheme: Fp8Train, device: Device, config: Config) -> Sequence[Request]:
+    def builds(self, problem: Problem, scheme: Fp8Train, device: Device, config: Config) -> Sequence[BuildRequest]:
         """Every kernel of the plan, those that fill what the forward pass saves included."""
         plan = self._described(problem, scheme, config, device)
         return requests((*plan.timed, *plan.saved))

@@ -13,7 +13,7 @@ from ...shapes.device import Device
 from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Pass, Problem
 from ...shapes.schemes.fp8train import COMPUTES, FACTORS, Fp8Train, cd
-from ..aot import Request
+from ..aot import BuildRequest
 from ..geometry import Tiling, padded
 from ..inputs import placeholders
 from ..jit.call import KernelCall, launch_calls, requests
@@ -79,7 +79,7 @@ class StockTritonFp8(BlasBf16):
         refresh = Saved(decoded.sources, decoded.fill).refresh
         return launch_calls(stock_calls(inputs.problem, decoded.operands, outputs, chosen), outputs, chosen, refresh)
 
-    def builds(self, problem: Problem, scheme: Fp8Train, device: Device, config: Config) -> Sequence[Request]:
+    def builds(self, problem: Problem, scheme: Fp8Train, device: Device, config: Config) -> Sequence[BuildRequest]:
         """One kernel per product."""
         inputs: TrainInputs = placeholders(problem, scheme, device)
         operands = empty_operands(inputs)

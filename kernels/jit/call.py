@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ..aot import Request, kernel_path, large_operands
+from ..aot import BuildRequest, kernel_path, large_operands
 from ..geometry import Geometry, Grid, Tiling, combined
 from ..provider import Config, Launch
 from .launch import POINTERS, compile_launch
@@ -22,7 +22,7 @@ class KernelCall:
     """One launch of a jit kernel; fields as `compile_launch` takes them.
 
     tiling   what a kernel that multiplies does with the grid
-    decoded  as in `Request`, where there is no tiling
+    decoded  as in `BuildRequest`, where there is no tiling
     """
 
     kernel: Any
@@ -38,14 +38,14 @@ class KernelCall:
         """Operands in memory, by parameter name."""
         return {name: value for name, value in self.arguments.items() if isinstance(value, torch.Tensor)}
 
-    def request(self) -> Request:
+    def request(self) -> BuildRequest:
         """What to compile ahead of time."""
         tensors = self.tensors
         types = {name: POINTERS[tensor.dtype] for name, tensor in tensors.items()}
         # the JIT looks at the size of the whole storage that a slice belongs to
         large = large_operands({name: tensor.untyped_storage().nbytes() for name, tensor in tensors.items()})
         arguments = {**self.arguments, **types}
-        return Request(
+        return BuildRequest(
             kernel_path(self.kernel), arguments, self.constants, self.options, large,
             decoded=self.tiling.decoded_per_step if self.tiling else self.decoded,
             decoded_weights=self.tiling.decoded_weights if self.tiling else None,
@@ -107,9 +107,9 @@ def launch_calls(
     return Launch(run, output, dict(config), compiled.kernels, artifact=artifact, geometry=geometry, refresh=refresh)
 
 
-def requests(calls: Iterable[KernelCall]) -> list[Request]:
+def requests(calls: Iterable[KernelCall]) -> list[BuildRequest]:
     """Describe the calls, equal ones once."""
-    found: list[Request] = []
+    found: list[BuildRequest] = []
     for call in calls:
         request = call.request()
         if request not in found:

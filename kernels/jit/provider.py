@@ -7,7 +7,7 @@ import torch
 
 from ...shapes.device import Device
 from ...shapes.problem import Problem
-from ..aot import Request
+from ..aot import BuildRequest
 from ..inputs import placeholders
 from ..provider import Config, InputsT, Launch, Provider, SchemeT
 from .call import KernelCall, launch_calls, requests
@@ -30,7 +30,7 @@ class TritonProvider(Provider[SchemeT, InputsT]):
         """Operands and outputs as they are stored, once each: re-reads are served by the caches."""
         return scheme.compulsory_bytes(problem)
 
-    def builds(self, problem: Problem, scheme: SchemeT, device: Device, config: Config) -> Sequence[Request]:
+    def builds(self, problem: Problem, scheme: SchemeT, device: Device, config: Config) -> Sequence[BuildRequest]:
         """Every kernel of `calls`."""
         inputs: InputsT = placeholders(problem, scheme, device)
         return requests(self.calls(inputs, inputs.empty_outputs(), config))

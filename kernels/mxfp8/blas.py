@@ -18,7 +18,7 @@ from .inputs import MxFp8Inputs
 from .quantize import BLOCK
 
 if TYPE_CHECKING:
-    from ..aot import Request
+    from ..aot import BuildRequest
     from ..jit.call import KernelCall
 
 BLOCKS = 128
@@ -74,7 +74,7 @@ class BlasBf16Mx(DenseBlas[MxFp8, MxFp8Inputs]):
         """Decoded X, decoded W, Y, and a transposed product."""
         return _product_bytes(problem, config)
 
-    def builds(self, problem: Problem, scheme: MxFp8, device: Device, config: Config) -> "Sequence[Request]":
+    def builds(self, problem: Problem, scheme: MxFp8, device: Device, config: Config) -> "Sequence[BuildRequest]":
         """The kernel that decodes X and W; the GEMM is the library's."""
         if not device.is_gpu:
             return []

@@ -24,7 +24,7 @@ from .inputs import MoeInputs
 from .traffic import hit_elements
 
 if TYPE_CHECKING:
-    from ..aot import Request
+    from ..aot import BuildRequest
 
 _BF16 = 2
 
@@ -75,7 +75,7 @@ class LoopBf16(DenseBlas[MxFp8Moe, MoeInputs]):
 
     def builds(
         self, problem: Problem, scheme: MxFp8Moe, device: Device, config: Config
-    ) -> "Sequence[Request]":  # fmt: skip
+    ) -> "Sequence[BuildRequest]":  # fmt: skip
         """On a GPU, the dequantizer of X (also where it runs beforehand), and that of the weights inside the call."""
         if not device.is_gpu:
             return ()

@@ -8,7 +8,7 @@ from ...shapes.device import Device
 from ...shapes.problem import Op, Pass, Problem
 from ...shapes.scheme import DType
 from ...shapes.schemes.torchao import AoGrouped, Torchao, by_column
-from ..aot import Request
+from ..aot import BuildRequest
 from ..cuda import matmul_fp8
 from ..cuda.provider import CudaProvider, LaunchPlan, Part
 from ..geometry import Geometry
@@ -86,7 +86,7 @@ class CudaAo(CudaProvider[Torchao, ProductInputs | LinearInputs]):
         """Operands and results, and the FP8 copies between."""
         return fp8_memory_bytes(problem, scheme)
 
-    def builds(self, problem: Problem, scheme: Torchao, device: Device, config: Config) -> Sequence[Request]:
+    def builds(self, problem: Problem, scheme: Torchao, device: Device, config: Config) -> Sequence[BuildRequest]:
         """What Triton compiles: all but the products in CUDA C++."""
         inputs = placeholders(problem, scheme, device)
         parts = _parts(inputs, inputs.empty_outputs(), config)

@@ -2,19 +2,20 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ...api.planned import describe, manifest
+from ...api.selection import suite_of
 from ...cli.report.stored_comparison import go_on
-from ...cli.run.run_request import llc_bytes
-from ...cli.run.selection import Options, completed, describe, manifest, suite_of
 from ...harness.compare.spec import CompareSpec, scratch_of, suite_hash
 from ...harness.compare.worktrees import Repository
 from ...shapes.errors import Interrupted, RooflensError, UsageError
+from ...shapes.request import Request
 from .progress import FleetProgress
 from .run import FleetTarget, reopen_failed
 
@@ -91,18 +92,18 @@ class Devices:
         from ...shapes.architectures import is_gpu
         from .engine.compare_worker import CompareWorkerSpec
 
-        options = _options(what)
+        request = _request(what)
         device = "cuda" if is_gpu(self.arch) else "cpu"
-        content = manifest(folder, suite)
-        describe(content, suite, _cells(what, suite), options)
+        content = manifest(folder, suite, request, sys.argv[1:])
+        describe(content, suite, _cells(what, suite), request)
         # an arm sets these itself, or they depend on its providers
         content.id, content.folder, content.request, content.challengers = "", "", None, []
         content.repository = None
         content.tuning = suite.protocol.tuning
         setup = Setup(
             device=device,
-            llc_bytes=llc_bytes(options),
-            threads=options["threads"],
+            llc_bytes=request.llc,
+            threads=request.threads,
             protocol=replace(suite.protocol, tuning="default"),  # it has no providers to tune
             providers=(),
             files=(),
@@ -123,9 +124,9 @@ class Devices:
 Opening: TypeAlias = Callable[[Path, CompareSpec, float | None, tuple[str, ...]], AbstractContextManager["Devices"]]
 
 
-def target_of(options: Mapping[str, Any]) -> Opening:
+def target_of(request: Request) -> Opening:
     """Read --jobs, --address, --on and --wait: return what opens the devices that they name."""
-    return partial(devices, FleetTarget.of(options))
+    return partial(devices, FleetTarget.of(request))
 
 
 @contextmanager
@@ -133,22 +134,17 @@ def devices(
     target: FleetTarget, folder: Path, what: CompareSpec, deadline: float | None, retry: tuple[str, ...] = ()
 ) -> Iterator[Devices]:
     """Start or join the cluster. Raises UsageError when it does not have the architecture of the comparison so far."""
-    with target.opened(_options(what)["device"] or "auto", folder / "base") as (cluster, arch):
+    with target.opened(_request(what).device or "auto", folder / "base") as (cluster, arch):
         yield Devices(cluster, arch, target, deadline, retry)
 
 
-def _options(what: CompareSpec) -> Options:
-    """Return the options of every run of an arm, without the user's providers: only arms can load those."""
-    from ...cli.run.run import run
-    from ...cli.run.run_request import OF_THIS_CALL
-
-    with run.make_context("run", [what.suite, *what.options, "--rounds", str(what.rounds)]) as context:
-        given = {name: value for name, value in context.params.items() if name not in OF_THIS_CALL}
-    return completed(given | {"providers": (), "files": ()})
+def _request(what: CompareSpec) -> Request:
+    """Return what every run of an arm measures, without the user's providers: only arms can load those."""
+    return replace(Request.of_words([what.suite, *what.options]), rounds=what.rounds, providers=(), files=())
 
 
 def _suite(what: CompareSpec) -> "Suite":
-    suite = suite_of(_options(what))
+    suite = suite_of(_request(what))
     return suite.override(protocol={"tuning": "pinned"}) if what.tables else suite
 
 
@@ -156,7 +152,7 @@ def _cells(what: CompareSpec, suite: "Suite") -> Any:
     """Plan the suite with its own providers. A filter on providers is left to the arms, which have others."""
     from ...harness.plan.plan import plan
 
-    expression: str = _options(what)["filter_expression"]
+    expression = _request(what).filter_expression or ""
     return plan(suite, "" if re.search(r"\bprovider\b", expression) else expression)
 
 

@@ -2,22 +2,23 @@
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from ...api.planned import PlannedRun, describe, manifest
+from ...api.refine import Refiner
+from ...api.run_folders import how_to_resume
 from ...cli.run.end_of_run import conclude
-from ...cli.run.refine import Refiner
-from ...cli.run.run_request import RunRequest, read_request
-from ...cli.run.selection import describe, manifest, stop_signals
-from ...cli.shared import values
-from ...cli.shared.runs import how_to_resume
+from ...cli.run.run import shown
+from ...cli.shared.stopping import stop_signals
 from ...shapes.architectures import parse_devices
 from ...shapes.errors import IncompleteError, Interrupted, RooflensError, UsageError, quote
+from ...shapes.request import Request
 from ...shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest, StoredFleet, glance, read_manifest
 from .progress import FleetProgress
 
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 _OF_A_SHARD = ("version", "suite", "description", "baseline", "challengers", "seed", "rounds", "protocol", "command")
 """Keys of run.json that every shard repeats, so that each is a run of its own."""
+
+
+PATIENCE_S = 60.0
+"""Time to wait for a device, unless requested otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +49,20 @@ class FleetTarget:
     slots: int | None = None
     arch: str = ""
     most: int | None = None
-    patience_s: float = 60.0
+    patience_s: float = PATIENCE_S
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> "FleetTarget":
+    def of(cls, request: Request) -> "FleetTarget":
         """Read --jobs, --address, --on and --wait."""
-        jobs, address = options["jobs"], options["address"]
+        jobs, address = request.jobs, request.address
         if jobs and address:
             raise UsageError("--jobs measures on this machine, --address on a cluster of Ray: omit one of them")
         match = re.fullmatch(r"local(?::([1-9]\d*))?", jobs or "local")
         if not match:
             raise UsageError(f"--jobs {quote(jobs)}: write local for all devices of this machine, local:4 for four")
         slots = int(match[1]) if match[1] else None
-        patience_s = values.seconds(options["wait"], "--wait")
-        return cls(address or "", slots, *parse_devices(options["on"], "--on"), patience_s)
+        patience_s = PATIENCE_S if request.wait is None else request.wait
+        return cls(address or "", slots, *parse_devices(request.on, "--on"), patience_s)
 
     @property
     def stored(self) -> StoredFleet:
@@ -92,49 +97,49 @@ class FleetTarget:
             yield cluster, arch
 
 
-def run_on_devices(options: Mapping[str, Any]) -> None:
-    """Measure as `rooflens run` with these options asks; or with --dry-run show what would be measured.
+def run_on_devices(request: Request, dry_run: bool, report: bool, strict: bool) -> None:
+    """Measure what is requested; or with --dry-run show what would be measured.
 
     Raises IncompleteError when devices are missing or were lost over problems, and what --strict raises.
     """
-    target = FleetTarget.of(options)
-    request = read_request(options)
-    if request.scan:
+    target = FleetTarget.of(request)
+    plan = shown(request)
+    if plan.scan:
         raise UsageError("--scan compares neighbouring sizes, which only one device can: omit --jobs and --address")
-    if target.address and options["device"] != "auto":
+    if target.address and (request.device or "auto") != "auto":
         raise UsageError("--device is of this machine: with --address, choose an architecture with --on")
-    _refuse_another(request)
-    if options["dry_run"]:
+    _refuse_another(plan)
+    if dry_run:
         from ...cli.run.dry_run import show_plan
 
-        show_plan(replace(request, resume=False))
-        jobs = len({(cell.shape, cell.problem, cell.scheme) for cell in request.cells})
+        show_plan(replace(plan, request=replace(plan.request, resume=None, retry=())))
+        jobs = len({(cell.shape, cell.problem, cell.scheme) for cell in plan.cells})
         click.echo(f"{jobs} problems to distribute: the time above is that of one device")
         return
-    complete, unmeasured = _measure(request, target)
+    complete, unmeasured = _measure(plan, target)
     done = complete and not unmeasured
-    conclude(request.folder, complete=done, report=options["report"], strict=options["strict"])
+    conclude(plan.folder, complete=done, report=report, strict=strict)
     if unmeasured:
-        raise IncompleteError(f"{unmeasured}: {how_to_resume(request.folder)}")
+        raise IncompleteError(f"{unmeasured}: {how_to_resume(plan.folder)}")
 
 
-def _refuse_another(request: RunRequest) -> None:
+def _refuse_another(plan: PlannedRun) -> None:
     """Raise UsageError when the run cannot begin in its folder, or cannot be resumed as requested."""
-    folder, path = request.folder, request.folder / MANIFEST
-    if path.exists() and not request.resume:
+    folder, path = plan.folder, plan.folder / MANIFEST
+    if path.exists() and not plan.request.resume:
         raise UsageError(f"{folder} holds a run already: add --resume to resume it, or choose another -o")
-    if not request.resume:
+    if not plan.request.resume:
         return
     if not path.exists():
         raise UsageError(f"{folder}: no run to resume; omit --resume to start one")
-    stored, protocol = read_manifest(path), request.suite.protocol
+    stored, protocol = read_manifest(path), plan.suite.protocol
     if not stored.fleet:
         raise UsageError(f"{folder} was measured by one device: resume with rooflens run -o {folder} --resume")
     asked = {
         "timer": None if protocol.timer == "auto" else protocol.timer,
         "cold_by": None if protocol.cold_by == "auto" else protocol.cold_by,
         "tuning": protocol.tuning,
-        "threads": request.options["threads"],
+        "threads": plan.request.threads,
     }
     for what, found in asked.items():
         was = getattr(stored, what) or None
@@ -145,19 +150,19 @@ def _refuse_another(request: RunRequest) -> None:
             )
 
 
-def _measure(request: RunRequest, target: FleetTarget) -> tuple[bool, str]:
+def _measure(plan: PlannedRun, target: FleetTarget) -> tuple[bool, str]:
     """Return whether all is complete, and what is not because devices are missing."""
     from .engine.fleet import Fleet
 
-    folder = request.folder
+    folder = plan.folder
     earlier, resuming = glance(folder).fleet, how_to_resume(folder)
     with ExitStack() as held:
-        cluster, arch = held.enter_context(target.opened(request.options["device"] or "auto", folder))
+        cluster, arch = held.enter_context(target.opened(plan.request.device or "auto", folder))
         stopped = held.enter_context(stop_signals())
-        queue, refiner, content = _queue(request, target, arch)
+        queue, refiner, content = _queue(plan, target, arch)
         held.callback(queue.store.close)
         progress = held.enter_context(FleetProgress(sys.stderr))
-        fleet = Fleet(queue, cluster, progress, stopped, request.deadline, target.patience_s)
+        fleet = Fleet(queue, cluster, progress, stopped, plan.deadline, target.patience_s)
         try:
             complete = fleet.run()
         except Interrupted:
@@ -171,7 +176,7 @@ def _measure(request: RunRequest, target: FleetTarget) -> tuple[bool, str]:
         return complete and (refiner is None or refiner.complete), fleet.unmeasured()
 
 
-def _queue(request: RunRequest, target: FleetTarget, arch: str) -> "tuple[JobQueue, Refiner | None, Manifest]":
+def _queue(plan: PlannedRun, target: FleetTarget, arch: str) -> "tuple[JobQueue, Refiner | None, Manifest]":
     """Open the run folder, and plan what is to be measured there; the last is its run.json."""
     from ...harness.storage.tables import replace as write_file
     from ...harness.storage.tables import reported
@@ -181,24 +186,26 @@ def _queue(request: RunRequest, target: FleetTarget, arch: str) -> "tuple[JobQue
     from .engine.jobs import jobs_of
     from .engine.result_store import ResultStore
 
-    folder, rounds = request.folder, request.suite.protocol.rounds
-    content = read_manifest(folder / MANIFEST) if request.resume else manifest(folder, request.suite)
-    describe(content, request.suite, request.cells, request.options)
+    folder, request, rounds = plan.folder, plan.request, plan.suite.protocol.rounds
+    content = (
+        read_manifest(folder / MANIFEST) if request.resume else manifest(folder, plan.suite, request, sys.argv[1:])
+    )
+    describe(content, plan.suite, plan.cells, request)
     content.fleet = target.stored
-    jobs = jobs_of(request.cells, rounds)
+    jobs = jobs_of(plan.cells, rounds)
     store = ResultStore(folder, content, jobs)
-    reopen_failed(store, request.retry)
-    table = request.table.path.read_text(encoding="utf-8") if request.table else None
+    reopen_failed(store, plan.request.retry)
+    table = plan.table.path.read_text(encoding="utf-8") if plan.table else None
     if table is not None and not (folder / TUNED_COPY).exists():
         with reported(folder):
             write_file(folder / TUNED_COPY, table)
-    refiner = Refiner(request.refinement, folder, request.cells, content) if request.refinement else None
+    refiner = Refiner(plan.refinement, folder, plan.cells, content) if plan.refinement else None
     spec = SweepWorkerSpec(
-        setup=request.setup(device="cuda" if is_gpu(arch) else "cpu"),
+        setup=plan.setup(device="cuda" if is_gpu(arch) else "cpu"),
         manifest=Manifest(**{key: getattr(content, key) for key in _OF_A_SHARD}),
         tuned=table,
-        cells=request.cells if request.options["calibrate"] else (),
-        retry=request.retry,
+        cells=plan.cells if plan.request.calibrate else (),
+        retry=plan.request.retry,
     )
     more = (lambda: jobs_of(refiner.more(), rounds)) if refiner else None
     return JobQueue(arch, store, spec, target.most, more), refiner, content

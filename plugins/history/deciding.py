@@ -2,13 +2,13 @@
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from keyword import iskeyword
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ...cli.compare.compare import PASSED_ON
 from ...harness.compare.worktrees import Repository
+from ...shapes.request import Request, compared
 from ...shapes.run_folder.manifest import SHORT, ComparisonState, Manifest
 
 if TYPE_CHECKING:
@@ -68,20 +68,9 @@ def comparable(run: Manifest) -> ComparisonState:
         repository=code.top,
         suite=request.get("suite") or "",
         files=[file.relative_to(code.top).as_posix() for file in files],
-        options=list(_repeated(request)),
+        # not the providers: a change is of some of them
+        options=Request.read(request).words(compared() - {"providers"}),
     )
-
-
-def _repeated(request: Mapping[str, Any]) -> Iterator[str]:
-    """Write the options of a run that a comparison has as well, but for the providers: a change is of some of them."""
-    for option in PASSED_ON:
-        stated = request.get(option.name or "")
-        if option.name != "providers" and stated and stated != option.default:
-            for one in stated if isinstance(stated, list) else [stated]:
-                yield from (option.opts[-1], str(one))
-    for name in ("target_ci", "budget"):
-        if request.get(name):
-            yield from (f"--{name.replace('_', '-')}", request[name])
 
 
 def _condition(cells: "pd.DataFrame", known: "pd.DataFrame") -> str:

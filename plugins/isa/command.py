@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...cli.shared import values
 from ...cli.shared.output import print_json, write_text
 from ...cli.shared.tables import show
+from ...shapes import values
 from ...shapes.errors import IncompleteError, RegressionError, UsageError, unknown_name
 from ...shapes.problem import Pass
 from ...shapes.protocol import MOST

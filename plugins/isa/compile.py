@@ -2,28 +2,30 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ...cli.run.selection import Options, completed, plan_of, suite_of
-from ...cli.shared import values
-from ...cli.shared.progress import CountedProgress
+from ...api.selection import own_providers, skipped, suite_of
+from ...cli.shared.progress import CountedProgress, Progress
+from ...harness.plan.plan import plan
 from ...kernels import registry
 from ...kernels.aot import Build
+from ...shapes import values
 from ...shapes.errors import Interrupted, UsageError
 from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Pass
+from ...shapes.request import Request
 from ...shapes.verdict import Verdict
 from .compiled.account import account
 from .compiled.compile_all import BuildCache, compile_all
 from .compiled.scan import Asked, ScanRow, compiles, scan, specialization
 
 
-def compile_suite(options: Options, arches: Sequence[str], passes: tuple[Pass, ...]) -> list[dict[str, Any]]:
+def compile_suite(options: Mapping[str, Any], arches: Sequence[str], passes: tuple[Pass, ...]) -> list[dict[str, Any]]:
     """Compile, and return the rows of isa.csv.
 
     They are by architecture, then in the order of the suite; the same order for the same suite. `options` are those of
@@ -65,13 +67,16 @@ def cache_folder() -> Path:
     return root() / "isa"
 
 
-def _asked(options: Options, passes: tuple[Pass, ...]) -> list[Asked]:
+def _asked(options: Mapping[str, Any], passes: tuple[Pass, ...]) -> list[Asked]:
     """List what the suite plans, for the providers that Triton compiles; the others are named on stderr."""
     names = ("suite", "providers", "dtype", "axes", "filter_expression", "files")
-    selected = completed({name: options[name] for name in names})
-    suite = suite_of(selected)
+    request = Request(**{name: options[name] for name in names})
+    with Progress(sys.stderr) as progress:
+        suite = suite_of(request, own_providers(request, progress.doing))
     suite = replace(suite, passes=passes or suite.passes)
-    cells = plan_of(suite, selected)
+    cells = plan(suite, request.filter_expression or "")
+    for note in skipped(suite):
+        click.echo(f"note: {note}", err=True)
     providers = registry.load(dict.fromkeys(cell.provider for cell in cells), options["files"])
     others = [name for name in dict.fromkeys(cell.provider for cell in cells) if not compiles(providers[name])]
     asked = {(cell.provider, cell.problem, cell.scheme): None for cell in cells if cell.provider not in others}

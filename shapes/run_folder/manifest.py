@@ -15,6 +15,7 @@ from ..device import Device
 from ..errors import UsageError
 from ..files.json_file import read_object
 from ..files.record import Check, Keys, Number, Record, Scalar, Size, Whole, about
+from ..request import options
 from ..shapeset import Shape
 
 MANIFEST = "run.json"
@@ -40,17 +41,8 @@ Name = Annotated[str, Check("the name of a provider", lambda value: isinstance(v
 _PLACE: dict[str, Any] = dict.fromkeys(("model", "layer", "op", "pass", "dtype", "scheme", "cache"), str)
 _SIZES: dict[str, Any] = dict.fromkeys(("B", "E", "top_k", "M", "N", "K"), Size)
 
-Request = Annotated[
-    dict[str, Any],
-    Keys(
-        dict.fromkeys(("suite", "filter_expression", "device", "dtype", "caches", "llc", "timer", "cold_by"), str)
-        | dict.fromkeys(("tuning", "tuned", "scan", "refine", "refine_to"), str)
-        | dict.fromkeys(("timeout", "build_timeout", "budget", "target_ci"), str)
-        | dict.fromkeys(("threads", "seed", "rounds", "refine_most", "searches"), Whole)
-        | {"axes": list[str], "files": list[str], "providers": list[Name], "calibrate": bool}
-        | {"baseline": str, "challengers": list[Name]}
-    ),
-]
+StoredRequest = Annotated[dict[str, Any], Keys({one.name: one.kind.stored for one in options().values() if one.stored})]
+"""As `Request.stored` writes it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -197,8 +189,10 @@ class Manifest(Record):
     suite: str = about("suite name", "")
     seed: Whole | None = about("seed of operands and order", None)
     shapes: list[Shape] = about("weight shapes of the plan", make=list)
-    request: Request | None = about("options of `rooflens run`, as --resume repeats them", None)
-    tune: Request | None = about("those of `rooflens tune`; such a folder holds a tuned table and is no run", None)
+    request: StoredRequest | None = about("options of `rooflens run`, as --resume repeats them", None)
+    tune: StoredRequest | None = about(
+        "those of `rooflens tune`; such a folder holds a tuned table and is no run", None
+    )
     description: str = about("description of the suite", "")
     baseline: Name = about("provider that speedups are relative to", "")
     challengers: list[Name] = about("providers whose speedup is of interest, the most interesting first", make=list)

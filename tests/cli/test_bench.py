@@ -118,7 +118,7 @@ def test_providers_run_on_a_suite_beside_its_baseline(tmp_path):
 )
 def test_the_quick_suite_of_the_family_is_the_default(tmp_path, monkeypatch, family, suite):
     asked = []
-    monkeypatch.setattr("rooflens.cli.bench.run", lambda **options: asked.append(options))
+    monkeypatch.setattr("rooflens.cli.bench.run_here", lambda request, own: asked.append(request))
     text = (
         f"with open({str(tmp_path / 'imports')!r}, 'a') as file:\n    file.write('x')\n"
         "from rooflens.kernels.provider import Provider\n\nclass Mine(Provider):\n"
@@ -126,9 +126,9 @@ def test_the_quick_suite_of_the_family_is_the_default(tmp_path, monkeypatch, fam
         "PROVIDERS = [Mine()]\n"
     )
     rooflens(tmp_path, "bench", write(tmp_path, text))
-    (options,) = asked
-    assert options["suite"] == suite
-    assert options["providers"][0] == "mine"
+    (request,) = asked
+    assert request.suite == suite
+    assert request.providers[0] == "mine"
     assert (tmp_path / "imports").read_text() == "x", "imported once before there is a worker"
 
 

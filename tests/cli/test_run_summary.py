@@ -5,8 +5,8 @@ import json
 import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.pipeline import analyze
+from rooflens.api.run_folders import how_to_resume
 from rooflens.cli.run.end_of_run import finish, summary_lines
-from rooflens.cli.shared.runs import how_to_resume
 from rooflens.reports.view import View
 from rooflens.shapes.errors import CorrectnessError, IncompleteError
 from rooflens.shapes.run_folder.columns import TUNING

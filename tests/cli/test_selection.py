@@ -1,13 +1,14 @@
 """Wrong names of providers: what the command line proposes instead."""
 
 import pytest
-from rooflens.cli.run.selection import completed, suite_of
+from rooflens.api.selection import suite_of
 from rooflens.shapes.errors import UsageError
+from rooflens.shapes.request import Request
 
 
 def refused(suite: str, provider: str) -> str:
     with pytest.raises(UsageError) as caught:
-        suite_of(completed({"suite": suite, "providers": [provider], "axes": ()}))
+        suite_of(Request(suite=suite, providers=[provider]))
     return str(caught.value)
 
 

@@ -7,7 +7,8 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from rooflens.cli.shared.runs import created, find_run, new_folder, stored_runs
+from rooflens.api.run_folders import created, new_folder
+from rooflens.cli.shared.runs import find_run, stored_runs
 from rooflens.harness.telemetry.clock import Clock
 from rooflens.shapes.errors import UsageError
 
@@ -97,7 +98,7 @@ def test_a_second_that_comes_twice_makes_two_folders(tmp_path, monkeypatch):
         def now(cls, tz=None):
             return cls(2026, 11, 1, 1, 30, tzinfo=tz)
 
-    monkeypatch.setattr("rooflens.cli.shared.runs.datetime", Stopped)
+    monkeypatch.setattr("rooflens.api.run_folders.datetime", Stopped)
     for expected in ("quick-20261101-013000", "quick-20261101-013000-2", "quick-20261101-013000-3"):
         folder = new_folder("quick", tmp_path)
         assert folder.name == expected

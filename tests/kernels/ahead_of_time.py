@@ -113,7 +113,7 @@ class Builder:
         return build
 
     def builds(self, arch, requests):
-        """Return {name: Build} of {name: Request}; each is compiled when it is looked at."""
+        """Return {name: Build} of {name: BuildRequest}; each is compiled when it is looked at."""
         return _Builds(self, arch, requests)
 
     def stop(self):

@@ -85,7 +85,7 @@ def probes(monkeypatch):
 
 
 def request(kernel, **constants):
-    return aot.Request(f"triton_probes:{kernel}", {"out": "*fp32", "n": 16}, constants)
+    return aot.BuildRequest(f"triton_probes:{kernel}", {"out": "*fp32", "n": 16}, constants)
 
 
 def test_a_child_that_aborts_costs_one_request(probes, tmp_path):

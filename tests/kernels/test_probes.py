@@ -180,11 +180,13 @@ def requests(arch):
     sizes = {"M": triton_floors.TILE_M, "N": triton_floors.TILE_N, "K": triton_floors.TILE_K}
     options = triton_streams.OPTIONS
     return {
-        "read": aot.Request(f"{streams}:read_kernel", {"data": "*i32", "out": "*i32", **PATH}, loads, options),
-        "write": aot.Request(f"{streams}:write_kernel", {"data": "*i32", **PATH}, block, options),
-        "copy": aot.Request(f"{streams}:copy_kernel", {"source": "*i32", "target": "*i32", **PATH}, loads, options),
-        "empty": aot.Request(f"{tiles}:empty_kernel", {"unused": "*i32"}, {}, triton_floors.OPTIONS),
-        "tile": aot.Request(
+        "read": aot.BuildRequest(f"{streams}:read_kernel", {"data": "*i32", "out": "*i32", **PATH}, loads, options),
+        "write": aot.BuildRequest(f"{streams}:write_kernel", {"data": "*i32", **PATH}, block, options),
+        "copy": aot.BuildRequest(
+            f"{streams}:copy_kernel", {"source": "*i32", "target": "*i32", **PATH}, loads, options
+        ),
+        "empty": aot.BuildRequest(f"{tiles}:empty_kernel", {"unused": "*i32"}, {}, triton_floors.OPTIONS),
+        "tile": aot.BuildRequest(
             f"{tiles}:tile_kernel", {"x": "*fp16", "w": "*fp16", "y": "*fp16"}, sizes, triton_floors.OPTIONS
         ),
     }

@@ -105,11 +105,13 @@ def dequantize_request(arch):
 
 def decode_request(arch, planes):
     constants = {**planes_only(planes), "BLOCK": 4 * WAVE[arch], "ISA": target_isa(gpu(arch))}
-    return aot.Request("triton_probes:decode_kernel", {"words": "*i32", "out": "*fp32"}, constants, {"num_warps": 4})
+    return aot.BuildRequest(
+        "triton_probes:decode_kernel", {"words": "*i32", "out": "*fp32"}, constants, {"num_warps": 4}
+    )
 
 
 def requests(arch):
-    """{Case or name: Request}."""
+    """{Case or name: BuildRequest}."""
     chosen = {case: fused_request(case, arch) for case in fused_cases(arch)}
     chosen |= {f"stock {dtype}": stock_request(arch, dtype) for dtype in ("bf16", "fp32")}
     chosen |= {"dequantize": dequantize_request(arch)}

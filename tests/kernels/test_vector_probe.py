@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from rooflens.kernels.aot import KNOWN_ARCHES, Request, kernel_path
+from rooflens.kernels.aot import KNOWN_ARCHES, BuildRequest, kernel_path
 from rooflens.kernels.probes.triton import vector
 from rooflens.plugins.isa.compiled import gcn, sass
 from rooflens.plugins.isa.compiled.loops import loops
@@ -22,7 +22,7 @@ INSTRUCTIONS = {
 
 
 def request(arch, pattern):
-    return Request(
+    return BuildRequest(
         kernel_path(vector.KERNELS[pattern]),
         {"out": "*fp32" if pattern == "fma" else "*i32", **vector.operands(pattern, vector.ROUNDS)},
         vector.constants(pattern, architecture(arch).is_amd),

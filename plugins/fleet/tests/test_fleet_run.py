@@ -9,13 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rooflens.cli.run.run import run as run_here
-from rooflens.cli.run.run_request import read_request
-from rooflens.cli.run.selection import manifest
-from rooflens.cli.shared.runs import how_to_resume
+from rooflens.api.planned import manifest, planned
+from rooflens.api.run_folders import how_to_resume
 from rooflens.harness.plan.extra_cells import PLACE
 from rooflens.plugins.fleet.run import FleetTarget, _measure, _queue
 from rooflens.shapes.errors import RooflensError
+from rooflens.shapes.request import Request
 from rooflens.shapes.run_folder.manifest import StoredRefinement
 
 from tests.cli.tiny_runs import SLOW, check_whole, fresh, read, rooflens, run_args, write_suite
@@ -148,22 +147,18 @@ def test_what_measures_otherwise_is_refused_and_changes_nothing(beside, option, 
 def request_of(tmp_path, monkeypatch):
     """Return `request_of(resume)`: what a call in a folder of its own measures."""
     monkeypatch.chdir(tmp_path)
-    options = dict.fromkeys(parameter.name for parameter in run_here.params)
-    given = {"suite": "llm4bit-quick", "axes": ("M=1,64",), "providers": ("blas", "dequant_blas"), "files": ()}
-    options |= given | {
-        "filter_expression": "N == 512",
-        "caches": "cold",
-        "dtype": "bf16",
-        "device": "cpu",
-        "retry": (),
-    }
-    return lambda resume: read_request({**options, "output": Path("out"), "resume": resume})
+    request = Request(
+        suite="llm4bit-quick", axes={"M": [1, 64]}, providers=("blas", "dequant_blas"), filter_expression="N == 512",
+        caches="cold", dtype="bf16", device="cpu", to=Path("out"),
+    )  # fmt: skip
+    return lambda resume: planned(replace(request, resume=resume))
 
 
 def test_what_refinement_added_is_measured_after_a_resume(request_of):
-    row = {name: request_of(False).cells[0].fields[name] for name in PLACE}
+    plan = request_of(False)
+    row = {name: plan.cells[0].fields[name] for name in PLACE}
     added = [row | {"M": 7, "providers": ["blas", "dequant_blas"]}]
-    content = replace(manifest(Path("out"), request_of(False).suite), refine=StoredRefinement(added=added))
+    content = replace(manifest(Path("out"), plan.suite, plan.request), refine=StoredRefinement(added=added))
     Path("out").mkdir()
     Path("out/run.json").write_text(content.to_text())
     queue, *_ = _queue(request_of(True), FleetTarget(), "sm90")

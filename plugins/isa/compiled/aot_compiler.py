@@ -16,7 +16,7 @@ from ....harness.sweep.fault_attribution import Limit
 from ....harness.sweep.supervisor import SupervisedWorker, WorkerEndedError, WorkerSetupError, WorkerTimeoutError
 from ....harness.worker.messages import ChildCall
 from ....kernels import registry
-from ....kernels.aot import Build, Request, diagnosis, find_kernel, last_line, specialize_request
+from ....kernels.aot import Build, BuildRequest, diagnosis, find_kernel, last_line, specialize_request
 from ....shapes.errors import RooflensError
 from ....shapes.gpu_architectures import architecture
 from ....shapes.protocol import Protocol
@@ -49,7 +49,7 @@ class AotCompiler:
         if child:
             child.kill()
 
-    def build(self, arch: str, request: Request) -> Build:
+    def build(self, arch: str, request: BuildRequest) -> Build:
         """Compile one request for one of KNOWN_ARCHES."""
         child = self._child = self._child or self._started()
         before = self._log.stat().st_size
@@ -100,7 +100,7 @@ def _enter(connection: Connection, call: ChildCall, parent: int, log: Path) -> N
             connection.send(compile_here(*connection.recv()))
 
 
-def compile_here(arch: str, request: Request) -> Build:
+def compile_here(arch: str, request: BuildRequest) -> Build:
     """Compile in this process, which may die of it."""
     import triton
     from triton.backends.compiler import GPUTarget

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from ....kernels.aot import Build, Request, find_kernel, fingerprint
+from ....kernels.aot import Build, BuildRequest, find_kernel, fingerprint
 from ....kernels.cache_folder import keep_whole
 from ....shapes.verdict import Verdict
 from .aot_compiler import AotCompiler
@@ -22,7 +22,7 @@ FORMAT = 1
 _KEPT = (Verdict.PASSED, Verdict.COMPILE_ERROR)
 """What is the same when it is tried again; a timeout or a death may not be."""
 
-Task = tuple[str, Request]
+Task = tuple[str, BuildRequest]
 """An architecture and what to compile for it."""
 
 
@@ -32,7 +32,7 @@ class BuildCache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def key(self, arch: str, request: Request) -> str:
+    def key(self, arch: str, request: BuildRequest) -> str:
         """Hash architecture, arguments, constants and options, the kernel's source with all it calls, and Triton."""
         import triton
 

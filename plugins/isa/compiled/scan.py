@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....kernels.aot import Request, find_kernel, fingerprint, specialize_request
+from ....kernels.aot import BuildRequest, find_kernel, fingerprint, specialize_request
 from ....kernels.provider import AnyProvider, Provider, support
 from ....shapes.device import Device, first_spec
 from ....shapes.problem import Problem
@@ -57,7 +57,7 @@ class ScanRow:
     asked: Asked
     config: Mapping[str, Any] = field(default_factory=dict)
     default: bool = True
-    request: Request | None = None
+    request: BuildRequest | None = None
     verdict: Verdict | None = None
     reason: str = ""
     problems: int = 0

@@ -9,7 +9,7 @@ import time
 
 import triton
 import triton.language as tl
-from rooflens.kernels.aot import Request, kernel_path, large_operands
+from rooflens.kernels.aot import BuildRequest, kernel_path, large_operands
 from rooflens.kernels.provider import Provider, Support
 
 
@@ -66,7 +66,9 @@ class Plain(Probe):
         constants = {"T": config["T"], "BK": 32, "TRANSPOSED": self.transposed}
         large = large_operands({"out": problem.M * problem.N * 2})
         arguments = {**dict.fromkeys(("a", "b", "out"), "*bf16"), **sizes}
-        return [Request(kernel_path(product_kernel), arguments, constants, {"num_warps": config["num_warps"]}, large)]
+        return [
+            BuildRequest(kernel_path(product_kernel), arguments, constants, {"num_warps": config["num_warps"]}, large)
+        ]
 
 
 class Transposed(Plain):
@@ -78,14 +80,14 @@ class Aborting(Probe):
     name = "aborting"
 
     def builds(self, problem, scheme, device, config):
-        return [Request(f"{__name__}:aborting_kernel", {}, {}, {"num_warps": config["num_warps"]})]
+        return [BuildRequest(f"{__name__}:aborting_kernel", {}, {}, {"num_warps": config["num_warps"]})]
 
 
 class Sleeping(Probe):
     name = "sleeping"
 
     def builds(self, problem, scheme, device, config):
-        return [Request(f"{__name__}:sleeping_kernel", {}, {}, {"num_warps": config["num_warps"]})]
+        return [BuildRequest(f"{__name__}:sleeping_kernel", {}, {}, {"num_warps": config["num_warps"]})]
 
 
 class Faulty(Probe):

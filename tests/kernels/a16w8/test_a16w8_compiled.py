@@ -38,7 +38,7 @@ WHOLE = "gfx950"
 
 
 def requests(arch):
-    """{(provider, M, scheme, dtype): Request} of what is supported and compiles anything."""
+    """{(provider, M, scheme, dtype): BuildRequest} of what is supported and compiles anything."""
     chosen = {}
     for provider, problem, name, dtype in CASES:
         scheme = scheme_of(name, dtype)

@@ -23,7 +23,7 @@ WHOLE = "gfx950"
 
 
 def requests(arch):
-    """{(what, number): Request} of one architecture; equal requests stand once."""
+    """{(what, number): BuildRequest} of one architecture; equal requests stand once."""
     found = {}
 
     def add(what, provider, problem, scheme, *, configs=1):

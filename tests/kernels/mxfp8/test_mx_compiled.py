@@ -24,7 +24,7 @@ WHOLE = "gfx950"
 
 
 def gemm_requests(arch):
-    """{(provider name, M): (config, Request)} of the default configurations of what the architecture supports."""
+    """{(provider name, M): (config, BuildRequest)} of the default configurations of what the architecture supports."""
     requests = {}
     for provider, m in CASES:
         problem = Problem(m, 2304, 6144)
@@ -42,7 +42,7 @@ def quantize_request(arch):
 
 
 def requests(arch):
-    """{key: Request} of all kernels."""
+    """{key: BuildRequest} of all kernels."""
     chosen = {key: request for key, (_, request) in gemm_requests(arch).items()}
     _, decode = BLAS_BF16.builds(Problem(1, 2304, 6144), GEMM, gpu(arch), {})
     return chosen | {"quantize": quantize_request(arch), "decode": decode}

@@ -51,7 +51,7 @@ def specialization(request):
 
 
 def requests(arch):
-    """{kernel and number: Request}; what becomes the same binary stands once."""
+    """{kernel and number: BuildRequest}; what becomes the same binary stands once."""
     wanted = {}
     for provider, problem, scheme in CASES:
         config = provider.candidates(problem, scheme, gpu(arch))[0]

@@ -3,33 +3,34 @@
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ...shapes.errors import UsageError
-from ...shapes.run_folder.manifest import WORKER_LOG, Manifest
-from ...shapes.scan import Scan
-from ...shapes.suite import Suite
+from ..shapes.errors import UsageError
+from ..shapes.request import Request
+from ..shapes.run_folder.manifest import WORKER_LOG, Manifest
+from ..shapes.scan import Scan
+from ..shapes.suite import Suite
 
 if TYPE_CHECKING:
-    from ...harness.plan.plan import Cell
-    from ...harness.storage.store import RunStore
-    from ...harness.worker.messages import Setup
+    from ..harness.plan.plan import Cell
+    from ..harness.storage.store import RunStore
+    from ..harness.worker.messages import Setup
 
 
-def scan_of(request: Mapping[str, Any], suite: Suite) -> Scan | None:
-    """Read the options; None without --scan. Raises UsageError for options that exclude one."""
-    if request["scan"] is None:
+def scan_of(request: Request, suite: Suite) -> Scan | None:
+    """Read the request; None without --scan. Raises UsageError for options that exclude one."""
+    if request.scan is None:
         return None
-    if request["tuned"] or suite.protocol.tuning != "default":
+    if request.tuned or suite.protocol.tuning != "default":
         raise UsageError("--scan pins the default configuration of each shape: omit --tuned and --tuning")
-    if request["refine"]:
+    if request.refine:
         raise UsageError("--scan varies N or K, and --refine adds M: measure one of the two at a time")
-    return Scan.parse(request["scan"])
+    return Scan.parse(request.scan)
 
 
 def variants(cells: "tuple[Cell, ...]", scan: Scan) -> "dict[Cell, Cell]":
     """Map each cell of the scan to the one that it varies."""
-    from ...harness.plan.extra_cells import scanned
+    from ..harness.plan.extra_cells import scanned
 
     return scanned(cells, scan)
 
@@ -42,7 +43,7 @@ def describe_scan(content: Manifest, scan: Scan | None, varied: "Mapping[Cell, C
             f"cannot resume: --scan was {before or 'not given'} and is {now or 'not given'} now; choose another -o"
         )
     if scan:
-        from ...harness.plan.extra_cells import described
+        from ..harness.plan.extra_cells import described
 
         content.scan = described(scan, varied)
 
@@ -51,7 +52,7 @@ def pin_defaults(
     store: "RunStore", name: str, varied: "Mapping[Cell, Cell]", setup: "Setup", should_stop: Callable[[], bool]
 ) -> Path | None:
     """Store the table of the pinned defaults as file `name` of the run; None when no provider has any."""
-    from ...harness.sweep.pinned_defaults import pinned_table
+    from ..harness.sweep.pinned_defaults import pinned_table
 
     text = pinned_table(varied, setup, store.folder / WORKER_LOG, should_stop)
     if text.count("\n") < 2:

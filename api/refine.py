@@ -3,19 +3,19 @@
 What is added is stored in run.json before any of it is measured, so that a run that was killed can be resumed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...shapes.errors import RooflensError, UsageError, quote, unknown_name
-from ...shapes.run_folder.manifest import Manifest, StoredRefinement, glance
-from ...shapes.suite import Suite
-from ..shared import values
+from ..shapes.errors import RooflensError, UsageError, quote, unknown_name
+from ..shapes.request import Request
+from ..shapes.run_folder.manifest import Manifest, StoredRefinement, glance
+from ..shapes.suite import Suite
 
 if TYPE_CHECKING:
-    from ...analysis.crossover.refine import Further
-    from ...harness.plan.plan import Cell
+    from ..analysis.crossover.refine import Further
+    from ..harness.plan.plan import Cell
 
 CROSSOVER = "crossover"
 """What can be refined."""
@@ -34,14 +34,13 @@ class Refinement:
     most: int
 
     @classmethod
-    def of(cls, request: Mapping[str, Any], suite: Suite) -> "Refinement | None":
-        """Read the options; None without --refine. Raises UsageError for a pair that the run does not measure."""
-        text: str | None = request["refine"]
-        if text is None:
-            if given := [name for name in ("refine_to", "refine_most") if request[name] is not None]:
+    def of(cls, request: Request, suite: Suite) -> "Refinement | None":
+        """Read the request; None without --refine. Raises UsageError for a pair that the run does not measure."""
+        if (text := request.refine) is None:
+            if given := [name for name in ("refine_to", "refine_most") if name in request.given]:
                 raise UsageError(f"--{given[0].replace('_', '-')} goes with --refine crossover")
             return None
-        from ...analysis.crossover.refine import MOST, RATIO
+        from ..analysis.crossover.refine import MOST, RATIO
 
         what, equals, pair = text.partition("=")
         challenger, colon, incumbent = pair.partition(":")
@@ -56,8 +55,8 @@ class Refinement:
             raise UsageError(
                 f"--refine crossover: no challenger of {incumbent} is measured; write crossover=CHALLENGER:INCUMBENT"
             )
-        ratio = 1 + values.fraction(request["refine_to"], "--refine-to") if request["refine_to"] is not None else RATIO
-        return cls(challenger, incumbent, ratio, request["refine_most"] or MOST)
+        ratio = 1 + request.refine_to if request.refine_to else RATIO
+        return cls(challenger, incumbent, ratio, request.refine_most or MOST)
 
     @property
     def words(self) -> str:
@@ -69,7 +68,7 @@ class Refiner:
     """Adds M to the plan of one run. `manifest` becomes run.json; what is added and why is kept there."""
 
     def __init__(self, what: Refinement, folder: Path, cells: "Sequence[Cell]", manifest: Manifest) -> None:
-        from ...harness.plan.extra_cells import Surroundings
+        from ..harness.plan.extra_cells import Surroundings
 
         self._what, self._folder, self._around = what, folder, Surroundings(cells)
         manifest.refine = self._state = StoredRefinement(
@@ -95,12 +94,12 @@ class Refiner:
 
     def _wanted(self) -> "list[Further]":
         """Ask the analysis of what is stored by now."""
-        from ...analysis.crossover.per_shape import crossovers
-        from ...analysis.crossover.refine import PLACE, Further, further
-        from ...analysis.frames.load import load_run
-        from ...analysis.frames.speedup import speedups
-        from ...analysis.run.question import ranked
-        from ...analysis.run.summarize import round_medians, summarize
+        from ..analysis.crossover.per_shape import crossovers
+        from ..analysis.crossover.refine import PLACE, Further, further
+        from ..analysis.frames.load import load_run
+        from ..analysis.frames.speedup import speedups
+        from ..analysis.run.question import ranked
+        from ..analysis.run.summarize import round_medians, summarize
 
         try:
             run = load_run(self._folder)
@@ -128,7 +127,7 @@ class Refiner:
 
     def _row(self, one: "Further") -> dict[str, Any]:
         """What run.json keeps of one added M, in plain values."""
-        from ...analysis.crossover.refine import PLACE
+        from ..analysis.crossover.refine import PLACE
 
         plain = (value if isinstance(value, str) else int(value) for value in one.place)  # numpy's are no JSON
         place = dict(zip(PLACE, plain, strict=True))
@@ -140,7 +139,7 @@ def stored_cells(folder: Path, cells: "Sequence[Cell]") -> "tuple[Cell, ...]":
 
     An unreadable run.json adds nothing: resuming the run reports what is wrong with it.
     """
-    from ...harness.plan.extra_cells import Surroundings
+    from ..harness.plan.extra_cells import Surroundings
 
     refinement = glance(folder).refine
     return Surroundings(cells).cells(refinement.added) if refinement else ()

@@ -1,0 +1,260 @@
+"""What a `Request` comes to before anything is measured: cells, a folder with its run.json, a deadline."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..shapes import tuned
+from ..shapes.errors import RooflensError, UsageError
+from ..shapes.request import Request
+from ..shapes.run_folder.manifest import (
+    MANIFEST,
+    TUNED_COPY,
+    VERSION,
+    Manifest,
+    StoredProtocol,
+    StoredRepository,
+    read_manifest,
+)
+from ..shapes.scan import Scan
+from ..shapes.suite import Suite
+from ..shapes.tuned import TunedTable
+from .refine import Refinement, stored_cells
+from .run_folders import created, is_tuned, new_folder, refuse_foreign_owner
+from .scan import describe_scan, scan_of, variants
+from .selection import own_providers, skipped, suite_of, unheard
+
+if TYPE_CHECKING:
+    from ..harness.plan.plan import Cell
+    from ..harness.storage.store import RunStore
+    from ..harness.sweep.in_child import Declared
+    from ..harness.sweep.time_budget import TimeBudget
+    from ..harness.worker.messages import Setup
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """What one call measures, where it is stored, and until when (a monotonic time).
+
+    `own` are the providers of the user's files, `varied` the cells of a scan, each with the one that it varies. `notes`
+    say what is left out.
+    """
+
+    request: Request
+    folder: Path
+    suite: Suite
+    cells: "tuple[Cell, ...]"
+    own: "Mapping[str, Declared]"
+    deadline: float | None = None
+    table: TunedTable | None = None
+    refinement: Refinement | None = None
+    scan: Scan | None = None
+    varied: "Mapping[Cell, Cell]" = field(default_factory=dict)
+    budget: "TimeBudget | None" = None
+    notes: tuple[str, ...] = ()
+
+    def setup(self, tuned_copy: Path | None = None, device: str | None = None) -> "Setup":
+        """Return the setup of worker processes; `device` None is that of the request."""
+        from ..harness.plan.plan import contests
+        from ..harness.worker.code_origin import Origin
+        from ..harness.worker.messages import Setup
+
+        request = self.request
+        return Setup(
+            device=device or request.device or "auto",
+            llc_bytes=request.llc,
+            threads=request.threads,
+            protocol=self.suite.protocol,
+            providers=tuple(dict.fromkeys(cell.provider for cell in self.cells)),
+            files=tuple(file.resolve() for file in request.files),
+            tuned=tuned_copy,
+            contests=contests(self.cells),
+            origin=Origin.read(request.arm) if request.arm else None,
+        )
+
+    @contextmanager
+    def opened(self, command: Sequence[str] = ()) -> "Iterator[tuple[RunStore, Manifest]]":
+        """Yield the store and run.json. `command` is the command line; without one, that which measures the same."""
+        from ..harness.storage.store import RunStore
+
+        resume = bool(self.request.resume)
+        with RunStore.reopen(self.folder) if resume else RunStore.create(self.folder) as store:
+            content = store.read_manifest() if resume else manifest(self.folder, self.suite, self.request, command)
+            describe(content, self.suite, self.cells, self.request)
+            describe_scan(content, self.scan, self.varied, resume)
+            yield store, content
+
+
+def planned(
+    request: Request,
+    own: "Mapping[str, Declared] | None" = None,
+    doing: Callable[[str], object] = unheard,
+) -> PlannedRun:
+    """Plan what is requested.
+
+    `own` has what the files of the request declare, where that is known. Raises UsageError for values that no run can
+    have, and combinations of them.
+    """
+    began = time.monotonic()
+    if request.suite is None:
+        if not request.resume:
+            raise UsageError("name a suite (rooflens list suites), or give -o RUN --resume to resume a run")
+        request.refuse_changes("measured")
+        request = request.repeating(_stored_request(request.to))
+    request, own = completed(replace(request, calibrate=request.calibrate is not False), own, doing)
+    suite = suite_of(request, own)
+    scan, refinement = scan_of(request, suite), Refinement.of(request, suite)
+    cells = plan_of(suite, request)
+    varied = variants(cells, scan) if scan else {}
+    cells = tuple(varied) or cells
+    if request.only:
+        from ..harness.compare.replay import keep_only
+
+        cells = keep_only(cells, request.only)
+    _refuse_timer(suite, request.device)
+    folder = request.to or new_folder(suite.name)
+    table = _tuned_table(request, folder)
+    if request.resume and is_tuned(folder):
+        raise _is_a_table(folder)
+    notes = skipped(suite)
+    if scan and table:
+        suite = suite.override(protocol={"tuning": "pinned"})
+    if request.resume:
+        cells += stored_cells(folder, cells)
+    lasts_s = request.within or request.max_time
+    deadline, budget = began + lasts_s if lasts_s else None, None
+    if request.within:
+        from ..harness.plan.plan import spread
+        from ..harness.sweep.time_budget import LEAST_ROUNDS, MOST_ROUNDS, TimeBudget
+
+        budget = TimeBudget(began + request.within, request.rounds or MOST_ROUNDS)
+        suite = suite.override(protocol={"rounds": min(LEAST_ROUNDS, budget.most_rounds)})
+        cells = spread(cells)
+    return PlannedRun(request, folder, suite, cells, own, deadline, table, refinement, scan, varied, budget, notes)
+
+
+def completed(
+    request: Request, own: "Mapping[str, Declared] | None", doing: Callable[[str], object]
+) -> "tuple[Request, Mapping[str, Declared]]":
+    """Return the request and what its files declare; an arm of a comparison measures these providers alone."""
+    own = own_providers(request, doing) if own is None else own
+    return (replace(request, providers=tuple(own)) if request.arm and not request.providers else request), own
+
+
+def plan_of(suite: Suite, request: Request) -> "tuple[Cell, ...]":
+    """List the cells of the suite that --filter keeps."""
+    from ..harness.plan.plan import plan
+
+    return plan(suite, request.filter_expression or "")
+
+
+def manifest(folder: Path, suite: Suite, request: Request, command: Sequence[str] = ()) -> Manifest:
+    """Return run.json as it begins; the worker completes it with device, environment and providers."""
+    created_at, ordered_at = created(folder)
+    return Manifest(
+        version=VERSION,
+        id=folder.name,
+        folder=str(folder),
+        command=["rooflens", *(command or ("run", *request.words()))],
+        suite=suite.name,
+        seed=suite.protocol.seed,
+        created_at=created_at,
+        ordered_at=ordered_at,
+    )
+
+
+def describe(content: Manifest, suite: Suite, cells: "tuple[Cell, ...]", request: Request) -> None:
+    """Describe the run in run.json. On resume, the plan is that of the latest call; earlier shapes stay."""
+    refuse_another(content, suite)
+    shapes = list(dict.fromkeys(cell.shape for cell in cells))
+    found = _repository(request)
+    if content.device is None:  # nothing is measured yet
+        content.repository = found
+    elif content.repository and found and (found.commit, found.dirty) != (content.repository.commit, False):
+        content.repository.dirty = True
+    content.request, content.description = request.stored(), suite.description
+    content.baseline, content.challengers = suite.baseline, list(suite.challengers)
+    content.shapes += [shape for shape in shapes if shape not in content.shapes]
+    content.rounds = suite.protocol.rounds
+    content.protocol = StoredProtocol(**asdict(suite.protocol), caches=[cache.value for cache in suite.caches])
+
+
+def refuse_another(content: Manifest, suite: Suite) -> None:
+    """Raise UsageError when the run of this run.json is of another suite or seed."""
+    for what, was, found in (("suite", content.suite, suite.name), ("seed", content.seed, suite.protocol.seed)):
+        if was != found:
+            raise UsageError(f"cannot resume: {what} was {was} and is {found} now; choose another -o")
+
+
+def _repository(request: Request) -> StoredRepository | None:
+    """Describe the repository of the kernels; None where there is none, it is rooflens itself, or git does not work."""
+    from ..harness.compare.worktrees import Repository
+
+    files = [file.resolve() for file in request.files]
+    try:
+        repository = Repository.at(files[0].parent if files else Path.cwd())
+        return repository.state(files) if files or not repository.is_rooflens else None
+    except (RooflensError, OSError):
+        return None
+
+
+def _stored_request(folder: Path | None) -> dict[str, Any]:
+    """Return the request with which the run in `folder` was started."""
+    if folder is None:
+        raise UsageError("--resume needs -o RUN, the folder of the run to resume")
+    refuse_foreign_owner(folder)
+    from ..harness.storage.store import refuse_merged
+
+    path = folder / MANIFEST
+    try:
+        stored = read_manifest(path)
+    except FileNotFoundError:
+        raise UsageError(f"no run to resume: {path} does not exist; name the folder of the run with -o") from None
+    refuse_merged(folder, stored)
+    if stored.tune is not None:
+        raise _is_a_table(folder)
+    request: dict[str, Any] = stored.request or {}
+    if missing := [name for name in ("suite", "axes", "files", "providers") if request.get(name) is None]:
+        raise UsageError(f"cannot resume {folder}: {path} does not say how it was started (request.{missing[0]})")
+    return request
+
+
+def _is_a_table(folder: Path) -> UsageError:
+    return UsageError(f"{folder} is a tuned table: resume it with rooflens tune -o {folder} --resume")
+
+
+def _tuned_table(request: Request, folder: Path) -> TunedTable | None:
+    """Load the table of --tuned; a resumed run uses the copy that it was started with, and no other.
+
+    A scan creates a table of its own when it starts, see `api.scan`.
+    """
+    own = folder / TUNED_COPY
+    has_own = request.resume and own.is_file()
+    if request.scan:
+        return tuned.load(own) if has_own else None
+    if not request.tuned:
+        return None
+    given = request.tuned.resolve()
+    if not has_own:
+        return tuned.load(given)
+    table = tuned.load(own)
+    try:
+        is_same = tuned.load(given).choices == table.choices
+    except UsageError:  # a table that is gone cannot be confused with any
+        is_same = True
+    if not is_same:
+        raise UsageError(
+            f"cannot resume: {given} is not the tuned table that {folder} was started with, copied as {own}; "
+            f"pass --tuned {own}, or start a new run"
+        )
+    return table
+
+
+def _refuse_timer(suite: Suite, device: str | None) -> None:
+    """Report at once what the worker would report after its start, if the device is known from the request."""
+    timer = suite.protocol.timer
+    if device == "cpu" and timer not in ("auto", "host"):
+        raise UsageError(f"timer {timer}: it times GPUs, not --device cpu; omit --timer, or use --timer host")

@@ -1,0 +1,98 @@
+"""What a `Request` selects: the suite with its changes, and what the user's files declare."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..shapes import suite as suites
+from ..shapes.errors import UsageError, nearest, quote, unknown_name
+from ..shapes.request import Request
+from ..shapes.scheme import DType
+from ..shapes.schemes import parse_scheme
+from ..shapes.suite import Suite, cache_state, compared_with
+
+if TYPE_CHECKING:
+    from ..harness.sweep.in_child import Declared
+
+
+def unheard(what: str) -> None:
+    """Tell nobody."""
+
+
+def own_providers(request: Request, doing: Callable[[str], object] = unheard) -> "dict[str, Declared]":
+    """Return what the providers of the request's files declare, which are imported elsewhere, and may compile.
+
+    `doing` is told what takes long.
+    """
+    if not request.files:
+        return {}
+    from ..harness.sweep.in_child import declared
+
+    limit_s = request.build_timeout or suites.load(request.suite or "").protocol.build_timeout_s
+    return declared([file.resolve() for file in request.files], limit_s, doing)
+
+
+def suite_of(request: Request, own: "Mapping[str, Declared] | None" = None) -> Suite:
+    """Load the suite, and apply what the request changes; `own` are the providers of its files.
+
+    Raises UsageError for names that are unknown, and for choices that exclude each other.
+    """
+    if request.suite is None:
+        raise UsageError("name a suite (rooflens list suites)")
+    suite, own = suites.load(request.suite), own or {}
+    from ..kernels import registry
+
+    asked = filter(None, (request.baseline, *request.challengers))
+    chosen = tuple(dict.fromkeys((*(request.providers or (*own, *suite.providers)), *asked)))
+    known = list(dict.fromkeys((*own, *registry.names())))
+    for name in (*chosen, suite.baseline, *suite.challengers):
+        if name not in known:
+            raise _unknown_provider(name, known, suite)
+    candidates = [name for name, provider in own.items() if provider.role == "candidate" and name in chosen]
+    baseline = request.baseline or suite.baseline
+    if baseline in request.challengers:
+        other = "" if request.baseline else "; name another one with --baseline"
+        raise UsageError(f"--challenger {baseline}: it is the baseline of {suite.name}{other}")
+    # the headline is about the user's own kernels
+    challengers = request.challengers or compared_with(
+        request.baseline or "", suite.baseline, (*candidates, *suite.challengers)
+    )
+    suite = replace(suite, baseline=baseline, challengers=tuple(dict.fromkeys(challengers)))
+    return suite.override(
+        axes=request.axes,
+        dtypes=tuple(map(DType.parse, request.dtype)),
+        caches=tuple(map(cache_state, request.caches)),
+        providers=chosen,
+        protocol=request.protocol | _tuning(request),
+    )
+
+
+def skipped(suite: Suite) -> tuple[str, ...]:
+    """Say which passes its schemes do not have, and which shapes they cannot have: no cells are planned for them."""
+    from ..harness.plan.plan import left_out, refused
+
+    names = ", ".join(f"{pass_} of {scheme}" for scheme, pass_ in left_out(suite))
+    missing = [f"skipped, because the scheme has no such pass: {names}"] if names else []
+    return (*missing, *(f"skipped: {reason}" for reason in refused(suite)))
+
+
+def _unknown_provider(name: str, known: list[str], suite: Suite) -> UsageError:
+    """Name similar ones, first among the providers that compute what the suite asks for; else all of these."""
+    if name.endswith(".py"):
+        return UsageError(f"unknown provider {quote(name)}: for a file of your own: --providers {name}")
+    from ..kernels.registry import ALL, BUILTIN
+
+    families = {parse_scheme(scheme, suite.dtypes[0]).family for scheme in suite.schemes}
+    fitting = [one for one in known if one not in BUILTIN or BUILTIN[one].family in families]
+    offered = f"for {suite.name} there are {', '.join(fitting)}; for all see {ALL}"
+    return unknown_name("provider", name, fitting if nearest(name, fitting) else known, offered)
+
+
+def _tuning(request: Request) -> dict[str, str]:
+    """Combine --tuning and --tuned: a table is used if and only if it is given."""
+    tuning, tuned = request.tuning, request.tuned
+    if tuned and tuning not in (None, "pinned"):
+        raise UsageError(f"--tuned {tuned} is the table of --tuning pinned, not of --tuning {tuning}: omit one of them")
+    if tuning == "pinned" and not tuned:
+        raise UsageError("--tuning pinned needs --tuned TABLE: make one with rooflens tune SUITE -o RUN")
+    return {"tuning": "pinned"} if tuned else {}

@@ -1,0 +1,106 @@
+"""Values as people type them on the command line, or as Python has them: lists, ranges, times, sizes, percentages."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+
+from .errors import UsageError, quote
+from .suite import axis_values
+
+LONGEST_RANGE = 10_000
+"""Sizes that a..b may count; more of them is a slip of the keyboard."""
+
+
+def names(text: str | None) -> list[str]:
+    """Split "a,b" into its parts, each once."""
+    return list(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
+
+
+def axis(text: str) -> tuple[str, tuple[int, ...]]:
+    """Read "M=1,2,4..2048": a..b doubles when the value before a is its half, else it counts by one."""
+    name, equals, values = text.partition("=")
+    if not equals:
+        raise UsageError(f"-a {quote(text)}: write AXIS=LIST, such as M=1,2,4..2048")
+    sizes: list[int] = []
+    for part in names(values):
+        match = re.fullmatch(r"(-?\d{1,18})(?:\.\.(-?\d{1,18}))?", part)
+        if not match:
+            raise UsageError(f"-a {quote(text)}: {quote(part)} is neither a size nor a range a..b")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if first < 1 or last < first:
+            raise UsageError(f"-a {quote(text)}: {part} is not a size or a rising range of positive sizes")
+        doubles = bool(sizes) and first == 2 * sizes[-1]
+        if not doubles and last - first >= LONGEST_RANGE:
+            raise UsageError(f"-a {quote(text)}: {part} is more than {LONGEST_RANGE} sizes; 1,2,4..2048 doubles")
+        while first <= last:
+            sizes.append(first)
+            first = 2 * first if doubles else first + 1
+    return name, axis_values(name, sizes, f"-a {quote(text)}")
+
+
+def axes(given: object) -> dict[str, tuple[int, ...]]:
+    """Read {"M": [1, 16]}, "M=1,16", or several of the latter, whose values add up."""
+    found: dict[str, tuple[int, ...]] = {}
+    if isinstance(given, Mapping):
+        return {name: _sizes(name, sizes) for name, sizes in given.items()}
+    for name, sizes in map(axis, [given] if isinstance(given, str) else _listed(given, "-a")):
+        found[name] = tuple(sorted({*found.get(name, ()), *sizes}))
+    return found
+
+
+def _sizes(name: str, sizes: object) -> tuple[int, ...]:
+    if isinstance(sizes, str):
+        return axis(f"{name}={sizes}")[1]
+    return axis_values(name, [sizes] if isinstance(sizes, int) else _listed(sizes, f"-a {name}"), "-a")
+
+
+def _listed(given: object, option: str) -> list[str]:
+    if not isinstance(given, Iterable):
+        raise UsageError(f"{option} {quote(given)}: give a list")
+    return list(given)
+
+
+def plain(value: float) -> str:
+    """Write a number so that it reads as the same one, without an exponent."""
+    return format(Decimal(repr(value)).normalize(), "f")
+
+
+def _typed(value: object) -> str:
+    return plain(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value).strip()
+
+
+def fraction(value: str | float, option: str) -> float:
+    """Read "1%", "0.01" or 0.01; 100 % and more is a forgotten percent sign."""
+    text = _typed(value)
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", text)
+    read = float(match[1]) / (100 if match[2] else 1) if match else 0.0
+    if not 0 < read < 1:
+        raise UsageError(f"{option} {quote(text)}: write a percentage such as 1%")
+    return read
+
+
+def seconds(value: str | float, option: str) -> float:
+    """Read "90", "90s", "9m", "1.5h", "200ms" or 90.0."""
+    text = _typed(value)
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|)", text)
+    if not match or not 0 < float(match[1]) < math.inf:
+        raise UsageError(f"{option} {quote(text)}: write a time such as 90s, 9m or 1h")
+    return float(match[1]) * {"ms": 1e-3, "": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def size_bytes(value: str | int, option: str) -> int:
+    """Read "32MiB", "256M", "1GiB", or a number of bytes, "4096B" as a text; units are binary."""
+    text = f"{value}B" if isinstance(value, int) else str(value).strip()
+    match = re.fullmatch(r"(\d{1,21})\s*(?:([KMG])(?:i?B)?|B)", text, re.IGNORECASE)
+    if not match or int(match[1]) < 1:
+        raise UsageError(f"{option} {quote(text)}: write a size such as 32MiB")
+    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[(match[2] or "").upper()]
+
+
+def size_text(count: int) -> str:
+    """Write a number of bytes so that `size_bytes` reads it, in the largest unit that it is whole in."""
+    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if not count % (1 << shift):
+            return f"{count >> shift}{unit}"
+    return f"{count}B"
