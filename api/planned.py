@@ -17,13 +17,12 @@ from ..shapes.run_folder.manifest import (
     Manifest,
     StoredProtocol,
     StoredRepository,
-    read_manifest,
 )
 from ..shapes.scan import Scan
 from ..shapes.suite import Suite
 from ..shapes.tuned import TunedTable
 from .refine import Refinement, stored_cells
-from .run_folders import created, is_tuned, new_folder, refuse_foreign_owner
+from .run_folders import is_tuned, manifest_to_resume, new_folder
 from .scan import describe_scan, scan_of, variants
 from .selection import own_providers, skipped, suite_of, unheard
 
@@ -153,7 +152,8 @@ def plan_of(suite: Suite, request: Request) -> "tuple[Cell, ...]":
 
 def manifest(folder: Path, suite: Suite, request: Request, command: Sequence[str] = ()) -> Manifest:
     """Return run.json as it begins; the worker completes it with device, environment and providers."""
-    created_at, ordered_at = created(folder)
+    from ..harness.telemetry.clock import CLOCK
+
     return Manifest(
         version=VERSION,
         id=folder.name,
@@ -161,8 +161,7 @@ def manifest(folder: Path, suite: Suite, request: Request, command: Sequence[str
         command=["rooflens", *(command or ("run", *request.words()))],
         suite=suite.name,
         seed=suite.protocol.seed,
-        created_at=created_at,
-        ordered_at=ordered_at,
+        created_at=CLOCK.now("seconds"),
     )
 
 
@@ -203,22 +202,16 @@ def _repository(request: Request) -> StoredRepository | None:
 
 def _stored_request(folder: Path | None) -> dict[str, Any]:
     """Return the request with which the run in `folder` was started."""
-    if folder is None:
-        raise UsageError("--resume needs -o RUN, the folder of the run to resume")
-    refuse_foreign_owner(folder)
+    stored = manifest_to_resume(folder, "run")
+    assert folder is not None
     from ..harness.storage.store import refuse_merged
 
-    path = folder / MANIFEST
-    try:
-        stored = read_manifest(path)
-    except FileNotFoundError:
-        raise UsageError(f"no run to resume: {path} does not exist; name the folder of the run with -o") from None
     refuse_merged(folder, stored)
     if stored.tune is not None:
         raise _is_a_table(folder)
     request: dict[str, Any] = stored.request or {}
     if missing := [name for name in ("suite", "axes", "files", "providers") if request.get(name) is None]:
-        raise UsageError(f"cannot resume {folder}: {path} does not say how it was started (request.{missing[0]})")
+        raise UsageError(f"cannot resume {folder}: {MANIFEST} does not say how it was started (request.{missing[0]})")
     return request
 
 

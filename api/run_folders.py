@@ -1,16 +1,12 @@
 """Folders of runs: their names, whose they are, and how to resume what is in one."""
 
-import math
 import os
 import shlex
-from collections.abc import Iterator
-from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from ..shapes.errors import UsageError
-from ..shapes.files.json_file import read_object
-from ..shapes.run_folder.manifest import COMPARISON, MANIFEST, Manifest, glance, made_at
+from ..shapes.run_folder.manifest import COMPARISON, MANIFEST, Manifest, glance, made_at, read_manifest
 
 RUNS = Path("runs")
 """Where runs are stored unless -o says otherwise, relative to the working directory."""
@@ -29,38 +25,11 @@ def new_folder(name: str, parent: Path = RUNS) -> Path:
     return next((folder for folder in tried if not folder.exists()), first)
 
 
-def created(folder: Path) -> tuple[str, str]:
-    """Return `created_at` and `ordered_at` for run.json of a new `folder`.
-
-    The latter is "", unless the clock is behind a neighbour's, as after it was set back: then it is later than theirs.
-    """
-    now = _now()
-    newest = max(_neighbours(folder), default=-math.inf)
-    if newest < made_at(now):
-        return now, ""
-    try:
-        return now, datetime.fromtimestamp(newest + 1, UTC).isoformat(timespec="seconds")
-    except (ValueError, OverflowError):  # after the last second of the year 9999
-        return now, ""
-
-
-def _neighbours(folder: Path) -> Iterator[float]:
-    for path in folder.resolve().parent.glob(f"*/{MANIFEST}"):
-        with suppress(OSError, UsageError):
-            neighbour = Manifest.glance(read_object(path))
-            if not is_ahead(neighbour.created_at):
-                yield neighbour.made_at
-
-
-def _now() -> str:
-    from ..harness.telemetry.clock import CLOCK
-
-    return CLOCK.now("seconds")
-
-
 def is_ahead(created_at: str) -> bool:
     """Tell whether a run is dated in the future, by a clock that was wrong."""
-    return made_at(created_at) > made_at(_now()) + MOST_AHEAD_S
+    from ..harness.telemetry.clock import CLOCK
+
+    return made_at(created_at) > made_at(CLOCK.now("seconds")) + MOST_AHEAD_S
 
 
 def missing_units(count: int, folder: Path) -> str:
@@ -76,7 +45,8 @@ def how_to_resume(folder: Path) -> str:
     if (folder.parent / COMPARISON).is_file():
         return f"resume with: rooflens compare -o {shlex.quote(str(folder.parent))} --resume"
     if (folder / MANIFEST).is_file():
-        return f"resume with: rooflens run -o {shlex.quote(str(folder))} --resume{_devices_of(folder)}"
+        command = "tune" if manifest.tune is not None else "run"
+        return f"resume with: rooflens {command} -o {shlex.quote(str(folder))} --resume{_devices_of(folder)}"
     return "nothing was measured: give the same command again"
 
 
@@ -88,6 +58,19 @@ def _devices_of(folder: Path) -> str:
     if fleet.address:
         return f" --address {shlex.quote(fleet.address)}"
     return f" --jobs local:{fleet.slots}" if fleet.slots else " --jobs local"
+
+
+def manifest_to_resume(folder: Path | None, noun: str) -> Manifest:
+    """Return run.json of the folder to resume, a run or a table; UsageError where there is none, or it is another's."""
+    if folder is None:
+        raise UsageError(f"--resume needs -o RUN, the folder of the {noun} to resume")
+    refuse_foreign_owner(folder)
+    try:
+        return read_manifest(folder / MANIFEST)
+    except FileNotFoundError:
+        raise UsageError(
+            f"no {noun} to resume: {folder / MANIFEST} does not exist; name the folder of the {noun} with -o"
+        ) from None
 
 
 def refuse_foreign_owner(folder: Path) -> None:

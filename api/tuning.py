@@ -1,6 +1,5 @@
 """`tune`: what `rooflens tune` searches, from Python; and how a planned search runs, which both share."""
 
-import shlex
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from ..shapes.run_folder.columns import TUNING
 from ..shapes.run_folder.manifest import MANIFEST, Manifest, read_manifest
 from .measuring import Listener, Tell, request_of
 from .planned import PlannedRun, completed, plan_of
-from .run_folders import new_folder, refuse_foreign_owner
+from .run_folders import how_to_resume, manifest_to_resume, new_folder
 from .selection import skipped, suite_of, unheard
 
 if TYPE_CHECKING:
@@ -109,19 +108,12 @@ def searched(
         return sweep.run(content)
     except Interrupted:
         raise Interrupted(
-            f"interrupted; finished searches are in {plan.folder}: {how_to_resume_search(plan.folder)}"
+            f"interrupted; finished searches are in {plan.folder}: {how_to_resume(plan.folder)}"
         ) from None
 
 
 def _stored_request(folder: Path | None) -> dict[str, Any]:
-    if folder is None:
-        raise UsageError("--resume needs -o RUN, the folder of the table to resume")
-    refuse_foreign_owner(folder)
-    path = folder / MANIFEST
-    try:
-        request: dict[str, Any] | None = read_manifest(path).tune
-    except FileNotFoundError:
-        raise UsageError(f"no table to resume: {path} does not exist; name its folder with -o") from None
+    request: dict[str, Any] | None = manifest_to_resume(folder, "table").tune
     if request is None:
         raise UsageError(f"cannot resume {folder}: it is not a folder of rooflens tune; choose another -o")
     return request
@@ -141,10 +133,3 @@ def read_table(path: Path) -> "pd.DataFrame":
     from ..analysis.frames.tables import parse_table
 
     return parse_table(path.read_bytes(), TUNING, str(path))
-
-
-def how_to_resume_search(folder: Path) -> str:
-    """Return the command."""
-    if (folder / MANIFEST).is_file():
-        return f"resume with: rooflens tune -o {shlex.quote(str(folder))} --resume"
-    return "nothing was searched: give the same command again"

@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...api.tuning import (
-    how_to_resume_search,
-    is_complete,
-    planned_search,
-    read_table,
-    search_request,
-    searched,
-)
+from ...api.run_folders import how_to_resume
+from ...api.tuning import is_complete, planned_search, read_table, search_request, searched
 from ...shapes.errors import IncompleteError
 from ...shapes.request import Request
 from ...shapes.run_folder.columns import TUNING
@@ -81,7 +75,7 @@ def _finish(folder: Path, complete: bool, export: Path | None, as_json: bool) ->
 
             write(path, frame, export)
     if not complete:
-        click.echo(how_to_resume_search(folder), err=True)
+        click.echo(how_to_resume(folder), err=True)
 
 
 def _print_json(folder: Path, complete: bool, frame: "pd.DataFrame") -> None:

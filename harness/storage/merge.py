@@ -87,7 +87,6 @@ def merged_manifest(shards: Sequence[Shard], output: Path, command: Sequence[str
         id=output.name,
         folder=str(output),
         created_at=manifests[0].created_at,
-        ordered_at=manifests[0].ordered_at,
         command=list(command),
         shapes=union(one.shapes for one in manifests),
         challengers=union(one.challengers for one in manifests),

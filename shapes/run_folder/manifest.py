@@ -184,7 +184,6 @@ class Manifest(Record):
     id: str = about("name of the run", "")
     folder: str = about("folder that it was written to", "")
     created_at: str = about("UTC time at which it began", "")
-    ordered_at: str = about("by which runs are ordered, where the clock was behind another run", "")
     command: list[str] = about("command line", make=list)
     suite: str = about("suite name", "")
     seed: Whole | None = about("seed of operands and order", None)
@@ -225,7 +224,7 @@ class Manifest(Record):
     @property
     def made_at(self) -> float:
         """Seconds since 1970 by which runs are ordered; -inf for what is no time."""
-        return made_at(self.ordered_at or self.created_at)
+        return made_at(self.created_at)
 
     @property
     def of_device(self) -> Device:
