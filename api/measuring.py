@@ -5,9 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..shapes.errors import Interrupted, UsageError, unknown_name
+from ..shapes.errors import IncompleteError, Interrupted, unknown_name
 from ..shapes.request import Request, options
-from ..shapes.run_folder.manifest import TUNED_COPY, Manifest
+from ..shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest
+from ..shapes.values import listed
 from ..shapes.verdict import Verdict
 from .planned import PlannedRun, planned
 from .refine import Refiner
@@ -35,32 +36,31 @@ def measure(
     `to="runs/a"`, `resume=True`. `tell` gets the lines that a terminal shows, such as print. Raises a RooflensError
     with the message of the command line.
     """
-    plan = planned(request_of(what, providers, how), doing=tell)
+    plan = planned(request_of("run", what, providers, how), doing=tell)
     for note in plan.notes:
         tell(f"note: {note}")
     with plan.opened() as (store, content):
         measured(plan, store, content, Listener(tell))
+    if not (plan.folder / MANIFEST).is_file():
+        raise IncompleteError(how_to_resume(plan.folder))
     from .stored_run import load
 
     return load(plan.folder)
 
 
-def request_of(what: str | Path | None, providers: Iterable[str | Path], how: Mapping[str, Any]) -> Request:
-    """Return the request of a call from Python, of one device."""
+def request_of(
+    command: str, what: str | Path | None, providers: Iterable[str | Path], how: Mapping[str, Any]
+) -> Request:
+    """Return the request of a call from Python, of one device; `command` does the same on a command line."""
+    known = [one.name for one in options().values() if command in one.commands and one.flags and not one.hidden]
+    known = [name for name in known if name not in ("jobs", "address", "on", "wait")]  # of the command line
     for name in how:
-        if name not in options():
-            raise unknown_name("argument", name, list(options()))
-    named = _listed(providers)
+        if name not in known:
+            raise unknown_name("argument", name, known)
+    named = listed(providers, "providers")
     files = [one for one in named if str(one).endswith(".py")]
-    given: dict[str, Any] = {**how, "suite": what, "files": [*files, *_listed(how.get("files", ()))]}
-    request = Request(**given, providers=tuple(str(one) for one in named if one not in files))
-    if request.on_devices:
-        raise UsageError("jobs and address are of the command line: rooflens run --jobs, --address")
-    return request
-
-
-def _listed(given: str | Path | Iterable[str | Path]) -> list[str | Path]:
-    return [given] if isinstance(given, str | Path) else list(given)
+    given: dict[str, Any] = {**how, "suite": what, "files": [*files, *listed(how.get("files", ()), "files")]}
+    return Request(**given, providers=tuple(str(one) for one in named if one not in files))
 
 
 class Listener:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..shapes.errors import Interrupted, UsageError
+from ..shapes.errors import IncompleteError, Interrupted, UsageError
 from ..shapes.request import Request
 from ..shapes.run_folder.columns import TUNING
 from ..shapes.run_folder.manifest import MANIFEST, Manifest, read_manifest
@@ -45,14 +45,17 @@ def tune(
     what: str | Path | None = None, *, providers: Iterable[str | Path] = (), tell: Tell = unheard, **how: Any
 ) -> Tuned:
     """Search the configurations of the suite `what` as `rooflens tune` does; arguments as of `measure`."""
-    request = search_request(request_of(what, providers, how))
+    request = search_request(request_of("tune", what, providers, how))
     if what is None and request.to and is_complete(request.to):
         return Tuned(request.to, True)
     plan = planned_search(request, tell)
     for note in plan.notes:
         tell(f"note: {note}")
     with plan.opened(("tune", *request.words())) as (store, content):
-        return Tuned(plan.folder, searched(plan, store, content, Listener(tell)))
+        complete = searched(plan, store, content, Listener(tell))
+    if not (plan.folder / TUNING.file).is_file():
+        raise IncompleteError(how_to_resume(plan.folder))
+    return Tuned(plan.folder, complete)
 
 
 def search_request(request: Request) -> Request:

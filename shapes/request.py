@@ -96,15 +96,11 @@ def _names(value: Any, flag: str) -> tuple[str, ...]:
 
 
 def _many(read: Callable[[Any, str], Any], value: Any, flag: str) -> tuple[Any, ...]:
-    if isinstance(value, str | Path):
-        value = [value]
-    if not isinstance(value, Iterable):
-        raise UsageError(f"{flag} {quote(value)}: give a list")
-    return tuple(read(one, flag) for one in value)
+    return tuple(read(one, flag) for one in values.listed(value, flag))
 
 
-def _axes(axes: Mapping[str, Iterable[int]]) -> list[str]:
-    return [f"{name}={','.join(map(str, sizes))}" for name, sizes in axes.items()]
+def _axes(axes: Axes) -> list[str]:
+    return [f"{name}={values.sizes_text(sizes)}" for name, sizes in axes.items()]
 
 
 def _flag(value: Any, flag: str) -> bool:
@@ -122,7 +118,7 @@ def _several(one: Kind) -> Kind:
 
 def _whole(least: int, most: int) -> Kind:
     def read(value: Any, flag: str) -> int:
-        number = int(value) if isinstance(value, str) and value.isdecimal() else value
+        number = int(value) if isinstance(value, str) and value.isdecimal() else values.whole(value)
         if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
             raise UsageError(f"{flag} {quote(value)}: give a whole number from {least} to {most}")
         return number

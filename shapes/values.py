@@ -1,9 +1,12 @@
 """Values as people type them on the command line, or as Python has them: lists, ranges, times, sizes, percentages."""
 
 import math
+import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 from .errors import UsageError, quote
 from .suite import axis_values
@@ -17,9 +20,9 @@ def names(text: str | None) -> list[str]:
     return list(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
 
 
-def axis(text: str) -> tuple[str, tuple[int, ...]]:
+def axis(text: str | Path) -> tuple[str, tuple[int, ...]]:
     """Read "M=1,2,4..2048": a..b doubles when the value before a is its half, else it counts by one."""
-    name, equals, values = text.partition("=")
+    name, equals, values = str(text).partition("=")
     if not equals:
         raise UsageError(f"-a {quote(text)}: write AXIS=LIST, such as M=1,2,4..2048")
     sizes: list[int] = []
@@ -43,8 +46,8 @@ def axes(given: object) -> dict[str, tuple[int, ...]]:
     """Read {"M": [1, 16]}, "M=1,16", or several of the latter, whose values add up."""
     found: dict[str, tuple[int, ...]] = {}
     if isinstance(given, Mapping):
-        return {name: _sizes(name, sizes) for name, sizes in given.items()}
-    for name, sizes in map(axis, [given] if isinstance(given, str) else _listed(given, "-a")):
+        return {str(name): _sizes(str(name), sizes) for name, sizes in given.items()}
+    for name, sizes in map(axis, listed(given, "-a")):
         found[name] = tuple(sorted({*found.get(name, ()), *sizes}))
     return found
 
@@ -52,18 +55,52 @@ def axes(given: object) -> dict[str, tuple[int, ...]]:
 def _sizes(name: str, sizes: object) -> tuple[int, ...]:
     if isinstance(sizes, str):
         return axis(f"{name}={sizes}")[1]
-    return axis_values(name, [sizes] if isinstance(sizes, int) else _listed(sizes, f"-a {name}"), "-a")
+    given = list(sizes) if isinstance(sizes, Iterable) else [sizes]
+    return axis_values(name, list(map(whole, given)), "-a")
 
 
-def _listed(given: object, option: str) -> list[str]:
-    if not isinstance(given, Iterable):
-        raise UsageError(f"{option} {quote(given)}: give a list")
-    return list(given)
+def whole(value: Any) -> Any:
+    """Turn a whole number of numpy, say, into Python's; what is none stays as it is."""
+    if isinstance(value, bool):
+        return value
+    try:
+        return operator.index(value)
+    except TypeError:
+        return value
+
+
+def sizes_text(sizes: Sequence[int]) -> str:
+    """Write rising sizes so that `axis` reads them, those in a row as a..b."""
+    rows: list[tuple[int, int]] = []
+    for size in sizes:
+        if rows and size == rows[-1][1] + 1 and size - rows[-1][0] < LONGEST_RANGE:
+            rows[-1] = rows[-1][0], size
+        else:
+            rows.append((size, size))
+    parts, last = list[str](), 0
+    for first, end in rows:
+        if first == 2 * last:  # a..b would double
+            parts.append(str(first))
+            first += 1
+        if first <= end:
+            parts.append(f"{first}..{end}" if first < end else str(first))
+        last = end
+    return ",".join(parts)
+
+
+def listed(given: object, option: str) -> list[str | Path]:
+    """Return texts and paths of a list, or the only one."""
+    found: list[str | Path] = []
+    for one in given if isinstance(given, Iterable) and not isinstance(given, str | Path) else [given]:
+        if not isinstance(one, str | Path):
+            raise UsageError(f"{option} {quote(one)}: give a text, or a list of texts")
+        found.append(one)
+    return found
 
 
 def plain(value: float) -> str:
     """Write a number so that it reads as the same one, without an exponent."""
-    return format(Decimal(repr(value)).normalize(), "f")
+    return format(Decimal(repr(float(value))).normalize(), "f")
 
 
 def _typed(value: object) -> str:

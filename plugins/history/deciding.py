@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...harness.compare.worktrees import Repository
+from ...shapes.errors import UsageError
 from ...shapes.request import Request, compared
 from ...shapes.run_folder.manifest import SHORT, ComparisonState, Manifest
 
@@ -64,12 +65,16 @@ def comparable(run: Manifest) -> ComparisonState:
         or Repository(Path(code.top)).is_rooflens  # it compares its own kernels, and takes no files
     ):
         return ComparisonState()
+    try:
+        asked = Request.read(request)
+    except UsageError:  # of another version
+        return ComparisonState()
     return ComparisonState(
         repository=code.top,
         suite=request.get("suite") or "",
         files=[file.relative_to(code.top).as_posix() for file in files],
         # not the providers: a change is of some of them
-        options=Request.read(request).words(compared() - {"providers"}),
+        options=asked.words(compared() - {"providers"}),
     )
 
 

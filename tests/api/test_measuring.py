@@ -80,7 +80,10 @@ def test_a_table_is_searched_and_pinned(tmp_path):
     [
         ({"within": "soon"}, "--within 'soon': write a time"),
         ({"axis": {"M": [1]}}, "unknown argument 'axis': did you mean axes"),
-        ({"jobs": "local"}, "rooflens run --jobs"),
+        ({"jobs": "local"}, "unknown argument 'jobs'"),
+        ({"searches": 2}, "unknown argument 'searches'"),
+        ({"suite": "llm4bit"}, "unknown argument 'suite'"),
+        ({"providers": 5}, "providers 5: give a text"),
         ({"axes": {"N": [1]}}, "unknown axis of suite llm4bit-quick 'N'"),
     ],
 )

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rooflens.cli.shared.options import parameters
 from rooflens.shapes.errors import UsageError
@@ -42,6 +43,22 @@ def test_numbers_are_kept_to_their_last_digit(time_s, share, size):
     assert Request.read(request.stored()) == request
 
 
+@given(st.sets(st.integers(1, 40) | st.integers(1, 1 << 40), min_size=1))
+@example({4, 8, 9, 10})
+@example(set(range(1, 20_001)))
+def test_sizes_are_written_as_short_as_they_are_read(sizes):
+    words = Request(axes={"M": sizes}).words()
+    assert Request.of_words(words).axes == {"M": tuple(sorted(sizes))}
+    if len(sizes) == 20_000:
+        assert words == ["--axis", "M=1..10000,10001..20000"]
+
+
+def test_numbers_of_numpy_are_those_of_python():
+    one = Request(axes={"M": np.array([1, 16])}, rounds=np.int64(3), budget=np.float64(0.5), target_ci=np.float32(0.5))
+    assert one == Request(axes={"M": [1, 16]}, rounds=3, budget=0.5, target_ci=0.5)
+    assert one.stored() == Request(axes={"M": [1, 16]}, rounds=3, budget=0.5, target_ci=0.5).stored()
+
+
 def test_a_call_that_resumes_may_say_where_and_until_when():
     call = Request(to="runs/a", resume=True, max_time="9m", calibrate=True, retry=["timeout"], timeout="5m")
     call.refuse_changes("measured")
@@ -58,11 +75,12 @@ def test_a_call_that_resumes_may_say_where_and_until_when():
         ({"seed": 1 << 32}, "^--seed 4294967296: give a whole number from 0"),
         ({"rounds": True}, "^--rounds True: give a whole number"),
         ({"axes": {"M": [1.5]}}, "^-a: M=1.5 is not a size"),
-        ({"axes": 5}, "^-a 5: give a list"),
+        ({"axes": 5}, "^-a 5: give a text"),
+        ({"axes": {1: []}}, "^-a: axis 1 needs a list"),
         ({"target_ci": 1}, "^--target-ci '1': write a percentage"),
         ({"llc": 0}, "^--llc '0B': write a size"),
         ({"timer": "clock"}, "^--timer 'clock': known: auto"),
-        ({"providers": 3}, "^--provider 3: give a list"),
+        ({"providers": 3}, "^--provider 3: give a text"),
         ({"suite": 3}, "^SUITE 3: give a text"),
         ({"resume": 1}, "^--resume 1: give True or False"),
         ({"retry": ["oom"]}, "add -o and --resume"),
