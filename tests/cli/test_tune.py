@@ -234,31 +234,6 @@ def test_real_kernels_of_this_gpu_are_tuned(place):
     assert len((place / "e.csv").read_text().splitlines()) == 3
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["tune"], "name a suite"),
-        (["tune", "--resume"], "-o RUN"),
-        (["tune", "-o", "arun", "--resume"], "it is not a folder of rooflens tune"),
-        (["tune", "tiny.toml", "-o", "arun", "--resume"], "it is not a folder of rooflens tune"),
-        (["tune", "-o", "damaged", "--resume"], "tune.axes = 3 must be a list"),
-        (["tune", "-o", "arun", "--resume", "--searches", "3"], "--searches changes what is searched"),
-        (["tune", "tiny.toml", "--searches", "0"], "--searches"),
-        (["tune", "tiny.toml", "--cache", "cold,warm", "--export", "x.csv"], "choose one with --cache"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(place, arguments, words):
-    (place / "arun").mkdir()
-    (place / "arun" / "run.json").write_text('{"suite": "tiny", "seed": 0, "request": {}}')
-    (place / "damaged").mkdir()
-    (place / "damaged" / "run.json").write_text('{"suite": "tiny", "seed": 0, "tune": {"axes": 3}}')
-    done = rooflens(place, *arguments, code=2)
-    assert words in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-    assert not (place / "tuned").exists()
-
-
 LATE = """
 import importlib.util, sys
 from faulty_providers import Right, right_launch
