@@ -1,5 +1,6 @@
 """A stored run with planted times, for the commands that read one, and a tiny suite for the one that measures."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,21 @@ def plant(tmp_path, monkeypatch) -> Callable[..., Path]:
         return write_run(tmp_path / "runs" / name, **what)
 
     return write
+
+
+@pytest.fixture
+def plant_comparison(tmp_path) -> Callable[..., None]:
+    """Return `plant_comparison(folder, arms, rounds)`: note that these arms, planted in `folder`, took turns."""
+
+    def note(folder: Path, arms: tuple[str, ...], rounds: int) -> None:
+        state = {
+            "repository": str(tmp_path), "commits": dict.fromkeys(arms, "0" * 40), "suite": "tiny", "files": [],
+            "options": [], "rounds": rounds, "setup": "", "suite_hash": "", "tables": {}, "only": "", "searches": {},
+            "done": [[number, arm] for number in range(rounds) for arm in arms],
+        }  # fmt: skip
+        (folder / "compare.json").write_text(json.dumps(state))
+
+    return note
 
 
 @pytest.fixture

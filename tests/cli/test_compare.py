@@ -24,7 +24,7 @@ def slower(factor, provider="simt_4bit"):
 
 
 @pytest.fixture
-def pair(tmp_path, monkeypatch):
+def pair(tmp_path, monkeypatch, plant_comparison):
     """Return pair(factor, ...): the folder of an interleaved comparison whose head is `factor` slower in simt_4bit."""
     monkeypatch.chdir(tmp_path)
 
@@ -33,12 +33,7 @@ def pair(tmp_path, monkeypatch):
             other = head if arm == "head" else {}
             what = QUIET | NOISE | {"latency": slower(factor if arm == "head" else 1.0)} | (both or {}) | other
             write_run(tmp_path / folder / arm, run_id=arm, seed=seed, **what)
-        state = {
-            "repository": str(tmp_path), "commits": dict.fromkeys(arms, "0" * 40), "suite": "tiny", "files": [],
-            "options": [], "rounds": 8, "setup": "", "suite_hash": "", "tables": {}, "only": "", "searches": {},
-            "done": [[number, arm] for number in range(8) for arm in arms],
-        }  # fmt: skip
-        (tmp_path / folder / "compare.json").write_text(json.dumps(state))
+        plant_comparison(tmp_path / folder, arms, rounds=8)
         return tmp_path / folder
 
     return write
@@ -125,18 +120,19 @@ def test_the_canary_withholds_what_its_change_between_two_runs_could_explain(pai
     assert told in printed.err
 
 
+STEADY = [1e-3 * (1 + 0.01 * (number % 3)) for number in range(12)]
+
+
 @pytest.mark.parametrize(
-    ("factor", "exit_code"), [(1.0, 3), (1.05, 3), (1.3, 0)], ids=["same", "within what a CPU moves", "slower"]
+    ("base", "head", "exit_code"),
+    [
+        *((STEADY, [factor * one for one in STEADY], code) for factor, code in ((1.0, 3), (1.05, 3), (1.3, 0))),
+        ([1e-3, 2e-3, 1.2e-3, 1.9e-3], [1.9e-3, 1e-3, 2e-3, 1.4e-3], 3),
+    ],
+    ids=["same", "within what a CPU moves", "slower", "scatters"],
 )
-def test_a_canary_of_versions_that_took_turns_withholds_verdicts_beyond_chance_and_margin(pair, factor, exit_code):
-    steady = [1e-3 * (1 + 0.01 * (number % 3)) for number in range(12)]
-    canaries = readings(*steady), readings(*(factor * one for one in steady))
-    assert main(["compare", str(pair(1.2, both={"canary": canaries[0]}, canary=canaries[1]))]) == exit_code
-
-
-def test_a_canary_that_scatters_withholds_nothing_from_versions_that_took_turns(pair):
-    base, head = readings(1e-3, 2e-3, 1.2e-3, 1.9e-3), readings(1.9e-3, 1e-3, 2e-3, 1.4e-3)
-    assert main(["compare", str(pair(1.2, both={"canary": base}, canary=head))]) == 3
+def test_a_canary_of_versions_that_took_turns_withholds_verdicts_beyond_chance_and_margin(pair, base, head, exit_code):
+    assert main(["compare", str(pair(1.2, both={"canary": readings(*base)}, canary=readings(*head)))]) == exit_code
 
 
 def binary(source):
@@ -159,6 +155,9 @@ def test_nothing_is_verified_where_a_second_copy_of_base_differs_from_it(pair, i
     assert "No result: a second copy of base differs from it beyond chance in 4 of 8 cases" in said
 
 
+TABLES = ("base.csv", "base.csv")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -169,10 +168,18 @@ def test_nothing_is_verified_where_a_second_copy_of_base_differs_from_it(pair, i
         (["--git", "main", "tiny"], "unknown suite"),
         (["--git", "a..b", "--repo", "nowhere", "llm4bit-quick"], "--repo nowhere: no such folder"),
         (["--git", "a..b", "llm4bit-quick"], "not a git repository"),
+        ([*TABLES, "--column=M"], "write ROLE=NAME"),
+        ([*TABLES, "--column=M=m", "--column=M=n"], "--column names a role twice"),
+        ([*TABLES, "--column=time_ms=nothing"], "unknown column 'nothing'"),
+        ([*TABLES, "--column=rows=m"], "unknown role of --column 'rows'"),
+        ([*TABLES, "--column=time_ms:old=ms"], "a comparison has no sides"),
+        ([*TABLES, "--column=speedup=m"], "unknown role of --column in a comparison 'speedup'"),
+        ([*TABLES, "--columns=M=m,time_ms=ms"], "--columns is no longer an option: write --column ROLE=NAME"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path, monkeypatch, refused, arguments, words):
     monkeypatch.chdir(tmp_path)
+    table(tmp_path, "base.csv", 1.0)
     assert words in refused("compare", *arguments)
 
 
@@ -194,24 +201,6 @@ def test_tables_of_ones_own_are_ranked_and_not_verified(tmp_path, monkeypatch, i
     assert "Beyond the bounds of the tables: 2" in out
     assert "none verified" in (tmp_path / "pr.md").read_text()
     assert "nothing in them is verified" in invoke("compare", "base.csv", "head.csv", *mapped, "--strict", code=4).err
-
-
-@pytest.mark.parametrize(
-    ("option", "words"),
-    [
-        ("--column=M", "write ROLE=NAME"),
-        ("--column=M=m --column=M=n", "--column names a role twice"),
-        ("--column=time_ms=nothing", "unknown column 'nothing'"),
-        ("--column=rows=m", "unknown role of --column 'rows'"),
-        ("--column=time_ms:old=ms", "a comparison has no sides"),
-        ("--column=speedup=m", "unknown role of --column in a comparison 'speedup'"),
-        ("--columns=M=m,time_ms=ms", "--columns is no longer an option: write --column ROLE=NAME"),
-    ],
-)
-def test_wrong_columns_are_told(tmp_path, monkeypatch, refused, option, words):
-    monkeypatch.chdir(tmp_path)
-    table(tmp_path, "base.csv", 1.0)
-    assert words in refused("compare", "base.csv", "base.csv", *option.split())
 
 
 def two_passes(folder, change):

@@ -35,14 +35,8 @@ def folder(tmp_path, monkeypatch):
     return write_run(tmp_path / "runs" / "planted", latency=latency, **PLANTED)
 
 
-@pytest.fixture
-def view(folder):
-    run = load_run(folder)
-    return View(analyze(run))
-
-
-def test_the_final_table_counts_what_it_leaves_out(view, capsys):
-    print_final_table(view)
+def test_the_final_table_counts_what_it_leaves_out(folder, capsys):
+    print_final_table(View(analyze(load_run(folder))))
     out = capsys.readouterr().out
     assert "excluded, faster than the device allows: 10 of 36 cells" in " ".join(out.split())
     (best,) = (line for line in out.splitlines() if line.startswith("simt_4bit best"))

@@ -3,10 +3,7 @@
 import re
 import sys
 
-import pandas as pd
 import pytest
-from rooflens.analysis.frames.load import load_run
-from rooflens.analysis.run.pipeline import analyze
 from rooflens.cli.main import main
 
 from ..harness.sharded import manifest_of, split
@@ -15,40 +12,10 @@ SMALL = {"Ms": (1, 8, 64), "providers": ("simt_4bit", "dequant_blas", "blas"), "
 """6 shapes x 3 M x 3 providers = 54 cells, 162 units, 1620 samples."""
 
 
-@pytest.fixture
-def merged(plant, tmp_path, invoke, monkeypatch):
-    """Plant a run, split it by `part_of(row)`, merge the parts; return the folders of both."""
-
-    def build(part_of, **what):
-        whole = plant("planted", **SMALL, **what)
-        monkeypatch.setattr(sys, "argv", ["rooflens", "merge", "-o", "runs/merged"])
-        split(whole, tmp_path / "parts", part_of)
-        invoke("merge", "-o", "runs/merged", *map(str, sorted((tmp_path / "parts").iterdir())))
-        return whole, tmp_path / "runs" / "merged"
-
-    return build
-
-
-def numbers(frame):
-    """Rows in an order of their own, so that only their values count."""
-    named = [name for name in frame if frame[name].dtype != float]
-    return frame.sort_values(named, key=lambda column: column.astype(str), kind="stable").reset_index(drop=True)
-
-
-@pytest.mark.parametrize("axis", ["provider", "round"])
-def test_every_number_of_the_analysis_is_that_of_the_whole_run(merged, axis):
-    whole, joined = (analyze(load_run(folder)) for folder in merged(lambda row: row[axis].replace("/", "_")))
-    for name in ("cells", "rounds", "speedups", "means", "crossovers"):
-        one, other = (numbers(getattr(run, name)) for run in (whole, joined))
-        assert len(one)
-        pd.testing.assert_frame_equal(one, other, rtol=1e-12)
-    assert len(whole.medians)
-    assert joined.medians == whole.medians
-    assert joined.warnings == whole.warnings
-
-
-def test_other_commands_take_the_merged_run(merged, invoke):
-    merged(lambda row: row["provider"])
+def test_other_commands_take_the_merged_run(plant, tmp_path, invoke, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["rooflens", "merge", "-o", "runs/merged"])
+    shards = split(plant("planted", **SMALL), tmp_path / "parts", lambda row: row["provider"])
+    invoke("merge", "-o", "runs/merged", *shards)
     answers = []
     for run in ("planted", "merged"):
         out = invoke("crossover", run, "--challenger", "simt_4bit", "--incumbent", "dequant_blas", "--json").out

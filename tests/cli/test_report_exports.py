@@ -98,11 +98,7 @@ def test_parquet_has_every_cell_with_and_without_a_time(plant, tmp_path, invoke)
         ({}, ["planted", "--aiter", "-", "--json", "-"], "only one of --aiter - and --json -"),
         ({}, ["planted", "--parquet", "-"], "--parquet -: it cannot be printed"),
         ({"failures": lambda cell: ("oom", "")}, ["planted", "--aiter", "-"], "no time of a GEMM's forward pass"),
-        (
-            {},
-            ["planted", "--pdf", "-"],
-            "--text, --json, --aiter, --parquet; see",
-        ),
+        ({}, ["planted", "--pdf", "-"], "--text, --json, --aiter, --parquet; see"),
         ({"providers": ("blas",), "baseline": "blas"}, ["planted", "--aiter", "-"], "other than of references"),
     ],
 )

@@ -6,8 +6,6 @@ import pytest
 from rooflens.cli.shared.tables import print_table
 from rooflens.reports.render.layout import TextTable, lay_out
 
-from .pseudo_terminal import on_terminal
-
 NAMES = ("shape", "provider", "verified time", "remark")
 ROWS = [
     ["llama2-7b q/k/v/o (4096x4096)", "simt_4bit", "12.5 us", "the incumbent is verified faster at no M"],
@@ -142,15 +140,3 @@ def test_wide_characters_count_twice(capsys):
 def test_numbers_are_aligned_to_the_right(cells, right):
     _, body = lay_out(TextTable(("a header",), [*([cell] for cell in cells), ["9" if right else ""]]), 80)
     assert all(line == line.rjust(8) for line in body if line.strip()) is right or not any(cells)
-
-
-SHOW = "from rooflens.cli.shared.tables import print_table\n"
-TABLE = f"{SHOW}print_table(('name', 'text'), [('abc', 'word ' * 30)], long=('text',))"
-
-
-def test_on_a_terminal_the_header_is_bold_and_lines_keep_within_its_width():
-    shown = on_terminal("-c", TABLE, columns=45)
-    assert "\x1b[1m" in shown
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
-    assert max(map(len, lines)) <= 45
-    assert "".join(lines).count("word") == 30
