@@ -78,7 +78,6 @@ def test_a_table_is_searched_and_pinned(tmp_path):
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"within": "soon"}, "--within 'soon': write a time"),
         ({"axis": {"M": [1]}}, "unknown argument 'axis': did you mean axes"),
         ({"jobs": "local"}, "unknown argument 'jobs'"),
         ({"searches": 2}, "unknown argument 'searches'"),

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from ..environments import ROOT
-from .tiny_runs import rooflens, write_suite
+from .tiny_runs import rooflens, write_suite, write_traced
 
 CALLS = """
 import time
@@ -104,13 +104,7 @@ def test_providers_run_on_a_suite_beside_its_baseline(tmp_path):
 def test_the_quick_suite_of_the_family_is_the_default(tmp_path, monkeypatch, family, suite):
     asked = []
     monkeypatch.setattr("rooflens.cli.bench.run_here", lambda request, own: asked.append(request))
-    text = (
-        f"with open({str(tmp_path / 'imports')!r}, 'a') as file:\n    file.write('x')\n"
-        "from rooflens.kernels.provider import Provider\n\nclass Mine(Provider):\n"
-        f"    name, family = 'mine', {family!r}\n    def prepare(self, inputs, config=None): ...\n\n"
-        "PROVIDERS = [Mine()]\n"
-    )
-    rooflens(tmp_path, "bench", write(tmp_path, text))
+    rooflens(tmp_path, "bench", write_traced(tmp_path, family))
     (request,) = asked
     assert request.suite == suite
     assert request.providers[0] == "mine"

@@ -119,7 +119,6 @@ def test_the_file_is_what_a_run_folder_has(asked, tmp_path, invoke):
     [
         (["--dtype", "bf61"], "unknown dtype 'bf61': did you mean bf16"),
         (["--dtype", ""], "name at least one of bf16, fp16, fp32"),
-        (["--llc", "big"], "write a size such as 32MiB"),
         (["--llc", "9" * 5000 + "M"], "write a size such as 32MiB"),
         (["--device", "tpu"], "write cpu, cuda or cuda:N"),
         (["--timer", "clock"], "'clock' is not one of"),

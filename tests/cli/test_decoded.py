@@ -81,17 +81,9 @@ def test_it_is_a_reference_to_whoever_reads_the_run(measured):
     assert {name: run.is_reference(name) for name in NAMES} == dict(zip(NAMES, (True, True, True, False), strict=True))
     assert set(run.cells.loc[run.cells["role"] == "reference", "provider"]) == {*NAMES} - {"decodes_inside"}
     assert set(NAMES) & set(run.challengers) == {"decodes_inside"}
-
-
-def test_it_is_not_dispatched(measured):
-    place, _ = measured
     found = json.loads(rooflens(place, "dispatch", "runs/one", "--json").stdout)
     assert "decodes_before" not in json.dumps(found["recommended"])
     refused = rooflens(place, "dispatch", "runs/one", "-p", "decodes_before", code=2)
     assert "it is a reference" in refused.stderr
-
-
-def test_a_resumed_run_measures_nothing_and_keeps_it(measured):
-    place, _ = measured
     rooflens(place, "run", "-o", "runs/one", "--resume", "--no-report")
     assert load_run(place / "runs" / "one").is_reference("decodes_before")

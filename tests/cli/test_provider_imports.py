@@ -8,7 +8,7 @@ import json
 import pytest
 
 from ..harness.repositories import repository
-from .tiny_runs import ON_CPU, fresh, write_suite
+from .tiny_runs import ON_CPU, fresh, write_suite, write_traced
 
 PROVIDER = """
 import torch, triton
@@ -77,14 +77,5 @@ def test_every_command_imports_the_repository_and_none_of_its_namesakes(tmp_path
 
 
 def test_a_command_imports_a_file_once_before_it_has_a_worker(tmp_path, invoke):
-    (tmp_path / "mine.py").write_text(
-        "from rooflens.kernels.provider import Provider\n"
-        f"with open({str(tmp_path / 'imports')!r}, 'a') as file:\n"
-        "    file.write('x')\n"
-        "class Mine(Provider):\n"
-        "    name, family = 'mine', 'fourbit'\n"
-        "    def prepare(self, inputs, config=None): ...\n"
-        "PROVIDERS = [Mine()]\n"
-    )
-    invoke("run", "llm4bit-quick", "--dry-run", "--providers", tmp_path / "mine.py")
+    invoke("run", "llm4bit-quick", "--dry-run", "--providers", write_traced(tmp_path, "fourbit"))
     assert (tmp_path / "imports").read_text() == "x"

@@ -109,12 +109,9 @@ def test_a_library_that_flushes_denormals_once_it_is_loaded_has_its_times(place)
     subprocess.run(["cc", "-shared", "-fPIC", "flush.c", "-o", "flush.so"], cwd=place, check=True)
     (place / "flushing.py").write_text(
         "import ctypes, sys\n"
-        "from rooflens.kernels.provider import Provider\n"
         f"sys.path.insert(0, {str(Path(leaving_providers.__file__).parent)!r})\n"
         "from faulty_providers import Right as Base, right_launch\n"
         "from rooflens.kernels.provider import Launch\n"
-        "def flushes():\n"
-        "    return sys.float_info.min / 2 == 0.0\n"
         "class Fast(Base):\n"
         "    name = 'fast'\n"
         "    def prepare(self, inputs, config=None):\n"
@@ -124,8 +121,8 @@ def test_a_library_that_flushes_denormals_once_it_is_loaded_has_its_times(place)
         "    name = 'sees'\n"
         "    def prepare(self, inputs, config=None):\n"
         "        run, out = right_launch(inputs)\n"
-        "        found = {}\n"
-        "        return Launch(lambda: (run(), found.update(flushes=flushes())), out, config=found)\n"
+        "        seen = {}\n"
+        "        return Launch(lambda: (run(), seen.update(flushes=sys.float_info.min / 2 == 0.0)), out, config=seen)\n"
         "PROVIDERS = [Fast(), Sees()]\n"
     )
     arguments = run_args("fast", "sees", file=place / "flushing.py", out="fast")

@@ -26,12 +26,8 @@ def test_every_selected_shape_is_replaced_by_its_variants(done):
     rows = read(place)
     assert {(row["layer"], row["N"], row["K"]) for row in rows} == {(f"q N={n}", str(n), "128") for n in (32, 48, 64)}
     manifest = json.loads((place / "out" / "run.json").read_text())
-    assert manifest["scan"] == {
-        "axis": "N",
-        "text": "N=48~1x16",
-        "sizes": [32, 48, 64],
-        "of": [{"model": "tiny", "layer": "q", "N": 48, "K": 128}],
-    }
+    of = [{"model": "tiny", "layer": "q", "N": 48, "K": 128}]
+    assert manifest["scan"] == {"axis": "N", "text": "N=48~1x16", "sizes": [32, 48, 64], "of": of}
     assert [shape["layer"] for shape in manifest["shapes"]] == ["q N=32", "q N=48", "q N=64"]
     assert manifest["planned_units"] == 36
 

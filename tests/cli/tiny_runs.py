@@ -63,6 +63,17 @@ def _ended(done, code):
     return done
 
 
+def write_traced(folder, family):
+    """Write a file with the provider `mine`, which adds a letter to the file `imports` whenever it is imported."""
+    (folder / "mine.py").write_text(
+        f"with open({str(folder / 'imports')!r}, 'a') as file:\n    file.write('x')\n"
+        "from rooflens.kernels.provider import Provider\n\nclass Mine(Provider):\n"
+        f"    name, family = 'mine', {family!r}\n    def prepare(self, inputs, config=None): ...\n\n"
+        "PROVIDERS = [Mine()]\n"
+    )
+    return folder / "mine.py"
+
+
 def planned(done):
     """Return the line of a dry run that counts its cells."""
     (line,) = [line for line in done.stdout.splitlines() if " cells x " in line]
