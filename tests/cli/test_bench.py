@@ -63,6 +63,10 @@ def test_a_file_that_cannot_be_measured_gets_one_line(tmp_path, in_this_process,
     assert not done.stdout
 
 
+def test_calls_that_all_have_a_time_are_exit_code_0(tmp_path, in_this_process):
+    assert "slower" in measured(tmp_path, write(tmp_path, CALLS)).stdout
+
+
 def test_a_dictionary_names_the_calls_and_one_that_fails_costs_its_own_row(tmp_path, in_this_process):
     ends = "\ndef bad():\n    raise ValueError('no\\nway')\n\ndef end():\n    sys.exit(3)\n"
     names = "\nBENCH = {'one': bench_short, 'bad': bad, 'end': end, 'two': bench_long}\n"
@@ -133,6 +137,7 @@ def bench_exits():
 def test_functions_that_hang_or_end_the_process_are_named_and_the_others_measured(tmp_path):
     file = write(tmp_path, ENDS)
     done = measured(tmp_path, file, "--timeout", "3s", code=1)
+    assert "helper" not in done.stdout + done.stderr
     header, short, long, *_, how = done.stdout.splitlines()
     assert header.split()[:2] == ["call", "time"]
     assert (short.split()[0], short.split()[-1]) == ("bench_short", "baseline")
