@@ -1,4 +1,4 @@
-"""docs/case-studies.md prints what rooflens says today of the stored results that it names; `...` is left out."""
+"""Pages print what rooflens says today of the stored results that they name; `...` is left out."""
 
 import json
 import re
@@ -10,7 +10,8 @@ from rooflens.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "case-studies.md").read_text("utf-8")
-PRINTED = re.findall(r"<!-- rooflens ([^;]+); exit code (\d) -->\n```text\n(.*?)```", PAGE, re.DOTALL)
+PAGES = "".join(path.read_text("utf-8") for path in sorted((ROOT / "docs").glob("*.md")))
+PRINTED = re.findall(r"<!-- rooflens ([^;]+); exit code (\d) -->\n```text\n(.*?)```", PAGES, re.DOTALL)
 STORED = sorted(f"docs/results/{path.name}" for path in ROOT.glob("docs/results/upstream-*"))
 
 

@@ -1,5 +1,8 @@
 """Shipped suites are what they say; a suite file with a mistake is refused with its place and the way out."""
 
+import re
+from pathlib import Path
+
 import pytest
 from rooflens.analysis.frames.load import REFERENCE
 from rooflens.kernels import registry
@@ -128,3 +131,11 @@ def test_without_an_axis_each_shape_runs_the_sizes_of_its_set(tmp_path):
     with pytest.raises(UsageError, match="m down has no M_list"):
         mine.sizes(down)
     assert mine.override(axes={"M": (2,)}).sizes(down) == (2,)
+
+
+def test_the_page_of_suites_lists_the_keys_that_a_suite_may_have():
+    page = (Path(__file__).parents[2] / "docs" / "suites.md").read_text("utf-8")
+    table = page.split("## Keys of a suite")[1].split("| `[protocol]` | default")[0]
+    with pytest.raises(UsageError, match="unknown") as refused:
+        suite.parse(f"unknown = 1{GOOD}", "a suite")
+    assert {*re.findall(r"^\| `\[?(\w+)", table, re.MULTILINE)} == {*str(refused.value).split("known: ")[1].split(", ")}
