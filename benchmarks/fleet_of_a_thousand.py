@@ -138,7 +138,7 @@ def swept(cells_wanted: int, devices: int, folder: Path) -> Sweep:
         again = ResultStore(folder, manifest_of(planted), jobs)
     again.close()
     if again.open_jobs():
-        wrong = wrong or f"{len(again.open_jobs())} jobs are to do when the folder is opened again"
+        wrong = wrong or f"{len(again.open_jobs())} jobs are open when the folder is opened again"
     wrong = wrong or mistake(folder, cells)
     return Sweep(devices, cells, len(jobs), clock, cluster.fates, wrong)
 

@@ -147,11 +147,11 @@ def _missing(passed: pd.DataFrame, ceilings: Ceilings) -> Iterator[str]:
     multiplied = passed.loc[(passed["flops"] > 0) & (passed["bound_class"] != "")]
     unknown = [words for column, words in _OPTIONAL.items() if multiplied[column].isna().all()]
     if unknown and len(multiplied):
-        yield RunWarning(f"unknown here, so limits leave out {', '.join(unknown)}", Topic.ROOFLINE)
+        yield RunWarning(f"limits leave out what is unknown here: {', '.join(unknown)}", Topic.ROOFLINE)
 
 
 def _by_code(unexplained: pd.DataFrame) -> str:
-    """Tell the cells whose machine code was not read, so that no limit follows from it, from those whose was."""
+    """Count apart the cells whose machine code was not read, from which no limit follows, and the others."""
     unread = unexplained["schedule_clocks"].isna()
     parts = ((unread, "machine code not analysed"), (~unread, "although the code of their main kernel was analysed"))
     found = [(unexplained[here], words) for here, words in parts if here.any()]

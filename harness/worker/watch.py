@@ -68,7 +68,7 @@ REPEATED = 1.25
 """Factor by which launches may be slower with changes: beyond it work is skipped."""
 
 REFRESHED = 50
-"""Device operations that refreshing queues for a sample, by and large: how many they are is the provider's affair."""
+"""Device operations that refreshing queues for a sample, about: the provider decides how many."""
 
 SLACK_S = 2e-6
 """Beside that factor."""

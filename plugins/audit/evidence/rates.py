@@ -38,7 +38,7 @@ def cells_of(sheet: Sheet, column: AnnotatedColumn, m_is: str = "") -> Iterator[
     for row, (span,) in sheet.spans(column):
         problem = sheet.problem(row, column, m_is)
         finest = SHORTEST_S if column.role is ColumnRole.TIME else math.inf
-        if problem is None or (span.low + span.high <= 0 and span.high * column.unit <= finest):  # 0 is no number
+        if problem is None or (span.low + span.high <= 0 and span.high * column.unit <= finest):  # 0 says nothing
             continue
         flops = float(problem.flops)
         low, high = max(span.low, span.high * 1e-6) * column.unit, span.high * column.unit

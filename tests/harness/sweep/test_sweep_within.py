@@ -80,7 +80,7 @@ def test_a_second_round_begins_when_all_have_the_first(within, seconds, counts):
     complete, manifest, found, now, _ = within(seconds)
     assert not complete
     assert now <= seconds
-    assert manifest.rounds == 2  # the second is to do
+    assert manifest.rounds == 2  # the second is missing
     assert found == counts
 
 
