@@ -5,14 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..shapes.errors import IncompleteError, Interrupted, unknown_name
+from ..shapes.errors import IncompleteError, unknown_name
 from ..shapes.request import Request, options
 from ..shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest
 from ..shapes.values import listed
 from ..shapes.verdict import Verdict
 from .planned import PlannedRun, planned
 from .refine import Refiner
-from .run_folders import how_to_resume
+from .run_folders import how_to_resume, resumable
 from .scan import pin_defaults
 from .selection import unheard
 
@@ -113,11 +113,8 @@ def measured(
         retry=request.retry,
         half_width=_half_width,
     )
-    try:
+    with resumable(folder, lambda: f"{len(store.verdicts)} finished units"):
         complete = sweep.run(content)
-    except Interrupted:
-        done = f"{len(store.verdicts)} finished units are in {folder}"
-        raise Interrupted(f"interrupted; {done}: {how_to_resume(folder)}") from None
     return complete and (refiner is None or refiner.complete)
 
 

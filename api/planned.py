@@ -102,7 +102,7 @@ def planned(
         if not request.resume:
             raise UsageError("name a suite (rooflens list suites), or give -o RUN --resume to resume a run")
         request.refuse_changes("measured")
-        request = request.repeating(_stored_request(request.to))
+        request = request.repeating(_stored_request(request.to), f"{request.to}/{MANIFEST}")
     request, own = completed(replace(request, calibrate=request.calibrate is not False), own, doing)
     suite = suite_of(request, own)
     scan, refinement = scan_of(request, suite), Refinement.of(request, suite)

@@ -2,10 +2,12 @@
 
 import os
 import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from ..shapes.errors import UsageError
+from ..shapes.errors import Interrupted, UsageError
 from ..shapes.run_folder.manifest import COMPARISON, MANIFEST, Manifest, glance, made_at, read_manifest
 
 RUNS = Path("runs")
@@ -35,6 +37,19 @@ def is_ahead(created_at: str) -> bool:
 def missing_units(count: int, folder: Path) -> str:
     """Report how many units an unfinished run lacks, and how to resume it."""
     return f"{count} {'unit is' if count == 1 else 'units are'} missing: {how_to_resume(folder)}"
+
+
+@contextmanager
+def resumable(folder: Path, done: Callable[[], str]) -> Iterator[None]:
+    """Let an interruption of what is stored in `folder` say what is `done`, and how to go on."""
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt) as error:
+        text = f"interrupted; {done()} are in {folder}: {how_to_resume(folder)}"
+        if isinstance(error, Interrupted):
+            raise Interrupted(text) from None
+        error.add_note(text)
+        raise
 
 
 def how_to_resume(folder: Path) -> str:

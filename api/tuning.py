@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..shapes.errors import IncompleteError, Interrupted, UsageError
+from ..shapes.errors import IncompleteError, UsageError
 from ..shapes.request import Request
 from ..shapes.run_folder.columns import TUNING
 from ..shapes.run_folder.manifest import MANIFEST, Manifest, read_manifest
 from .measuring import Listener, Tell, request_of
 from .planned import PlannedRun, completed, plan_of
-from .run_folders import how_to_resume, manifest_to_resume, new_folder
+from .run_folders import how_to_resume, manifest_to_resume, new_folder, resumable
 from .selection import skipped, suite_of, unheard
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ def tune(
     what: str | Path | None = None, *, providers: Iterable[str | Path] = (), tell: Tell = unheard, **how: Any
 ) -> Tuned:
     """Search the configurations of the suite `what` as `rooflens tune` does; arguments as of `measure`."""
-    request = search_request(request_of("tune", what, providers, how))
-    if what is None and request.to and is_complete(request.to):
-        return Tuned(request.to, True)
+    request, complete_in = search_request(request_of("tune", what, providers, how))
+    if complete_in:
+        return Tuned(complete_in, True)
     plan = planned_search(request, tell)
     for note in plan.notes:
         tell(f"note: {note}")
@@ -58,14 +58,18 @@ def tune(
     return Tuned(plan.folder, complete)
 
 
-def search_request(request: Request) -> Request:
-    """Return what is to be searched: the request, or without a suite the one that its folder was started with."""
+def search_request(request: Request) -> tuple[Request, Path | None]:
+    """Return what is to be searched: the request, or without a suite the one that its folder was started with.
+
+    Also returns this folder where its table is complete already.
+    """
     if request.suite is not None:
-        return request
+        return request, None
     if not request.resume:
         raise UsageError("name a suite (rooflens list suites), or give -o RUN --resume to resume or show a table")
     request.refuse_changes("searched")
-    return request.repeating(_stored_request(request.to))
+    request = request.repeating(_stored_request(request.to), f"{request.to}/{MANIFEST}")
+    return request, request.to if request.to and _is_complete(request.to) else None
 
 
 def planned_search(request: Request, doing: Callable[[str], object] = unheard) -> PlannedRun:
@@ -107,12 +111,8 @@ def searched(
         should_stop=should_stop,
         deadline=plan.deadline,
     )
-    try:
+    with resumable(plan.folder, lambda: "finished searches"):
         return sweep.run(content)
-    except Interrupted:
-        raise Interrupted(
-            f"interrupted; finished searches are in {plan.folder}: {how_to_resume(plan.folder)}"
-        ) from None
 
 
 def _stored_request(folder: Path | None) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _stored_request(folder: Path | None) -> dict[str, Any]:
     return request
 
 
-def is_complete(folder: Path) -> bool:
+def _is_complete(folder: Path) -> bool:
     """Tell whether the table holds everything that its last call asked for, unchanged since."""
     from ..analysis.tuning.searches import whole_searches
 

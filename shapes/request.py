@@ -145,20 +145,22 @@ FRACTION = Kind(values.fraction, values.plain)
 BYTES = Kind(values.size_bytes, values.size_text)
 COUNT = _whole(1, MOST)
 FLAG = Kind(_flag, bool, stored=bool)
+SUITE = replace(TEXT, write=_suite)
 
 
-def _given(usage: str, kind: Kind, help: str = "", of: str = "run tune", **more: Any) -> Any:
+_EACH, _SELECTING, _MEASURING = ("run", "tune", "compare"), ("run", "tune"), ("run", "compare")
+_RUN, _TUNE = ("run",), ("tune",)
+
+
+def _option(usage: str, kind: Kind, help: str = "", commands: tuple[str, ...] = _SELECTING, **more: Any) -> Any:
     """Return a field of `Request`: flags and metavar, what else its `Option` says, and None as what is not given."""
     words = usage.split()
     flags = tuple(word for word in words if word.startswith("-"))
     metavar = "".join(words[len(flags) :])
-    return field(
-        default=None, metadata={"option": partial(Option, flags, metavar, kind, help, tuple(of.split()), **more)}
-    )
+    return field(default=None, metadata={"option": partial(Option, flags, metavar, kind, help, commands, **more)})
 
 
-_for_this_call = partial(_given, stored=False, anew=True)
-_EACH, _RUN, _TUNE, _MEASURING = "run tune compare", "run", "tune", "run compare"
+_for_this_call = partial(_option, stored=False, anew=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,39 +172,39 @@ class Request:
     Raises UsageError that names the option for a value that it cannot have, and for options that exclude each other.
     """
 
-    suite: str | None = _given("", replace(TEXT, write=_suite))
-    providers: tuple[str, ...] = _given("-p --provider NAME", _several(TEXT), "Measure only these; repeat it.", _EACH)
-    dtype: tuple[str, ...] = _given("--dtype LIST", NAMES, "Activation types, such as bf16,fp16.", _EACH)
-    axes: Axes = _given(
+    suite: str | None = _option("", SUITE)
+    providers: tuple[str, ...] = _option("-p --provider NAME", _several(TEXT), "Measure only these; repeat it.", _EACH)
+    dtype: tuple[str, ...] = _option("--dtype LIST", NAMES, "Activation types, such as bf16,fp16.", _EACH)
+    axes: Axes = _option(
         "-a --axis AXIS=LIST", AXES, "Values of an axis, such as M=1,2,64; M=1..8 counts, M=1,2,4..64 doubles.", _EACH
     )
-    caches: tuple[str, ...] = _given("--cache LIST", NAMES, "cold, warm or cold,warm.", _EACH)
-    filter_expression: str | None = _given("--filter EXPR", TEXT, "Keep the cells for which this holds.", _EACH)
-    device: str | None = _given(
+    caches: tuple[str, ...] = _option("--cache LIST", NAMES, "cold, warm or cold,warm.", _EACH)
+    filter_expression: str | None = _option("--filter EXPR", TEXT, "Keep the cells for which this holds.", _EACH)
+    device: str | None = _option(
         "--device NAME", TEXT, "cpu, cuda or cuda:N; the default is a GPU if there is one.", _EACH
     )
-    llc: int | None = _given(
+    llc: int | None = _option(
         "--llc SIZE",
         BYTES,
         "Last-level cache that a cold sample evicts, such as 256MiB, if it is not found right.",
         _EACH,
     )
-    threads: int | None = _given(
+    threads: int | None = _option(
         "--threads", COUNT, "CPU threads; the default is every core this process may use.", _EACH
     )
-    timer: str | None = _given(
+    timer: str | None = _option(
         "--timer", _choice(TIMERS), "How time is taken: profiler on GPUs, host on the CPU, by default.", _EACH
     )
-    cold_by: str | None = _given(
+    cold_by: str | None = _option(
         "--cold-by",
         _choice(COLD_BY),
         "What makes a sample cold: a flush of the caches, or rotation among copies of the operands.",
         _EACH,
     )
-    timeout: float | None = _given(
+    timeout: float | None = _option(
         "--timeout TIME", SECONDS, "Kill a cell that hangs for so long, such as 120s.", _EACH
     )
-    build_timeout: float | None = _given(
+    build_timeout: float | None = _option(
         "--build-timeout TIME",
         SECONDS,
         "The same while a provider is imported or prepared, when it may compile; the default is 10m.",
@@ -211,10 +213,10 @@ class Request:
     max_time: float | None = _for_this_call(
         "--max-time TIME", SECONDS, "End the whole sweep cleanly after this, such as 9m; resume with --resume."
     )
-    seed: int | None = _given(
+    seed: int | None = _option(
         "--seed", _whole(0, (1 << 32) - 1), "Seed of the operands and of the order of the providers.", _EACH
     )
-    files: tuple[Path, ...] = _given("--providers FILE", _several(PATH), "Add the kernels of this file.")
+    files: tuple[Path, ...] = _option("--providers FILE", _several(PATH), "Add the kernels of this file.")
     resume: bool | None = _for_this_call(
         "--resume", FLAG, "Resume the run of -o; without SUITE, exactly as it was started."
     )
@@ -239,31 +241,31 @@ class Request:
     wait: float | None = _for_this_call(
         "--wait TIME", SECONDS, "Wait so long for a device; the default is 60s.", _MEASURING
     )
-    baseline: str | None = _given(
+    baseline: str | None = _option(
         "--baseline B", TEXT, "Compare with this provider, of any role; default: the suite's baseline.", _RUN
     )
-    challengers: tuple[str, ...] = _given(
+    challengers: tuple[str, ...] = _option(
         "--challenger A",
         _several(TEXT),
         "What the headline is about, of any role; repeat it. It is measured too, as the baseline is.",
         _RUN,
     )
-    tuning: str | None = _given(
+    tuning: str | None = _option(
         "--tuning",
         _choice(TUNINGS),
         "Configurations: the providers' default, pinned to the table of --tuned, or searched anew (cold).",
         _RUN,
     )
-    tuned: Path | None = _given(
+    tuned: Path | None = _option(
         "--tuned TABLE", PATH, "A tuning.csv, or the folder of a rooflens tune; implies --tuning pinned.", _RUN
     )
-    searches: int | None = _given(
+    searches: int | None = _option(
         "--searches",
         COUNT,
         "Searches per cell, each in a separate process; two or more (default: 2) show how reliable a choice is.",
         _TUNE,
     )
-    rounds: int | None = _given("--rounds", COUNT, "Measurement rounds; intervals take 2, and narrow with more.", _RUN)
+    rounds: int | None = _option("--rounds", COUNT, "Measurement rounds; intervals take 2, and narrow with more.", _RUN)
     within: float | None = _for_this_call(
         "--within TIME",
         SECONDS,
@@ -271,31 +273,31 @@ class Request:
         "--rounds is the most.",
         _RUN,
     )
-    target_ci: float | None = _given(
+    target_ci: float | None = _option(
         "--target-ci PERCENT", FRACTION, "Stop a round when the median is known to +- this, such as 1%.", _MEASURING
     )
-    budget: float | None = _given("--budget TIME", SECONDS, "Most time per cell and round, such as 0.5s.", _MEASURING)
-    scan: str | None = _given(
+    budget: float | None = _option("--budget TIME", SECONDS, "Most time per cell and round, such as 0.5s.", _MEASURING)
+    scan: str | None = _option(
         "--scan AXIS=SIZES",
         TEXT,
         "Replace each shape by variants of N or K: N=2048..4096:64, N=4096~8x64 (8 steps to both sides), K=~4x128 "
         "(around its own). Configurations are held: those of the shape itself.",
         _RUN,
     )
-    refine: str | None = _given(
+    refine: str | None = _option(
         "--refine crossover[=A:B]",
         TEXT,
         "Then measure further M where challenger A stops beating incumbent B; the default are those of the suite.",
         _RUN,
     )
-    refine_to: float | None = _given(
+    refine_to: float | None = _option(
         "--refine-to PERCENT", FRACTION, "Refine until win and loss are so near in M; the default is 10%.", _RUN
     )
-    refine_most: int | None = _given("--refine-most", COUNT, "Most further M of one shape; the default is 6.", _RUN)
+    refine_most: int | None = _option("--refine-most", COUNT, "Most further M of one shape; the default is 6.", _RUN)
     to: Path | None = _for_this_call(
         "-o --output RUN", PATH, "Folder of the results; the default is runs/SUITE-TIME, or tuned/SUITE-TIME for tune."
     )
-    calibrate: bool | None = _given(
+    calibrate: bool | None = _option(
         "--calibrate/--no-calibrate",
         FLAG,
         "Measure the ceilings after the first problem and at the end, as by default: the roofline needs them.",
@@ -371,18 +373,22 @@ class Request:
         times = {f"{name}_s": getattr(self, name) for name in ("budget", "timeout", "build_timeout")}
         return {name: value for name, value in (named | times).items() if value is not None}
 
-    def refuse_changes(self, done: str) -> None:
+    def refuse_changes(self, done: str, but: str = "") -> None:
         """Raise UsageError for options that would be ignored: without SUITE, --resume repeats those of the first call.
 
-        `done` is what they change ("measured").
+        `done` is what they change ("measured"); `but` names one that may.
         """
         for name in self.given:
-            if name not in self._anew:
+            if name not in (*self._anew, but):
                 raise refused_change(options()[name].flag, done)
 
-    def repeating(self, stored: Mapping[str, Any]) -> Self:
-        """Return the request that run.json keeps, with what this call may give anew."""
-        return replace(self.read(stored), **{name: value for name, value in self.given.items() if name in self._anew})
+    def repeating(self, stored: Mapping[str, Any], where: str) -> Self:
+        """Return the request that the file `where` keeps, with what this call may give anew."""
+        try:
+            kept = self.read(stored)
+        except UsageError as error:
+            raise UsageError(f"{where}: {error}") from None
+        return replace(kept, **{name: value for name, value in self.given.items() if name in self._anew})
 
     @property
     def _anew(self) -> set[str]:
@@ -404,6 +410,6 @@ def refused_change(flag: str, done: str) -> UsageError:
     )
 
 
-def compared() -> set[str]:
-    """Return the names of the fields that a comparison hands to the runs of each version."""
-    return {one.name for one in options().values() if one.stored and "compare" in one.commands}
+def stored_of(command: str) -> set[str]:
+    """Return the names of the fields that a command has, and run.json keeps."""
+    return {one.name for one in options().values() if one.stored and command in one.commands}

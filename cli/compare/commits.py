@@ -15,7 +15,7 @@ from ...harness.compare.worktrees import Repository
 from ...shapes.errors import UsageError
 from ...shapes.plugins import Hook, provided
 from ...shapes.protocol import COMPARED_ROUNDS
-from ...shapes.request import Request, compared
+from ...shapes.request import Request, stored_of
 from ...shapes.run_folder.manifest import COMPARISON
 from ..report.replay import flips, replay
 from ..report.stored_comparison import OWN_CHOICE, go_on, stored_comparison
@@ -112,7 +112,7 @@ def _what(request: Request, versions: GitVersions, targets: Sequence[str], folde
         commits=commits,
         suite=str(Path(suite).resolve()) if Path(suite).is_file() else suite,
         files=[_place(repository.top, file) for file in request.files],
-        options=request.words(compared()),
+        options=request.words(stored_of("compare")),
         rounds=request.rounds or COMPARED_ROUNDS,
         setup=versions.setup,
         suite_hash=suite_hash(suite),

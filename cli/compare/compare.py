@@ -1,7 +1,5 @@
 """`rooflens compare`: did this branch make my kernels slower?"""
 
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +115,10 @@ def compare(
     request = Request(**options)
     if request.resume:
         given = {"--git": span, "--repo": repo, "--setup": setup, "--null-arm": null_arm, "--tune": tune}
-        refuse_others(request, given | {"--column": columns, "--arithmetic": arithmetic})
+        for flag, value in (given | {"--column": columns, "--arithmetic": arithmetic}).items():
+            if value:
+                raise refused_change(flag, "compared")
+        request.refuse_changes("compared", but="rounds")
     if span or request.resume:
         from .commits import GitVersions, measured
 
@@ -136,14 +137,6 @@ def compare(
     (print_result_json if as_json else print_result)(result)
     if error := verdict(result, complete, strict, unmeasured):
         raise error
-
-
-def refuse_others(request: Request, given: Mapping[str, object]) -> None:
-    """Raise UsageError for what a resumed comparison would ignore; more --rounds continue it."""
-    for flag, value in given.items():
-        if value:
-            raise refused_change(flag, "compared")
-    replace(request, rounds=None).refuse_changes("compared")
 
 
 def _read(targets: tuple[str, ...], columns: tuple[str, ...]) -> "tuple[Result, bool]":

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ...shapes.request import Option, options
+from ...shapes.request import FLAG, Option, options
 
 
 def parameters(command: str) -> list[click.Parameter]:
@@ -17,7 +17,7 @@ def _parameter(one: Option) -> click.Parameter:
     if not one.flags:
         return click.Argument([one.name], required=False)
     names = [*one.flags, one.name]
-    if one.kind.stored is bool:
+    if one.kind is FLAG:
         return click.Option(names, is_flag=True, default=None, help=one.help)
     return click.Option(
         names,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...api.run_folders import how_to_resume
-from ...api.tuning import is_complete, planned_search, read_table, search_request, searched
+from ...api.tuning import planned_search, read_table, search_request, searched
 from ...shapes.errors import IncompleteError
 from ...shapes.request import Request
 from ...shapes.run_folder.columns import TUNING
@@ -44,10 +44,9 @@ def tune(export: Path | None, as_json: bool, **options: Any) -> None:
       rooflens tune -o tuned/h200 --resume
       rooflens tune llm4bit --cache cold --dtype bf16 --export tuned_gemm.csv
     """
-    asked = Request(**options)
-    request = search_request(asked)
-    if asked.suite is None and request.to and is_complete(request.to):
-        _finish(request.to, True, export, as_json)
+    request, complete_in = search_request(Request(**options))
+    if complete_in:
+        _finish(complete_in, True, export, as_json)
         return
     plan = shown(request, planned_search)
     if export:

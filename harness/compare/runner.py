@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol as Interface
 
 from ...shapes.errors import Interrupted, RooflensError, UsageError
+from ...shapes.request import Request, stored_of
 from ...shapes.run_folder.columns import CELLS
 from ...shapes.run_folder.manifest import COMPARISON, MANIFEST, ComparisonState
 from ..storage.lock import LOCK, locked
@@ -188,7 +189,8 @@ class CompareRunner:
         folder = Path(self.what.tables[arm])
         self._observer.doing(f"search configurations of {version(arm)}")
         command = [
-            *("tune", self.what.suite, *_selecting(self.what.options), "-o", str(folder), "--searches", str(count)),
+            *("tune", self.what.suite, *Request.of_words(self.what.options).words(stored_of("tune"))),
+            *("-o", str(folder), "--searches", str(count)),
             *(["--resume"] if (folder / MANIFEST).is_file() else []),
         ]
         return self._run(f"searching for {arm}", environment, command, lambda: None)
@@ -263,12 +265,6 @@ class CompareRunner:
 
     def _save(self) -> None:
         write_state(self.folder, self.what, self._done, self._ended)
-
-
-def _selecting(options: Sequence[str]) -> list[str]:
-    """Return the options that `rooflens tune` has as well."""
-    pairs = zip(options[::2], options[1::2], strict=True)
-    return [part for name, value in pairs if name not in ("--target-ci", "--budget") for part in (name, value)]
 
 
 def _rows(path: Path) -> int:

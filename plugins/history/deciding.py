@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...harness.compare.worktrees import Repository
 from ...shapes.errors import UsageError
-from ...shapes.request import Request, compared
+from ...shapes.request import Request, stored_of
 from ...shapes.run_folder.manifest import SHORT, ComparisonState, Manifest
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def comparable(run: Manifest) -> ComparisonState:
         suite=request.get("suite") or "",
         files=[file.relative_to(code.top).as_posix() for file in files],
         # not the providers: a change is of some of them
-        options=asked.words(compared() - {"providers"}),
+        options=asked.words(stored_of("compare") - {"providers"}),
     )
 
 

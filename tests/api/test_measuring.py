@@ -89,3 +89,13 @@ def test_a_table_is_searched_and_pinned(tmp_path):
 def test_what_no_run_can_be_is_one_line(how, words):
     with pytest.raises(UsageError, match=words):
         rooflens.measure("llm4bit-quick", **how)
+
+
+def test_ctrl_c_says_what_is_kept(tmp_path, monkeypatch):
+    def interrupted(sweep, content):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rooflens.harness.sweep.sweep.Sweep.run", interrupted)
+    with pytest.raises(KeyboardInterrupt) as error:
+        rooflens.measure("llm4bit-quick", providers=["blas"], device="cpu", to=tmp_path / "run")
+    assert error.value.__notes__[0].startswith(f"interrupted; 0 finished units are in {tmp_path / 'run'}: ")

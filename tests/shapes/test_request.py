@@ -62,8 +62,10 @@ def test_numbers_of_numpy_are_those_of_python():
 def test_a_call_that_resumes_may_say_where_and_until_when():
     call = Request(to="runs/a", resume=True, max_time="9m", calibrate=True, retry=["timeout"], timeout="5m")
     call.refuse_changes("measured")
-    repeated = call.repeating(PYTHON.stored())
+    repeated = call.repeating(PYTHON.stored(), "run.json")
     assert (repeated.timeout, repeated.max_time, repeated.calibrate, repeated.budget) == (300, 540, True, 0.5)
+    with pytest.raises(UsageError, match=r"^run.json: --timer 'clock': known"):
+        call.repeating({"timer": "clock"}, "run.json")
     with pytest.raises(UsageError, match=r"^--timeout changes what is measured"):
         Request(to="runs/a", resume=True, timeout="5m").refuse_changes("measured")
 
