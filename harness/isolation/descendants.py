@@ -27,6 +27,9 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 _PAUSE_S = 0.01
 
+_LOOKS = 2
+"""Times in a row that nothing is found: a program that is just being started has no environment for a moment."""
+
 END_S = 2.0
 """Time within which killed processes end, unless they hang in a driver."""
 
@@ -121,12 +124,13 @@ def end_with_all(worker: int, marked: str) -> None:
     try:
         if is_alive:
             _signal(worker, signal.SIGSTOP)
-        while found := {*(descendants(worker) if is_alive else ()), *_marked(marked)} - {worker, os.getpid()}:
+        looks = _LOOKS
+        while looks and time.monotonic() < deadline:
+            found = {*(descendants(worker) if is_alive else ()), *_marked(marked)} - {worker, os.getpid()}
             for pid in found:
                 _signal(pid, signal.SIGKILL)
-            if time.monotonic() >= deadline:
-                break
-            time.sleep(_PAUSE_S)
+            looks = _LOOKS if found else looks - 1
+            time.sleep(_PAUSE_S if looks else 0)
     finally:
         with suppress(ProcessLookupError, PermissionError):
             if worker != os.getpgid(0):
