@@ -47,7 +47,7 @@ QUICK := ruff mypy tests tests-exclusive
 REST := slow slow-exclusive properties
 # Half as many again as there are cores: tests wait for processes a third of their time.
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
-SIDE_BY_SIDE := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+SIDE_BY_SIDE := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 ALONE := $(BIN)/python -m pytest $(shell grep -rl --include='test_*.py' 'mark\.exclusive' tests plugins)
 .PHONY: $(QUICK) $(REST)
 

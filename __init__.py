@@ -4,23 +4,25 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
 
-__all__ = ["bench", "compare", "function", "load", "measure", "tune"]
+__all__ = ["bench", "compare", "do_bench", "function", "load", "measure", "report", "tune"]
 
 if TYPE_CHECKING:
-    from .api.comparison import compare
-    from .api.measuring import measure
+    from .api.bench import bench, do_bench
+    from .api.compare.comparing import compare
+    from .api.measuring import measure, tune
+    from .api.reporting import report
     from .api.stored_run import load
-    from .api.timing import bench
-    from .api.tuning import tune
     from .kernels.functions import function
 
 _PLACES = {
-    "bench": "api.timing",
-    "compare": "api.comparison",
+    "bench": "api.bench",
+    "compare": "api.compare.comparing",
+    "do_bench": "api.bench",
     "function": "kernels.functions",
     "load": "api.stored_run",
     "measure": "api.measuring",
-    "tune": "api.tuning",
+    "report": "api.reporting",
+    "tune": "api.measuring",
 }
 
 

@@ -1,16 +1,21 @@
-"""The Python API: measure and compare callables, read stored runs, assert on times in pytest.
+"""The Python API: measure suites and calls, read and report stored runs, assert on times in pytest.
 
-timing         `bench`: the time of a call, and what it means
-comparison     `compare`: calls against a baseline, in interleaved rounds
-sampling       rounds of samples of calls in this process: what both measure with
-estimates      what samples of rounds say of a time
-measuring      `measure`: a suite, as `rooflens run` measures it
-tuning         `tune`: the configurations of a suite
+bench          `bench`, `do_bench`: the time of a call, or of several against a baseline
+bench_file     the functions of a Python file
+times          what timing calls gives
+sampling       rounds of samples of calls in this process
+measuring      `measure`, `tune`: a suite, as `rooflens run` and `rooflens tune` measure and search it
 planned        what a request comes to before anything is measured: cells, folder, run.json
+forecast       what a planned run will take
 selection      the suite and providers that a request selects
-scan, refine   cells that follow from others: variants of a shape, further M around a crossover
+refine         further M around a crossover
+outcome        what became of a run, without an analysis
 stored_run     `load`: a run folder as frames, and in a notebook
-run_folders    where runs are, whose they are, and how to resume them
+reporting      `report`: the report of a run, or of two versions, in files
+run_folders    where runs are, which one is meant, whose they are, and how to resume them
+task           a measuring process, which a comparison starts
+stopping       Ctrl-C as a request to stop
+failures       errors as one line and an exit code
 baselines      timings that tests compare with, as files
 pytest_plugin  the fixture `rooflens`
 """

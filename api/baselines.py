@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 
 from ..analysis.comparison.decide import Word, vetoed
 from ..harness.machine.software import version
@@ -23,8 +23,9 @@ from ..reports.write import write_bytes
 from ..shapes.device import Device
 from ..shapes.errors import UsageError
 from ..shapes.files.json_file import read_object
-from .comparison import Change, one_after_the_other
-from .timing import Timing
+from ..shapes.files.record import Check, WrongTypeError, from_json, is_number
+from .bench import one_after_the_other
+from .times import Change, Timing
 
 VERSION = 1
 
@@ -32,6 +33,8 @@ PACKAGES = ("rooflens", "torch", "triton")
 
 _DEVICE = ("name", "arch", "compute_units")
 """What must be alike for times to be comparable."""
+
+Seconds = Annotated[float, Check("a time in seconds", lambda value: is_number(value) and value > 0)]
 
 _LONGEST = 80
 """Characters of the name of a test in the name of its file."""
@@ -43,20 +46,16 @@ class StoredTiming:
 
     timer: str
     cache: str
-    rounds: tuple[tuple[float, ...], ...]
+    rounds: tuple[tuple[Seconds, ...], ...]
 
     @classmethod
     def of(cls, timing: Timing) -> "StoredTiming":
         """Take what is stored of a timing."""
         return cls(timing.timer, timing.cache, timing.rounds_s)
 
-    @classmethod
-    def read(cls, content: Any) -> "StoredTiming":
-        """Check what a file says; raise KeyError, TypeError or ValueError for what cannot be."""
-        rounds = tuple(tuple(map(_positive, samples)) for samples in content["rounds"])
-        if not rounds or not all(rounds):
+    def __post_init__(self) -> None:
+        if not self.rounds or not all(self.rounds):
             raise ValueError("a round without samples")
-        return cls(str(content["timer"]), str(content["cache"]), rounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +63,10 @@ class Baseline:
     """The timings of one test in one session."""
 
     node: str
-    device: Mapping[str, Any]
-    software: Mapping[str, str]
-    canary: Mapping[str, float]
-    timings: Mapping[str, StoredTiming]
+    device: dict[str, Any]
+    software: dict[str, str]
+    canary: dict[str, Seconds]
+    timings: dict[str, StoredTiming]
     saved_at: str = field(default_factory=lambda: CLOCK.now("seconds"))
 
     def write(self, path: Path) -> None:
@@ -75,22 +74,15 @@ class Baseline:
         write_bytes(path, (json.dumps({"version": VERSION} | asdict(self), indent=1) + "\n").encode())
 
     @classmethod
-    def read(cls, path: Path) -> "Baseline":
+    def read(cls, path: Path) -> Self:
         """Read the file; FileNotFoundError where there is none, UsageError for one that is damaged."""
         content = read_object(path)
         if content.pop("version", None) != VERSION:
             raise UsageError(f"{path}: not a baseline of this version of rooflens: save it again")
         try:
-            found = cls(
-                node=str(content["node"]),
-                device=dict(content["device"]),
-                software=dict(content["software"]),
-                canary={str(name): _positive(value) for name, value in content["canary"].items()},
-                timings={str(name): StoredTiming.read(one) for name, one in content["timings"].items()},
-                saved_at=str(content["saved_at"]),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise UsageError(f"{path}: {type(error).__name__}: {error}; save it again, or restore a copy") from None
+            found: Self = from_json(cls, content)
+        except (WrongTypeError, ValueError) as error:
+            raise UsageError(f"{path}: {error}; save it again, or restore a copy") from None
         return found
 
 
@@ -199,9 +191,3 @@ def _drift(before: Mapping[str, float], now: Mapping[str, float], change: Change
 
 def _device(stored: Mapping[str, Any]) -> str:
     return f"{stored.get('name')}, {stored.get('arch')}, {stored.get('compute_units')} units"
-
-
-def _positive(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise ValueError(f"{value!r} is no time in seconds")
-    return float(value)

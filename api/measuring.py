@@ -1,27 +1,30 @@
-"""`measure`: what `rooflens run` measures, from Python; and how a planned run is measured, which both share."""
+"""`measure` and `tune`: what `rooflens run` and `rooflens tune` do, from Python; and how a planned run is measured."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..shapes.errors import IncompleteError, unknown_name
-from ..shapes.request import Request, options
-from ..shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest
+from ..shapes.protocol import settings_of
+from ..shapes.request import FORMER, Request, options
+from ..shapes.run_folder.columns import TUNING
+from ..shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest, read_manifest
 from ..shapes.values import listed
-from ..shapes.verdict import Verdict
-from .planned import PlannedRun, planned
+from .planned import PlannedRun, as_started, planned
 from .refine import Refiner
 from .run_folders import how_to_resume, resumable
-from .scan import pin_defaults
 from .selection import unheard
 
 if TYPE_CHECKING:
-    from ..harness.plan.plan import Cell
+    import pandas as pd
+
     from ..harness.storage.store import RunStore
-    from ..harness.sweep.observer import SweepObserver
+    from ..harness.sweep.events import Event, Observer
     from ..harness.worker.messages import Setup
     from .stored_run import Run
+
 
 Tell = Callable[[str], object]
 
@@ -32,17 +35,12 @@ def measure(
     """Measure the suite `what` as `rooflens run` does, and return the stored run as `load` does.
 
     `providers` are names of providers, and files (.py) that define further ones. `how` are other fields of
-    `shapes.request.Request`, as a command line has them or as Python does: `axes={"M": [1, 16]}`, `within="20s"`,
-    `to="runs/a"`, `resume=True`. `tell` gets the lines that a terminal shows, such as print. Raises a RooflensError
-    with the message of the command line.
+    `shapes.request.Request`, and settings, as a command line has them or as Python does: `axes={"M": [1, 16]}`,
+    `within="20s"`, `timer="graph"`, `to="runs/a"`. `tell` gets the lines that a terminal shows, such as print. Raises a
+    RooflensError with the message of the command line.
     """
     plan = planned(request_of("run", what, providers, how), doing=tell)
-    for note in plan.notes:
-        tell(f"note: {note}")
-    with plan.opened() as (store, content):
-        measured(plan, store, content, Listener(tell))
-    if not (plan.folder / MANIFEST).is_file():
-        raise IncompleteError(how_to_resume(plan.folder))
+    _carried_out(plan, MANIFEST, tell)
     from .stored_run import load
 
     return load(plan.folder)
@@ -52,50 +50,40 @@ def request_of(
     command: str, what: str | Path | None, providers: Iterable[str | Path], how: Mapping[str, Any]
 ) -> Request:
     """Return the request of a call from Python, of one device; `command` does the same on a command line."""
-    known = [one.name for one in options().values() if command in one.commands and one.flags and not one.hidden]
+    known = [one.name for one in options().values() if command in one.commands and one.flags]
     known = [name for name in known if name not in ("jobs", "address", "on", "wait")]  # of the command line
+    known += settings_of(command)
     for name in how:
         if name not in known:
-            raise unknown_name("argument", name, known)
+            raise unknown_name("argument", name, [FORMER[name]] if name in FORMER else known)
     named = listed(providers, "providers")
     files = [one for one in named if str(one).endswith(".py")]
-    given: dict[str, Any] = {**how, "suite": what, "files": [*files, *listed(how.get("files", ()), "files")]}
-    return Request(**given, providers=tuple(str(one) for one in named if one not in files))
+    given = {**how, "suite": what, "files": [*files, *listed(how.get("files", ()), "files")]}
+    return Request.for_command(command, given | {"providers": tuple(str(one) for one in named if one not in files)})
 
 
-class Listener:
-    """Observer of a sweep: passes on the lines that are worth one."""
+def told(tell: Tell) -> "Observer":
+    """Return an observer that passes on the lines that are worth one."""
+    from ..harness.sweep.events import Finished, Remarked
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def observe(event: "Event") -> None:
+        if isinstance(event, Remarked):
+            tell(event.text)
+        elif isinstance(event, Finished) and event.failure:
+            tell(event.failure)
 
-    def remark(self, text: str) -> None:
-        """Tell an event."""
-        self._tell(text)
-
-    def started(self, total_units: int, finished_units: int) -> None:
-        """Tell nothing."""
-
-    def doing(self, what: str) -> None:
-        """Tell nothing."""
-
-    def finished(self, cell: "Cell", verdict: Verdict, reason: str, units: int) -> None:
-        """Tell what has no time, and why."""
-        if verdict is not Verdict.PASSED:
-            self.remark(f"{cell.provider} {verdict} ({cell.shape.label}, {cell.problem}, {cell.cache}): {reason}")
-
-    def grown(self, total_units: int) -> None:
-        """Tell nothing."""
+    return observe
 
 
 def measured(
     plan: PlannedRun,
     store: "RunStore",
     content: Manifest,
-    observer: "SweepObserver",
+    observer: "Observer",
     should_stop: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Measure a planned run in its opened folder, and refine it; True when both are complete."""
+    """Measure a planned run in its opened folder, and refine it, or search; True when all is complete."""
+    from ..harness.sweep.deadline import Deadline
     from ..harness.sweep.sweep import Sweep
 
     request, folder = plan.request, plan.folder
@@ -106,31 +94,94 @@ def measured(
         _pinned(plan, store, content, should_stop),
         observer,
         calibrate=bool(request.calibrate),
-        should_stop=should_stop,
-        deadline=plan.deadline,
+        deadline=Deadline(plan.deadline or math.inf, should_stop),
         more=refiner.more if refiner else None,
         budget=plan.budget,
         retry=request.retry,
-        half_width=_half_width,
+        searches=request.searches or 0,
     )
-    with resumable(folder, lambda: f"{len(store.verdicts)} finished units"):
+    with resumable(
+        folder, lambda: "finished searches" if request.searches else f"{len(store.verdicts)} finished units"
+    ):
         complete = sweep.run(content)
     return complete and (refiner is None or refiner.complete)
 
 
 def _pinned(plan: PlannedRun, store: "RunStore", content: Manifest, should_stop: Callable[[], bool]) -> "Setup":
     """Return the setup with the tuned table of the run: that of --tuned, or the defaults of a scan that begins."""
-    setup = plan.setup(store.keep(TUNED_COPY, plan.table.path) if plan.table else None)
+    setup = plan.setup()
+    if plan.table:
+        store.keep(TUNED_COPY, plan.table.path.read_text(encoding="utf-8"))
     if not plan.scan or plan.request.resume:
         return setup
-    path = pin_defaults(store, TUNED_COPY, plan.varied, setup, should_stop)
-    if path is None:
+    from ..harness.sweep.pinned_defaults import pin_defaults
+
+    table = pin_defaults(store, plan.varied, setup, should_stop)
+    if table is None:
         return setup
     content.protocol.tuning = "pinned"
-    return replace(setup, protocol=replace(setup.protocol, tuning="pinned"), tuned=path)
+    return replace(setup, protocol=replace(setup.protocol, tuning="pinned"), tuned=table)
 
 
-def _half_width(times_s: Mapping[str, Sequence[float]], rounds: int) -> float | None:
-    from ..analysis.statistics.intervals import half_width_after
+SEARCHES = 2
+"""Searches per cell, unless requested otherwise."""
 
-    return half_width_after(times_s, rounds)
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """A tuned table in its folder, which `measure(tuned=folder)` pins. `complete`: everything was searched."""
+
+    folder: Path
+    complete: bool
+
+    @property
+    def table(self) -> "pd.DataFrame":
+        """Every candidate of every search, with its time; `winner` marks the choice."""
+        return read_table(self.folder / TUNING.file)
+
+
+def tune(
+    what: str | Path | None = None, *, providers: Iterable[str | Path] = (), tell: Tell = unheard, **how: Any
+) -> Tuned:
+    """Search the configurations of the suite `what` as `rooflens tune` does; arguments as of `measure`."""
+    request, complete_in = search_request(request_of("tune", what, providers, how))
+    if complete_in:
+        return Tuned(complete_in, True)
+    plan = planned(request, doing=tell, searches=SEARCHES)
+    return Tuned(plan.folder, _carried_out(plan, TUNING.file, tell, ("tune", *request.words())))
+
+
+def _carried_out(plan: PlannedRun, file: str, tell: Tell, command: Sequence[str] = ()) -> bool:
+    """Do what is planned; True when it is complete. Raises IncompleteError where not even `file` was written."""
+    for note in plan.notes:
+        tell(f"note: {note}")
+    with plan.opened(command) as (store, content):
+        complete = measured(plan, store, content, told(tell))
+    if not (plan.folder / file).is_file():
+        raise IncompleteError(how_to_resume(plan.folder))
+    return complete
+
+
+def search_request(request: Request) -> tuple[Request, Path | None]:
+    """Return what is to be searched: the request, or without a suite the one that its folder was started with.
+
+    Also returns this folder where its table is complete already.
+    """
+    started = as_started(request, is_search=True)
+    return started, request.to if request.suite is None and request.to and _is_complete(request.to) else None
+
+
+def _is_complete(folder: Path) -> bool:
+    """Tell whether the table holds everything that its last call asked for, unchanged since."""
+    from ..analysis.tuning.searches import whole_searches
+
+    stored = read_manifest(folder / MANIFEST).complete_searches
+    path = folder / TUNING.file
+    return stored is not None and path.is_file() and whole_searches(read_table(path)) == stored
+
+
+def read_table(path: Path) -> "pd.DataFrame":
+    """Read a tuning.csv."""
+    from ..analysis.frames.tables import parse_table
+
+    return parse_table(path.read_bytes(), TUNING, str(path))

@@ -22,15 +22,15 @@ from ..shapes.scan import Scan
 from ..shapes.suite import Suite
 from ..shapes.tuned import TunedTable
 from .refine import Refinement, stored_cells
-from .run_folders import is_tuned, manifest_to_resume, new_folder
-from .scan import describe_scan, scan_of, variants
-from .selection import own_providers, skipped, suite_of, unheard
+from .run_folders import TUNED, is_tuned, manifest_to_resume, new_folder
+from .selection import on_a_suite, own_providers, skipped, suite_of, unheard
 
 if TYPE_CHECKING:
     from ..harness.plan.plan import Cell
     from ..harness.storage.store import RunStore
-    from ..harness.sweep.in_child import Declared
+    from ..harness.sweep.supervisor import Declared
     from ..harness.sweep.time_budget import TimeBudget
+    from ..harness.worker.code_origin import Origin
     from ..harness.worker.messages import Setup
 
 
@@ -39,7 +39,7 @@ class PlannedRun:
     """What one call measures, where it is stored, and until when (a monotonic time).
 
     `own` are the providers of the user's files, `varied` the cells of a scan, each with the one that it varies. `notes`
-    say what is left out.
+    say what is left out. An arm of a comparison has an `origin`: what it may import.
     """
 
     request: Request
@@ -54,24 +54,22 @@ class PlannedRun:
     varied: "Mapping[Cell, Cell]" = field(default_factory=dict)
     budget: "TimeBudget | None" = None
     notes: tuple[str, ...] = ()
+    origin: "Origin | None" = None
 
-    def setup(self, tuned_copy: Path | None = None, device: str | None = None) -> "Setup":
+    def setup(self, device: str | None = None) -> "Setup":
         """Return the setup of worker processes; `device` None is that of the request."""
         from ..harness.plan.plan import contests
-        from ..harness.worker.code_origin import Origin
         from ..harness.worker.messages import Setup
 
         request = self.request
         return Setup(
             device=device or request.device or "auto",
-            llc_bytes=request.llc,
-            threads=request.threads,
             protocol=self.suite.protocol,
             providers=tuple(dict.fromkeys(cell.provider for cell in self.cells)),
             files=tuple(file.resolve() for file in request.files),
-            tuned=tuned_copy,
+            tuned=self.table,
             contests=contests(self.cells),
-            origin=Origin.read(request.arm) if request.arm else None,
+            origin=self.origin,
         )
 
     @contextmanager
@@ -83,7 +81,7 @@ class PlannedRun:
         with RunStore.reopen(self.folder) if resume else RunStore.create(self.folder) as store:
             content = store.read_manifest() if resume else manifest(self.folder, self.suite, self.request, command)
             describe(content, self.suite, self.cells, self.request)
-            describe_scan(content, self.scan, self.varied, resume)
+            _describe_scan(content, self.scan, self.varied, resume)
             yield store, content
 
 
@@ -91,40 +89,42 @@ def planned(
     request: Request,
     own: "Mapping[str, Declared] | None" = None,
     doing: Callable[[str], object] = unheard,
+    searches: int | None = None,
 ) -> PlannedRun:
-    """Plan what is requested.
+    """Plan what is requested, with so many `searches` per cell in place of times unless the request has a number.
 
     `own` has what the files of the request declare, where that is known. Raises UsageError for values that no run can
     have, and combinations of them.
     """
     began = time.monotonic()
-    if request.suite is None:
-        if not request.resume:
-            raise UsageError("name a suite (rooflens list suites), or give -o RUN --resume to resume a run")
-        request.refuse_changes("measured")
-        request = request.repeating(_stored_request(request.to), f"{request.to}/{MANIFEST}")
-    request, own = completed(replace(request, calibrate=request.calibrate is not False), own, doing)
+    request = as_started(request)
+    request = replace(request, calibrate=request.calibrate is not False, searches=request.searches or searches)
+    if request.searches:
+        if request.resume:
+            _stored_search(request.to)
+        request = request.with_settings(tuning="cold")
+    own = own_providers(request, doing) if own is None else own
+    request = on_a_suite(request, own)
     suite = suite_of(request, own)
-    scan, refinement = scan_of(request, suite), Refinement.of(request, suite)
+    scan, refinement = _scan_of(request, suite), Refinement.of(request, suite)
     cells = plan_of(suite, request)
-    varied = variants(cells, scan) if scan else {}
-    cells = tuple(varied) or cells
-    if request.only:
-        from ..harness.compare.replay import keep_only
+    varied: Mapping[Cell, Cell] = {}
+    if scan:
+        from ..harness.plan.extra_cells import scanned
 
-        cells = keep_only(cells, request.only)
+        varied = scanned(cells, scan)
+        cells = tuple(varied) or cells
     _refuse_timer(suite, request.device)
-    folder = request.to or new_folder(suite.name)
+    folder = request.to or new_folder(suite.name, *([TUNED] if request.searches else []))
     table = _tuned_table(request, folder)
-    if request.resume and is_tuned(folder):
+    if request.resume and is_tuned(folder) and not request.searches:
         raise _is_a_table(folder)
     notes = skipped(suite)
     if scan and table:
         suite = suite.override(protocol={"tuning": "pinned"})
     if request.resume:
         cells += stored_cells(folder, cells)
-    lasts_s = request.within or request.max_time
-    deadline, budget = began + lasts_s if lasts_s else None, None
+    deadline, budget = request.deadline(began), None
     if request.within:
         from ..harness.plan.plan import spread
         from ..harness.sweep.time_budget import LEAST_ROUNDS, MOST_ROUNDS, TimeBudget
@@ -135,12 +135,16 @@ def planned(
     return PlannedRun(request, folder, suite, cells, own, deadline, table, refinement, scan, varied, budget, notes)
 
 
-def completed(
-    request: Request, own: "Mapping[str, Declared] | None", doing: Callable[[str], object]
-) -> "tuple[Request, Mapping[str, Declared]]":
-    """Return the request and what its files declare; an arm of a comparison measures these providers alone."""
-    own = own_providers(request, doing) if own is None else own
-    return (replace(request, providers=tuple(own)) if request.arm and not request.providers else request), own
+def as_started(request: Request, is_search: bool = False) -> Request:
+    """Return the request, or without a suite the one that its folder was started with."""
+    if request.suite is not None:
+        return request
+    if not request.resume:
+        way = "or show a table" if is_search else "a run"
+        raise UsageError(f"name a suite (rooflens list suites), or give -o RUN --resume to resume {way}")
+    request.refuse_changes("searched" if is_search else "measured")
+    stored = _stored_search if is_search else _stored_request
+    return request.repeating(stored(request.to), f"{request.to}/{MANIFEST}")
 
 
 def plan_of(suite: Suite, request: Request) -> "tuple[Cell, ...]":
@@ -178,7 +182,22 @@ def describe(content: Manifest, suite: Suite, cells: "tuple[Cell, ...]", request
     content.baseline, content.challengers = suite.baseline, list(suite.challengers)
     content.shapes += [shape for shape in shapes if shape not in content.shapes]
     content.rounds = suite.protocol.rounds
+    if request.searches:
+        content.tune, content.request, content.planned_units = content.request, None, 0
     content.protocol = StoredProtocol(**asdict(suite.protocol), caches=[cache.value for cache in suite.caches])
+
+
+def _describe_scan(content: Manifest, scan: Scan | None, varied: "Mapping[Cell, Cell]", resume: bool) -> None:
+    """Describe the scan in run.json. Raises UsageError when the resumed run is of another scan, or of none."""
+    before, now = content.scan.text if content.scan else None, scan.text if scan else None
+    if resume and before != now:
+        raise UsageError(
+            f"cannot resume: --scan was {before or 'not given'} and is {now or 'not given'} now; choose another -o"
+        )
+    if scan:
+        from ..harness.plan.extra_cells import described
+
+        content.scan = described(scan, varied)
 
 
 def refuse_another(content: Manifest, suite: Suite) -> None:
@@ -186,6 +205,17 @@ def refuse_another(content: Manifest, suite: Suite) -> None:
     for what, was, found in (("suite", content.suite, suite.name), ("seed", content.seed, suite.protocol.seed)):
         if was != found:
             raise UsageError(f"cannot resume: {what} was {was} and is {found} now; choose another -o")
+
+
+def _scan_of(request: Request, suite: Suite) -> Scan | None:
+    """Read the request; None without --scan. Raises UsageError for options that exclude one."""
+    if request.scan is None:
+        return None
+    if request.tuned or suite.protocol.tuning != "default":
+        raise UsageError("--scan pins the default configuration of each shape: omit --tuned and tuning")
+    if request.refine:
+        raise UsageError("--scan varies N or K, and --refine adds M: measure one of the two at a time")
+    return Scan.parse(request.scan)
 
 
 def _repository(request: Request) -> StoredRepository | None:
@@ -215,6 +245,14 @@ def _stored_request(folder: Path | None) -> dict[str, Any]:
     return request
 
 
+def _stored_search(folder: Path | None) -> dict[str, Any]:
+    """Return the request with which the search in `folder` was started."""
+    request: dict[str, Any] | None = manifest_to_resume(folder, "table").tune
+    if request is None:
+        raise UsageError(f"cannot resume {folder}: it is not a folder of rooflens tune; choose another -o")
+    return request
+
+
 def _is_a_table(folder: Path) -> UsageError:
     return UsageError(f"{folder} is a tuned table: resume it with rooflens tune -o {folder} --resume")
 
@@ -222,7 +260,7 @@ def _is_a_table(folder: Path) -> UsageError:
 def _tuned_table(request: Request, folder: Path) -> TunedTable | None:
     """Load the table of --tuned; a resumed run uses the copy that it was started with, and no other.
 
-    A scan creates a table of its own when it starts, see `api.scan`.
+    A scan creates a table of its own when it starts, see `pin_defaults`.
     """
     own = folder / TUNED_COPY
     has_own = request.resume and own.is_file()
@@ -250,4 +288,4 @@ def _refuse_timer(suite: Suite, device: str | None) -> None:
     """Report at once what the worker would report after its start, if the device is known from the request."""
     timer = suite.protocol.timer
     if device == "cpu" and timer not in ("auto", "host"):
-        raise UsageError(f"timer {timer}: it times GPUs, not --device cpu; omit --timer, or use --timer host")
+        raise UsageError(f"timer {timer}: it times GPUs, not --device cpu; omit it, or use --set timer=host")

@@ -18,7 +18,7 @@ import pytest
 
 if TYPE_CHECKING:
     from .baselines import BaselineVerdict, StoredTiming
-    from .timing import Timing
+    from .times import Timing
 
 MARKER = "rooflens"
 
@@ -89,7 +89,7 @@ class Measure:
         if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
             pytest.skip("other tests run beside this one, and disturb what it measures: run it with -n 0")
         from .baselines import StoredTiming
-        from .timing import bench, name_of
+        from .bench import bench, name_of
 
         chosen, options = name or name_of(fn), self.options | options
         if chosen in self.measured:

@@ -37,11 +37,9 @@ class Refinement:
     def of(cls, request: Request, suite: Suite) -> "Refinement | None":
         """Read the request; None without --refine. Raises UsageError for a pair that the run does not measure."""
         if (text := request.refine) is None:
-            if given := [name for name in ("refine_to", "refine_most") if name in request.given]:
-                raise UsageError(f"--{given[0].replace('_', '-')} goes with --refine crossover")
+            if given := [name for name in ("refine_to", "refine_most") if name in request.protocol]:
+                raise UsageError(f"--set {given[0]} goes with --refine crossover")
             return None
-        from ..analysis.crossover.refine import MOST, RATIO
-
         what, equals, pair = text.partition("=")
         challenger, colon, incumbent = pair.partition(":")
         if what != CROSSOVER or (equals and not (challenger and colon and incumbent)):
@@ -55,8 +53,7 @@ class Refinement:
             raise UsageError(
                 f"--refine crossover: no challenger of {incumbent} is measured; write crossover=CHALLENGER:INCUMBENT"
             )
-        ratio = 1 + request.refine_to if request.refine_to else RATIO
-        return cls(challenger, incumbent, ratio, request.refine_most or MOST)
+        return cls(challenger, incumbent, 1 + suite.protocol.refine_to, suite.protocol.refine_most)
 
     @property
     def words(self) -> str:
@@ -98,7 +95,7 @@ class Refiner:
         from ..analysis.crossover.refine import PLACE, Further, further
         from ..analysis.frames.load import load_run
         from ..analysis.frames.speedup import speedups
-        from ..analysis.run.question import ranked
+        from ..analysis.run.pipeline import ranked
         from ..analysis.run.summarize import round_medians, summarize
 
         try:

@@ -1,23 +1,42 @@
-"""Folders of runs: their names, whose they are, and how to resume what is in one."""
+"""Folders of runs: which one is meant, what they hold, whose they are, and how to resume what is in one."""
 
 import os
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ..shapes.errors import Interrupted, UsageError
-from ..shapes.run_folder.manifest import COMPARISON, MANIFEST, Manifest, glance, made_at, read_manifest
+from ..harness.storage.tables import count_rows
+from ..shapes.errors import Interrupted, UsageError, nearest, quote
+from ..shapes.files.json_file import read_object
+from ..shapes.run_folder.manifest import (
+    COMPARISON,
+    MANIFEST,
+    ComparisonState,
+    Manifest,
+    glance,
+    made_at,
+    read_manifest,
+)
 
 RUNS = Path("runs")
 """Where runs are stored unless -o says otherwise, relative to the working directory."""
+
+TUNED = Path("tuned")
+"""The same for tuned tables, which are no runs that `latest` could mean."""
 
 MOST_OF_A_SECOND = 1000
 """Folders that get their name from one second."""
 
 MOST_AHEAD_S = 86400.0
 """Two machines may differ by a time zone. What is dated later than that has its date from a wrong clock."""
+
+LATEST = "latest"
+
+NEWEST = 5
+"""Runs that are named to somebody who asks for one that does not exist."""
 
 
 def new_folder(name: str, parent: Path = RUNS) -> Path:
@@ -57,12 +76,22 @@ def how_to_resume(folder: Path) -> str:
     manifest = glance(folder)
     if manifest.shards:
         return f"resume its shards ({', '.join(shard.folder for shard in manifest.shards)}), then merge them again"
-    if (folder.parent / COMPARISON).is_file():
-        return f"resume with: rooflens compare -o {shlex.quote(str(folder.parent))} --resume"
+    for place in (folder, folder.parent):
+        if (place / COMPARISON).is_file():
+            several = " with --jobs or --address" * bool(comparison(place).chunks)
+            return f"resume with: rooflens compare -o {shlex.quote(str(place))} --resume{several}"
     if (folder / MANIFEST).is_file():
         command = "tune" if manifest.tune is not None else "run"
         return f"resume with: rooflens {command} -o {shlex.quote(str(folder))} --resume{_devices_of(folder)}"
     return "nothing was measured: give the same command again"
+
+
+def comparison(folder: Path) -> ComparisonState:
+    """Return what can be made out of the compare.json of a folder; nothing where there is none."""
+    try:
+        return ComparisonState.glance(read_object(folder / COMPARISON))
+    except (OSError, UsageError):
+        return ComparisonState()
 
 
 def _devices_of(folder: Path) -> str:
@@ -108,3 +137,71 @@ def refuse_foreign_owner(folder: Path) -> None:
 def is_tuned(folder: Path) -> bool:
     """True for the folder of a rooflens tune: a table of configurations, not a run."""
     return glance(folder).tune is not None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """One run folder at a glance. `rows` counts the finished (cell, round) rows; None when there is no table yet.
+
+    `made_at` is what runs are ordered by, see `shapes.run_folder.manifest`; `created_at` is what the clock said.
+    """
+
+    id: str
+    folder: Path
+    suite: str
+    created_at: str
+    device: str
+    rows: int | None
+    made_at: float
+
+
+def stored_runs(parent: Path = RUNS) -> list[StoredRun]:
+    """List the runs under `parent`, the newest first. A tuned table is none, nor is what has no readable manifest."""
+    found = [_at_a_glance(manifest.parent) for manifest in parent.glob(f"*/{MANIFEST}")]
+    return sorted((run for run in found if run), key=lambda run: (run.made_at, run.id), reverse=True)
+
+
+def find_run(text: str, parent: Path = RUNS, tell: Callable[[str], object] = lambda text: None) -> Path:
+    """Return the folder that a name or path of a run means; `tell` is told what is odd about it.
+
+    Raises UsageError with the nearest names when there is none.
+    """
+    if text == LATEST:
+        runs = stored_runs(parent)
+        if not runs:
+            raise UsageError(f"no runs in {parent.absolute()}: measure one with rooflens run llm4bit-quick")
+        found = next((run for run in runs if not is_ahead(run.created_at)), runs[0])
+        if found is not runs[0]:
+            what = f"{runs[0].folder} is dated {quote(runs[0].created_at)}, in the future"
+            tell(f"{what}: {LATEST} is {found.folder}")
+        return found.folder
+    for folder in (Path(text), parent / text):
+        if (folder / MANIFEST).is_file():
+            return folder
+        if inside := stored_runs(folder):
+            raise UsageError(f"{folder} is a folder of runs: name one, such as {inside[0].folder}")
+    if Path(text).is_dir():
+        raise UsageError(f"{text} is not the folder of a run: it has no {MANIFEST}")
+    known = [run.id for run in stored_runs(parent)]
+    if not known:
+        raise UsageError(f"no run {quote(text)}: it is not a folder, and there are no runs in {parent.absolute()}")
+    name = Path(text).name if Path(text).parent == parent else text
+    if near := nearest(name, known):
+        raise UsageError(f"unknown run {quote(text)}: did you mean {' or '.join(near)}?")
+    newest = ", ".join(known[:NEWEST]) + (", ...: rooflens list runs" if len(known) > NEWEST else "")
+    raise UsageError(f"unknown run {quote(text)}: the newest are {newest}")
+
+
+def _at_a_glance(folder: Path) -> StoredRun | None:
+    manifest = glance(folder)
+    if manifest.tune is not None or not (manifest.suite and manifest.created_at and manifest.device):
+        return None
+    return StoredRun(
+        id=folder.name,
+        folder=folder,
+        suite=manifest.suite,
+        created_at=manifest.created_at,
+        device=manifest.device.name,
+        rows=count_rows(folder),
+        made_at=manifest.made_at,
+    )

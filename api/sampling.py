@@ -5,11 +5,10 @@ isolation, and operands that change before every sample. Outputs are compared be
 (`harness.worker.agreement`).
 """
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
@@ -20,12 +19,15 @@ from ..harness.compare.spec import balanced
 from ..harness.machine.device import find_device, gpu_possible
 from ..harness.sweep.time_budget import LEAST_ROUNDS
 from ..harness.timing.canary import EVERY_S
+from ..harness.timing.measure import measure
 from ..harness.timing.samples import Measurement
+from ..harness.timing.stop import StopRule
 from ..harness.timing.timer import Subject
+from ..harness.timing.timers import make_timer
 from ..harness.worker.agreement import UNCHECKED, Agreement
 from ..harness.worker.bench import Bench
 from ..shapes.device import Device
-from ..shapes.errors import RooflensError, UsageError
+from ..shapes.errors import UsageError
 from ..shapes.protocol import Protocol
 from ..shapes.run_folder.disturbance import disturbances, worst
 from ..shapes.suite import Cache
@@ -81,7 +83,7 @@ def take_rounds(
 
     Every call is made before, untimed: it may compile. Outputs are compared with those of `reference`, which may be one
     of the calls; one that is wrong, or raises, is measured no more. `budget_s` limits the sampling of one call in one
-    round, as `rooflens run --budget` does. `within_s` limits all rounds: sampling is cut short so that two fit, after
+    round, as `budget_s` of a run does. `within_s` limits all rounds: sampling is cut short so that two fit, after
     which none begins that would end later. Raises UsageError for a device or timer that this machine lacks.
     """
     protocol = Protocol(rounds=rounds, budget_s=budget_s, timeout_s=2 * budget_s, timer=timer)  # checks their values
@@ -127,12 +129,32 @@ def take_rounds(
     return Rounds(bench.device, bench.timer, cache, measured, failed, outputs)
 
 
+def take_samples(call: Call, before: Call, warmup_s: float, budget_s: float) -> list[float]:
+    """Return cold samples (s) of one call, taken for `budget_s` however precise they are.
+
+    Untimed calls precede them, for `warmup_s`; `before` is done before each call, untimed.
+    """
+    bench = open_bench()
+    with _current(bench.device):
+        ends = bench.machine.now() + warmup_s
+        while True:
+            before()
+            call()
+            bench.machine.synchronize()
+            if bench.machine.now() >= ends:
+                break
+        cold = bench.subject_of([call], Cache.COLD)
+        subject = replace(cold, before=lambda: (before(), cold.before()))
+        timer = make_timer(bench.timer, bench.machine, subject, bench.device)
+        rule = StopRule(Protocol().min_samples, 0.0, budget_s, timer.resolution_s)
+        return measure(subject, timer, rule, bench.machine, bench.telemetry).counting
+
+
 @contextmanager
 def _ends_alone(name: str, failed: dict[str, BaseException]) -> Iterator[None]:
     """Let a call that raises, or is wrong, end nothing but itself."""
     try:
-        with _named_as_in_python():
-            yield
+        yield
     except (Exception, SystemExit) as error:
         failed[name] = error
 
@@ -140,7 +162,7 @@ def _ends_alone(name: str, failed: dict[str, BaseException]) -> Iterator[None]:
 def check_calls(calls: object) -> None:
     """Raise UsageError for what is no dictionary of callables by name."""
     if not isinstance(calls, Mapping):
-        raise UsageError(f"a {type(calls).__name__} cannot be measured: give a dictionary, {{name: callable}}")
+        raise UsageError(f"a {type(calls).__name__} cannot be measured: give a function, or a dictionary by name")
     if not calls:
         raise UsageError("nothing to measure: give at least one callable")
     for name, call in calls.items():
@@ -168,23 +190,12 @@ def open_bench(device: str = "auto", timer: str = "auto") -> Bench:
     if device == "auto":
         found = gpu_possible() and torch.cuda.is_available()
         device = f"cuda:{torch.cuda.current_device()}" if found else "cpu"
-    with _named_as_in_python():
-        return _opened(device, timer, torch.get_num_threads())
+    return _opened(device, timer, torch.get_num_threads())
 
 
 @lru_cache(maxsize=1)  # the buffer of a flush is three last-level caches large
 def _opened(device: str, timer: str, threads: int) -> Bench:
     return Bench(find_device(device), Protocol(timer=timer))
-
-
-@contextmanager
-def _named_as_in_python() -> Iterator[None]:
-    """Let errors of the engine name keywords instead of options of the command line."""
-    try:
-        yield
-    except RooflensError as error:
-        error.args = (re.sub(r"--(timer|device) (\w+)", r'\1="\2"', str(error)),)
-        raise
 
 
 @contextmanager

@@ -2,17 +2,24 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..shapes import suite as suites
 from ..shapes.errors import UsageError, nearest, quote, unknown_name
+from ..shapes.problem import Op
+from ..shapes.protocol import Protocol
 from ..shapes.request import Request
 from ..shapes.scheme import DType
 from ..shapes.schemes import parse_scheme
 from ..shapes.suite import Suite, cache_state, compared_with
 
 if TYPE_CHECKING:
-    from ..harness.sweep.in_child import Declared
+    from ..harness.sweep.supervisor import Declared
+
+
+DEFAULT_SUITE = "llm4bit-quick"
+"""Of providers that name no family."""
 
 
 def unheard(what: str) -> None:
@@ -24,12 +31,46 @@ def own_providers(request: Request, doing: Callable[[str], object] = unheard) ->
 
     `doing` is told what takes long.
     """
-    if not request.files:
+    alone = _file_of(request)
+    files = [*request.files, *([alone] if alone else ())]
+    if not files:
         return {}
-    from ..harness.sweep.in_child import declared
+    from ..harness.sweep.supervisor import declared
 
-    limit_s = request.build_timeout or suites.load(request.suite or "").protocol.build_timeout_s
-    return declared([file.resolve() for file in request.files], limit_s, doing)
+    protocol = Protocol() if alone else suites.load(request.suite or "").protocol
+    return declared([file.resolve() for file in files], request.over(protocol).build_timeout_s, doing)
+
+
+def _file_of(request: Request) -> Path | None:
+    """Return the file whose providers are measured, where it is named in place of a suite."""
+    return Path(request.suite) if request.suite and request.suite.endswith(".py") else None
+
+
+def on_a_suite(request: Request, own: "Mapping[str, Declared]", suite: str = "") -> Request:
+    """Return a request for FILE.py as that for its providers `own` beside the baseline of a suite.
+
+    By default it is the quick suite of their family. A request that names a suite is returned as it is.
+    """
+    if (file := _file_of(request)) is None:
+        return request
+    chosen = suites.load(suite or _quick_suite(own, file))
+    return replace(
+        request,
+        suite=suite or chosen.name,
+        files=(file, *request.files),
+        providers=request.providers or (*own, request.baseline or chosen.baseline),
+    )
+
+
+def _quick_suite(own: "Mapping[str, Declared]", file: Path) -> str:
+    """Name the quick suite of the providers' family, one of products before one of quantizers."""
+    families = {provider.family for provider in own.values()} - {""}
+    if len(families) > 1:
+        several = ", ".join(sorted(families))
+        raise UsageError(f"{file}: providers of several families ({several}): name a suite and --providers {file}")
+    quick = [suites.load(name) for name in suites.names() if name.endswith("-quick")]
+    fitting = [one for one in quick if families & {scheme.family for scheme in one.parsed_schemes()}]
+    return min(fitting, key=lambda one: one.op is Op.QUANTIZE).name if fitting else DEFAULT_SUITE
 
 
 def suite_of(request: Request, own: "Mapping[str, Declared] | None" = None) -> Suite:
@@ -89,10 +130,8 @@ def _unknown_provider(name: str, known: list[str], suite: Suite) -> UsageError:
 
 
 def _tuning(request: Request) -> dict[str, str]:
-    """Combine --tuning and --tuned: a table is used if and only if it is given."""
-    tuning, tuned = request.tuning, request.tuned
+    """Combine tuning and --tuned: a table is used if and only if it is given."""
+    tuning, tuned = request.protocol.get("tuning"), request.tuned
     if tuned and tuning not in (None, "pinned"):
-        raise UsageError(f"--tuned {tuned} is the table of --tuning pinned, not of --tuning {tuning}: omit one of them")
-    if tuning == "pinned" and not tuned:
-        raise UsageError("--tuning pinned needs --tuned TABLE: make one with rooflens tune SUITE -o RUN")
+        raise UsageError(f"--tuned {tuned} is the table of tuning=pinned, not of tuning={tuning}: omit one of them")
     return {"tuning": "pinned"} if tuned else {}

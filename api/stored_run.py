@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from ..analysis.frames.load import load_run
-from ..analysis.run.pipeline import Analysis, analyze
-from ..analysis.run.question import with_times
+from ..analysis.frames.load import RunData, load_run
+from ..analysis.run.pipeline import Analysis, analyze, with_times
 from ..reports.build import report_of
 from ..reports.exports.parquet import as_parquet
 from ..reports.model import Report
@@ -19,6 +18,7 @@ from ..reports.sections.speedups.cells import throughput
 from ..reports.sections.speedups.speedup import speedup
 from ..reports.view import View
 from ..reports.write import write_bytes
+from .outcome import Outcome, outcome_of
 
 FIRST = (
     *("model", "layer", "op", "B", "E", "M", "N", "K", "pass", "dtype", "scheme", "cache", "provider", "role"),
@@ -34,18 +34,27 @@ NOTEBOOK_HEIGHT = "36em"
 
 
 class Run:
-    """A stored run and its analysis. Units of frames are base units (seconds, byte/s, FLOP/s), docs/columns.md.
+    """A stored run, read and analysed when it is looked at. Units of frames are base units, docs/columns.md.
 
     In a notebook it shows the grids and the table of the report, in a frame of their own.
     """
 
-    def __init__(self, analysis: Analysis) -> None:
-        self._analysis = analysis
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @cached_property
+    def data(self) -> RunData:
+        """What is stored. Raises UsageError, one line, for what is no run."""
+        return load_run(self.folder)
+
+    @cached_property
+    def _analysis(self) -> Analysis:
+        return analyze(with_times(self.data))
 
     @property
     def name(self) -> str:
         """Name of the run."""
-        return self._analysis.run.id
+        return self.data.id
 
     @cached_property
     def cells(self) -> pd.DataFrame:
@@ -57,7 +66,7 @@ class Run:
     @property
     def samples(self) -> pd.DataFrame:
         """Every raw timing; `discarded` has the reason of those that do not count."""
-        return self._analysis.run.samples
+        return self.data.samples
 
     @property
     def ceilings(self) -> pd.DataFrame:
@@ -75,6 +84,11 @@ class Run:
         return self._analysis.speedups
 
     @property
+    def outcome(self) -> Outcome:
+        """What became of the cells, without an analysis; its `error` is what `rooflens run --strict` ends with."""
+        return outcome_of(self.folder)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Notes on the whole run."""
         return self._analysis.warnings
@@ -87,13 +101,18 @@ class Run:
             write_bytes(paths[-1], as_parquet(_plain(getattr(self, name))))
         return paths
 
+    @cached_property
+    def view(self) -> View:
+        """The run as reports look at it."""
+        return View(self._analysis)
+
     def report(self) -> Report:
         """Lay out what a notebook shows: the speedup grids, and the table of all cells."""
-        return report_of(View(self._analysis), IN_A_NOTEBOOK)
+        return report_of(self.view, IN_A_NOTEBOOK)
 
     def __repr__(self) -> str:
-        run = self._analysis.run
-        return f"<rooflens run {run.id}: {len(self.cells)} cells of {run.manifest.suite} on {run.device.name}>"
+        run, cells = self.data, self.data.cells["cell_id"].nunique()
+        return f"<rooflens run {run.id}: {cells} cells of {run.manifest.suite} on {run.device.name}>"
 
     def _repr_html_(self) -> str:
         page = escape(render(self.report()), quote=True)
@@ -102,8 +121,10 @@ class Run:
 
 
 def load(run: Path | str) -> Run:
-    """Read and analyse a run folder, as every command does. Raises UsageError, one line, for what is none."""
-    return Run(analyze(with_times(load_run(Path(run)))))
+    """Read the run in a folder, as every command does. Raises UsageError, one line, for what is none."""
+    found = Run(Path(run))
+    found.data  # noqa: B018
+    return found
 
 
 def _plain(frame: pd.DataFrame) -> pd.DataFrame:

@@ -31,12 +31,13 @@ from options import options
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.summarize import summarize
 from rooflens.api.selection import suite_of
-from rooflens.harness.compare.replay import COORDINATES, write_only
+from rooflens.cli.run.run import run as run_command
+from rooflens.harness.compare.replay import COORDINATES, coordinates
 from rooflens.harness.machine.device import find_device
 from rooflens.harness.plan.plan import plan
 from rooflens.harness.timing.samples import NOT_BLOCKED
 from rooflens.shapes.protocol import LIMITS, Protocol
-from rooflens.shapes.request import Request
+from rooflens.shapes.request import Request, declared_options
 from rooflens.shapes.run_folder.disturbance import disturbances
 from rooflens.shapes.run_folder.manifest import MANIFEST, StoredProtocol
 from rooflens.shapes.suite import load
@@ -89,11 +90,18 @@ class Entry:
     condition: str = ""
     peers: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def request(self) -> Request:
+        """What its arguments ask for."""
+        found = run_command.make_context("run", self.arguments.split()).params
+        known = {"protocol", *declared_options()}
+        return Request.for_command("run", {name: value for name, value in found.items() if name in known})
+
 
 def _spread(dtype: str) -> Entry:
     return Entry(
         "A", f"llm4bit-{dtype}", f"speedups and crossovers of the 4-bit document in {dtype}",
-        f"llm4bit --dtype {dtype} --cache cold -a M=1,4,16,64,256,1024,2048 {OURS_4BIT} --rounds 5 --budget 0.1s",
+        f"llm4bit --dtype {dtype} --cache cold -a M=1,4,16,64,256,1024,2048 {OURS_4BIT} --rounds 5 --set budget_s=0.1",
         TWELVE,
     )  # fmt: skip
 
@@ -101,7 +109,7 @@ def _spread(dtype: str) -> Entry:
 def _training(pass_: str) -> Entry:
     return Entry(
         "A", f"fp8-{pass_}", f"84 shapes of the training document, {pass_}: ours, cuBLAS and bf16",
-        f"fp8-train {FP8} --rounds 2 --budget 0.1s", f"scheme == 'fp8-blockwise' and `pass` == '{pass_}'",
+        f"fp8-train {FP8} --rounds 2 --set budget_s=0.1", f"scheme == 'fp8-blockwise' and `pass` == '{pass_}'",
     )  # fmt: skip
 
 
@@ -109,47 +117,47 @@ ENTRIES = (
     *map(_spread, ("bf16", "fp16", "fp32")),
     *map(_training, ("fwd", "bwd", "step")),
     Entry("A", "fp8-train-rounds", "twelve shapes of the training document with intervals",
-          f"fp8-train {FP8} --rounds 5 --budget 0.1s",
+          f"fp8-train {FP8} --rounds 5 --set budget_s=0.1",
           "scheme == 'fp8-blockwise' and model == 'Llama-2-7B' and `pass` != 'bwd'"),
-    Entry("A", "fp8-quant", "quantizers of the training document", "fp8-quant --rounds 3 --budget 0.1s"),
+    Entry("A", "fp8-quant", "quantizers of the training document", "fp8-quant --rounds 3 --set budget_s=0.1"),
     Entry("A", "mxfp8-quant", "quantizers of the MX-FP8 document",
-          "mxfp8-quant --cache cold --rounds 5 --budget 0.1s"),
-    Entry("A", "ao-quant", "five quantizers of torchao's document", "ao-quant --rounds 5 --budget 0.1s"),
-    Entry("A", "ao-dense", "torchao's dense products", "ao-dense --rounds 3 --budget 0.1s"),
+          "mxfp8-quant --cache cold --rounds 5 --set budget_s=0.1"),
+    Entry("A", "ao-quant", "five quantizers of torchao's document", "ao-quant --rounds 5 --set budget_s=0.1"),
+    Entry("A", "ao-dense", "torchao's dense products", "ao-dense --rounds 3 --set budget_s=0.1"),
     Entry("A", "ao-grouped", "torchao's grouped products, one launch, a loop and bf16",
           "ao-grouped -p cuda_grouped_ao -p grouped_ao -p loop_ao -p loop_bf16_ao -p grouped_mm_bf16_ao --rounds 3 "
-          "--budget 0.1s", "E in (8, 16)"),
+          "--set budget_s=0.1", "E in (8, 16)"),
     Entry("A", "ao-grouped-linear", "grouped linears: forward and step, casts inside",
-          "ao-grouped-linear -p cuda_grouped_ao -p grouped_mm_bf16_ao --rounds 3 --budget 0.1s", "E in (8, 16)"),
+          "ao-grouped-linear -p cuda_grouped_ao -p grouped_mm_bf16_ao --rounds 3 --set budget_s=0.1", "E in (8, 16)"),
     Entry("A", "ao-linear", "dense linears: forward and step, casts inside",
-          "ao-linear -p cuda_ao -p blas_bf16_ao --rounds 3 --budget 0.1s"),
+          "ao-linear -p cuda_ao -p blas_bf16_ao --rounds 3 --set budget_s=0.1"),
     Entry("A", "mxfp8-decode", "decode grid of the MX-FP8 document",
           "mxfp8-decode --cache cold -p cuda_mx -p gemv_mx -p mma_mx -p dispatch_mx -p stock_triton_mx -p "
-          "small_tile_mx -p blas_bf16_mx -p dequant_blas_mx -a M=1,2,4,8,16,32,64 --rounds 5 --budget 0.1s"),
+          "small_tile_mx -p blas_bf16_mx -p dequant_blas_mx -a M=1,2,4,8,16,32,64 --rounds 5 --set budget_s=0.1"),
     Entry("A", "mxfp8-moe", "MoE of the MX-FP8 document, all ten shapes",
-          "mxfp8-moe --cache cold --rounds 3 --budget 0.1s"),
+          "mxfp8-moe --cache cold --rounds 3 --set budget_s=0.1"),
     Entry("A", "mxfp8-moe-weighted", "the second GEMM of the MoE, weighted",
-          "mxfp8-moe-weighted --rounds 3 --budget 0.1s"),
+          "mxfp8-moe-weighted --rounds 3 --set budget_s=0.1"),
     Entry("A", "a16w8", "DeepSeek table and the large case of the A16W8 document",
-          "a16w8-deepseek --cache cold --rounds 5 --budget 0.1s"),
+          "a16w8-deepseek --cache cold --rounds 5 --set budget_s=0.1"),
     Entry("B", "llm4bit", "all forty shapes of the 4-bit document, every M",
-          f"llm4bit --dtype bf16 --cache cold {OURS_4BIT} --rounds 3 --budget 0.1s"),
+          f"llm4bit --dtype bf16 --cache cold {OURS_4BIT} --rounds 3 --set budget_s=0.1"),
     Entry("C", "llm4bit-warm", "the 4-bit document, warm",
-          f"llm4bit --dtype bf16 --cache warm -a M=1,4,16,64,256 {OURS_4BIT} --rounds 3 --budget 0.1s", TWELVE),
+          f"llm4bit --dtype bf16 --cache warm -a M=1,4,16,64,256 {OURS_4BIT} --rounds 3 --set budget_s=0.1", TWELVE),
     Entry("C", "llm4bit-formats", "nested absmax and FP4 weights on twelve shapes",
-          f"{SUITES / 'llm4bit-formats.toml'} --rounds 3 --budget 0.1s", TWELVE),
+          f"{SUITES / 'llm4bit-formats.toml'} --rounds 3 --set budget_s=0.1", TWELVE),
     Entry("C", "llm4bit-bitsandbytes", "the 4-bit document beside the kernels of bitsandbytes",
           "llm4bit --dtype bf16 --cache cold -a M=1,4,16,64 -p cuda_4bit -p simt_4bit -p dequant_blas --rounds 3 "
-          "--budget 0.1s", TWELVE, (("matmul_4bit", "bitsandbytes_4bit.py"),)),
+          "--set budget_s=0.1", TWELVE, (("matmul_4bit", "bitsandbytes_4bit.py"),)),
     Entry("C", "fp8-gradients", "84 shapes of the training document, dgrad and wgrad apart",
-          f"{SUITES / 'fp8-gradients.toml'} --rounds 2 --budget 0.1s"),
+          f"{SUITES / 'fp8-gradients.toml'} --rounds 2 --set budget_s=0.1"),
     Entry("C", "w4a16-peers", "INT4 weights beside Marlin, GemLite and torch on twelve shapes",
           "w4a16 --dtype fp16 --cache cold -a M=1,4,16,64 -p torch_int4 -p cuda_4bit -p simt_4bit -p dequant_blas "
-          "--rounds 3 --budget 0.1s", f"scheme == 'int4-g128' and ({TWELVE})",
+          "--rounds 3 --set budget_s=0.1", f"scheme == 'int4-g128' and ({TWELVE})",
           (("marlin", "marlin_w4a16.py"), ("gemlite_4bit", "gemlite_w4a16.py"))),
     Entry("C", "w4a16", "INT4, MXFP4 and NVFP4 weights on twelve shapes",
           "w4a16 --dtype bf16 --cache cold -a M=1,4,16,64 -p simt_4bit -p cuda_4bit -p mma_4bit -p torch_int4 -p "
-          "dequant_blas -p blas --rounds 3 --budget 0.1s", TWELVE),
+          "dequant_blas -p blas --rounds 3 --set budget_s=0.1", TWELVE),
 )  # fmt: skip
 
 
@@ -201,7 +209,7 @@ def standing(entry: Entry, known: pd.DataFrame) -> pd.DataFrame:
     folder   the run that has all cells of the problem, and current; NaN where none does
     left_s   device time until it is so
     """
-    suite = suite_of(Request.of_words(entry.arguments.split()))
+    suite = suite_of(entry.request)
     suite = replace(suite, providers=(*suite.providers, *dict(entry.peers)))
     wanted = pd.DataFrame([cell.fields | {"flops": cell.problem.flops} for cell in plan(suite, entry.condition)])
     of_suite = known[known["suite"] == suite.name]
@@ -232,11 +240,19 @@ class Job:
 
     def command(self, device: str, left_s: float) -> list[str]:
         """Return the command line that measures it."""
-        only = write_only(self.folder.with_name(f"{self.folder.name}.json"), self.cells.to_dict("records"))
-        run = [sys.executable, "-m", "rooflens", "run", *self.entry.arguments.split(), "--only", str(only)]
-        for name, file in self.entry.peers:
-            run += ["--providers", str(UPSTREAM / file), "-p", name]
-        return [*run, "-o", str(self.folder), "--device", device, "--max-time", f"{left_s:.0f}s", "--no-report"]
+        asked = self.entry.request
+        request = replace(
+            asked,
+            providers=(*asked.providers, *dict(self.entry.peers)),
+            files=tuple(UPSTREAM / file for _, file in self.entry.peers),
+            to=self.folder,
+            device=device,
+            max_time=left_s,
+        )
+        task = self.folder.with_name(f"{self.folder.name}.json")
+        cells = coordinates(self.cells.to_dict("records"))
+        task.write_text(json.dumps({"request": request.written(), "origin": None, "cells": cells}))
+        return [sys.executable, "-m", "rooflens.api.task", str(task)]
 
 
 def jobs(standings: Mapping[Entry, pd.DataFrame], folder: Path) -> list[Job]:

@@ -76,7 +76,7 @@ def compare(place: Path, repo: Path, name: str, rounds: int) -> list[dict]:
     command = [
         *(sys.executable, "-m", "rooflens.cli", "compare", "--git", "HEAD~1..HEAD", "--repo", str(repo)),
         *("--providers", "kernels.py", "suite.toml", "--device", "cpu", "--rounds", str(rounds), "-o", name, "--json"),
-        *("--threads", "1"),  # the other core is for everybody else
+        *("--set", "threads=1"),  # the other core is for everybody else
     ]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True)
     if done.returncode not in (0, 3):

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from options import options
+from rooflens.cli.shared.progress import Progress
 from rooflens.harness.plan.plan import MODEL_FIELDS, Cell, plan
 from rooflens.harness.worker.messages import Setup
 from rooflens.plugins.fleet.engine.device_worker import SweepWorkerSpec
@@ -35,7 +36,6 @@ from rooflens.plugins.fleet.engine.job_queue import JobQueue
 from rooflens.plugins.fleet.engine.jobs import coordinates, jobs_of
 from rooflens.plugins.fleet.engine.protocol import ResultArchive
 from rooflens.plugins.fleet.engine.result_store import ResultStore, StoredShard
-from rooflens.plugins.fleet.progress import FleetProgress
 from simulated_fleet import ARCH, ROUNDS, SAMPLES_EACH, SimulatedCluster, manifest_of, planted_suite
 
 LIMIT_S, MOST_GROWTH = 60.0, 1.2
@@ -126,10 +126,10 @@ def swept(cells_wanted: int, devices: int, folder: Path) -> Sweep:
             cells = plan(planted)
             jobs = jobs_of(cells, ROUNDS)
             store = TimedResultStore(clock, folder, manifest_of(planted), jobs)
-        setup = Setup("cuda", None, None, planted.protocol, planted.providers, ())
+        setup = Setup("cuda", planted.protocol, planted.providers, ())
         cluster: Any = SimulatedCluster(devices, lambda: clock.timed(DEVICES))  # what a fleet calls of a RayCluster
-        queue = JobQueue(ARCH, store, SweepWorkerSpec(setup, manifest_of(planted), None, cells))
-        with FleetProgress(io.StringIO()) as progress, clock.timed(DEAL):
+        queue = JobQueue(ARCH, store, SweepWorkerSpec(setup, manifest_of(planted), cells))
+        with Progress(io.StringIO()) as progress, clock.timed(DEAL):
             fleet = Fleet(queue, cluster, progress, clock=cluster.clock)
             fleet.run()
         store.close()

@@ -3,46 +3,36 @@
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from ..harness.telemetry.silence import silenced
 from ..reports import formatting as fmt
 from ..reports.listing import listing
 from ..reports.model import Remarks, Section
 from ..shapes import values
+from ..shapes.device import Device
 from ..shapes.errors import RooflensError, UsageError, quote, unknown_name
 from ..shapes.files.csv_file import csv_text
-from ..shapes.protocol import MOST, TIMERS
+from ..shapes.protocol import Protocol
+from ..shapes.request import Request
 from ..shapes.run_folder.columns import CEILINGS, PUBLISHED
 from ..shapes.scheme import DType
+from .shared.options import FILE, command_with, parameters
 from .shared.output import print_json
 from .shared.tables import note, show
-
-if TYPE_CHECKING:
-    from ..shapes.device import Device
 
 Row = dict[str, Any]
 
 
-@click.command()
-@click.option(
-    "--device", default="auto", metavar="NAME", help="cpu, cuda or cuda:N; the default is a GPU if there is one."
-)
+@click.command("calibrate", cls=command_with(), params=parameters("calibrate"))
 @click.option("--dtype", metavar="LIST", help="Types whose GEMM peak is measured; the default is bf16,fp16,fp32,fp8.")
-@click.option("--timer", type=click.Choice(TIMERS), default="auto", help="How time is taken; see rooflens run --help.")
-@click.option("--llc", metavar="SIZE", help="Last-level cache, such as 256MiB, if it is not detected correctly.")
-@click.option(
-    "--threads", type=click.IntRange(1, MOST), help="CPU threads; the default is every core this process may use."
-)
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write ceilings.csv here."
-)
+@click.option("-o", "--output", type=FILE, help="Write ceilings.csv here.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: byte/s, FLOP/s and seconds.")
-def calibrate(**options: Any) -> None:
+def calibrate(dtype: str | None, output: Path | None, as_json: bool, **options: Any) -> None:
     """Measure the ceilings of this device.
 
     Bandwidth of memory and of each cache, GEMM peak per type on random data, and the time of launches that do next to
@@ -53,28 +43,28 @@ def calibrate(**options: Any) -> None:
     \b
     Examples:
       rooflens calibrate
-      rooflens calibrate --dtype bf16 --timer graph -o ceilings.csv
+      rooflens calibrate --dtype bf16 --set timer=graph -o ceilings.csv
       rooflens calibrate --device cpu --json
     """
-    dtypes = _dtypes(options["dtype"])
-    llc_bytes = values.size_bytes(options["llc"], "--llc") if options["llc"] else None
+    dtypes, request = _dtypes(dtype), Request.for_command("calibrate", options)
     if sys.stderr.isatty():
         click.echo("calibrating, which takes some seconds ...", err=True)
-    with _silence():
-        device, rows, remarks = _measure(options, dtypes, llc_bytes)
+    with silenced(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        device, rows, remarks = _measure(request, dtypes)
     if not any(row["kind"] == "measured" for row in rows):
         raise RooflensError(
             f"nothing could be measured on {device.name}: {remarks[0] if remarks else 'no reason given'}"
         )
     table = _beside_published(rows)
-    if options["as_json"]:
+    if as_json:
         print_json({"device": device, "ceilings": table, "remarks": remarks})
         note(*remarks)
     else:
         show(_section(device, table, dtypes, remarks))
-    if options["output"]:
-        _write(options["output"], rows)
-        click.echo(f"wrote {options['output']}", err=True)
+    if output:
+        _write(output, rows)
+        click.echo(f"wrote {output}", err=True)
 
 
 def _dtypes(text: str | None) -> list[str]:
@@ -88,9 +78,7 @@ def _dtypes(text: str | None) -> list[str]:
     return list(chosen)
 
 
-def _measure(
-    options: dict[str, Any], dtypes: Sequence[str], llc_bytes: int | None
-) -> tuple["Device", list[Row], list[str]]:
+def _measure(request: Request, dtypes: Sequence[str]) -> tuple[Device, list[Row], list[str]]:
     """Set the process up as the worker of a run does, and calibrate."""
     import torch
 
@@ -98,32 +86,14 @@ def _measure(
     from ..harness.machine.device import find_device
     from ..harness.timing.accelerator import accelerator
 
-    torch.set_num_threads(options["threads"] or len(os.sched_getaffinity(0)))
+    protocol = request.over(Protocol())
+    torch.set_num_threads(protocol.threads or len(os.sched_getaffinity(0)))
     torch.set_float32_matmul_precision("highest")  # fp32 means fp32: no TF32, no xf32
-    device = find_device(options["device"], llc_bytes)
+    device = find_device(request.device or "auto", protocol.llc_bytes)
     if device.is_gpu:
         torch.cuda.set_device(device.index)
-    rows, remarks = measure(device, accelerator(device), dtypes, options["timer"])
+    rows, remarks = measure(device, accelerator(device), dtypes, protocol.timer)
     return device, rows, list(remarks.values())
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """Suppress what libraries print: from Python, and below it, where compilers and drivers print."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = [os.dup(stream) for stream in (1, 2)]
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        try:
-            for stream in (1, 2):
-                os.dup2(nowhere.fileno(), stream)
-            with redirect_stdout(nowhere), redirect_stderr(nowhere), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                yield
-        finally:
-            for stream, old in zip((1, 2), kept, strict=True):
-                os.dup2(old, stream)
-                os.close(old)
 
 
 def _beside_published(rows: Sequence[Row]) -> list[Row]:
@@ -145,7 +115,7 @@ def _key(row: Row) -> tuple[str, str, str]:
     return row["ceiling"], row["level"], row["dtype"]
 
 
-def _section(device: "Device", table: Sequence[Row], dtypes: Sequence[str], remarks: Sequence[str]) -> Section:
+def _section(device: Device, table: Sequence[Row], dtypes: Sequence[str], remarks: Sequence[str]) -> Section:
     rows: list[tuple[str, ...]] = [
         (
             row["ceiling"],

@@ -7,8 +7,8 @@ import click
 
 from ..api.run_folders import missing_units
 from ..shapes.errors import UsageError
+from .shared.options import find_run
 from .shared.output import plain, print_json
-from .shared.runs import find_run
 from .shared.tables import note
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ def crossover(run: Path, challenger: str | None, incumbent: str | None, as_json:
         names = {"run": data.id, "challenger": pair[0], "incumbent": pair[1]}
         print_json(names | {"medians": records, "shapes": shapes.to_dict("records")})
     else:
-        from ..analysis.run.pipeline import analyze
-        from ..analysis.run.question import compare_with
+        from ..analysis.run.pipeline import analyze, compare_with
         from ..reports.build import report_of
         from ..reports.presets import Preset
         from ..reports.sections.speedups.crossover import BETWEEN
@@ -73,7 +72,7 @@ def crossover(run: Path, challenger: str | None, incumbent: str | None, as_json:
 def _leading(run: "RunData", summary: "pd.DataFrame", rounds: "pd.DataFrame") -> str:
     """Return the challenger with a passed cell that wins most; raise UsageError when there is none."""
     from ..analysis.frames.speedup import speedups
-    from ..analysis.run.question import ranked
+    from ..analysis.run.pipeline import ranked
 
     passed = set(run.cells.loc[run.cells["verdict"] == "passed", "provider"])
     for name in ranked(run, speedups(summary, rounds, run.baseline)):

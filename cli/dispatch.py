@@ -10,8 +10,8 @@ from ..shapes import values
 from ..shapes.errors import UsageError
 from ..shapes.files.file_text import read_content
 from ..shapes.protocol import MOST
+from .shared.options import FILE, FOLDER, find_run
 from .shared.output import print_json
-from .shared.runs import find_run
 from .shared.tables import note, show
 
 if TYPE_CHECKING:
@@ -34,17 +34,10 @@ FILES = {"csv": "dispatch.csv", "json": "dispatch.json", "python": "dispatch.py"
     help="What may run instead; repeat it. Default: every provider but references and those with a rule of their own.",
 )
 @click.option("--cache", type=click.Choice(("cold", "warm")), help="Cache state to decide by; cold if there is any.")
-@click.option(
-    "--weights",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Weigh GEMMs by a histogram of M: a CSV with the columns M and weight. Default: all the same.",
-)
+@click.option("--weights", type=FILE, help="Weigh GEMMs by a CSV with the columns M and weight. Default: all the same.")
 @click.option("--margin", default="3%", show_default=True, help="Gain that must be proven before a challenger runs.")
 @click.option(
-    "--holdout",
-    type=click.Choice(("shape", "model", "round")),
-    help="What the fit must not have seen when policies are ranked; default: the first of these that the run allows.",
+    "--holdout", type=click.Choice(("shape", "model", "round")), help="What the fit must not have seen in a ranking."
 )
 @click.option(
     "--policy",
@@ -60,10 +53,7 @@ FILES = {"csv": "dispatch.csv", "json": "dispatch.json", "python": "dispatch.py"
 )
 @click.option("--emit", multiple=True, type=click.Choice([*FILES]), help="Write the policy; with -o more than one.")
 @click.option(
-    *("-o", "--output"),
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Folder for dispatch.csv, dispatch.json and dispatch.py; default: print what --emit asks for.",
+    "-o", "--output", type=FOLDER, help="Folder for dispatch.csv, .json, .py; default: print what --emit asks."
 )
 @click.option("--rows", type=click.IntRange(0, MOST), default=10, show_default=True, help="Rows of the lists of cases.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; regret as a difference of ln time, lists in full.")
@@ -147,9 +137,9 @@ def _policy(found: "Study", name: str | None) -> "Policy":
 
 def _before(found: "Study", against: str | None) -> "Ints":
     """Decisions to compare with: of a file that was emitted, or of what the study knows by name."""
-    from ..analysis.dispatch.changes import chosen_by
     from ..analysis.dispatch.emit_json import parse_policy
     from ..analysis.dispatch.policy import choices
+    from ..analysis.dispatch.study import chosen_by
 
     if against and Path(against).is_file():
         earlier = parse_policy(_content(Path(against), "--against"), against)

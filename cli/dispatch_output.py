@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..analysis.dispatch.changes import changes
 from ..analysis.dispatch.emit_json import plain
 from ..analysis.dispatch.fit import oracle
 from ..analysis.dispatch.policy import Policy, Rows, choices, ranges
 from ..analysis.dispatch.provenance import Provenance
 from ..analysis.dispatch.regret import Score, best, relative_time
-from ..analysis.dispatch.study import Study
+from ..analysis.dispatch.study import Study, changes
 from ..analysis.dispatch.timings import Shape
 from ..analysis.statistics.arrays import Ints
 from ..reports import formatting as fmt

@@ -10,6 +10,7 @@ from ..reports.listing import listing
 from ..reports.model import Section
 from ..shapes.gpu_architectures import architecture
 from ..shapes.verdict import reason_groups
+from .shared.options import parameters
 from .shared.output import print_json
 from .shared.tables import show
 
@@ -27,12 +28,9 @@ NAMED = 3
 """Up to so many providers are named with the reason that they share; more are counted."""
 
 
-@click.command("doctor")
-@click.option(
-    "--device", default="auto", metavar="NAME", help="cpu, cuda or cuda:N; the default is a GPU if there is one."
-)
+@click.command("doctor", params=parameters("doctor"))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def doctor(device: str, as_json: bool) -> int:
+def doctor(device: str | None, as_json: bool) -> int:
     """Report what this machine offers for measuring, and what to fix.
 
     Checks the device and its clocks, who else uses it, caches, host, software, timers and providers, and ends with
@@ -49,7 +47,7 @@ def doctor(device: str, as_json: bool) -> int:
     from ..harness.machine.advice import advice, can_measure
     from ..harness.machine.survey import survey
 
-    found = survey(device, _providers, RUNS)
+    found = survey(device or "auto", _providers, RUNS)
     findings = advice(found)
     if as_json:
         print_json({"survey": found, "advice": findings})

@@ -4,7 +4,6 @@
 for, and torch or pandas only inside its function.
 """
 
-import errno
 import io
 import os
 import signal
@@ -12,20 +11,16 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import click
 
 from .. import __version__
-from ..shapes.errors import Interrupted, RooflensError, unknown_name
+from ..api.failures import explained, fail
+from ..shapes.errors import unknown_name
 from ..shapes.plugins import Command, left_out, plugins, resolved
 from .shared.terminal import visible_streams
-
-LONGEST = 2_000
-"""Characters of an error line; a longer one, such as one that repeats an option of 100 KB, is cut in the middle."""
-
 
 _OWN = {
     "doctor": Command("doctor:doctor", "Report what this machine offers for measuring, and what to fix."),
@@ -34,8 +29,8 @@ _OWN = {
         "bench:bench", "Measure what FILE.py offers: its functions bench_*, its dictionary BENCH, or its PROVIDERS."
     ),
     "calibrate": Command("calibrate:calibrate", "Measure the ceilings of this device."),
-    "tune": Command("tune.tune:tune", "Search the fastest configuration of every kernel of SUITE, and keep the table."),
-    "report": Command("report.report:report", "Write the report of a run, or of a run against another."),
+    "tune": Command("tune:tune", "Search the fastest configuration of every kernel of SUITE, and keep the table."),
+    "report": Command("report:report", "Write the report of a run, or of a run against another."),
     "crossover": Command("crossover:crossover", "Report at which M a challenger beats an incumbent."),
     "dispatch": Command("dispatch:dispatch", "Report which kernel to run for which problem, and what each rule costs."),
     "roofline": Command("roofline:roofline", "Report what bounds each cell, and how far it is from the roof."),
@@ -159,53 +154,20 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def _explain(error: BaseException) -> int:
     match error:
-        case RooflensError():
-            return _fail(str(error), error.exit_code)
         case click.UsageError():
             command = error.ctx.command_path if error.ctx else "rooflens"
             what = error.format_message().rstrip(".")
-            return _fail(f"{what}{' See' if what.endswith('?') else '; see'} {command} --help", error.exit_code)
+            return fail(f"{what}{' See' if what.endswith('?') else '; see'} {command} --help", error.exit_code)
         case click.ClickException():
-            return _fail(error.format_message(), error.exit_code)
-        case click.Abort() | KeyboardInterrupt():
-            return _fail("interrupted", Interrupted.exit_code)
+            return fail(error.format_message(), error.exit_code)
+        case click.Abort():
+            return fail(*explained(KeyboardInterrupt()))
         case BrokenPipeError():
             _settle_output()
             return 1
         case OSError():
             _settle_output()
-            return _fail(_system_error(error), 1)
-        case ModuleNotFoundError(name=str(name)) if name.partition(".")[0] != "rooflens":
-            package = name.partition(".")[0]
-            return _fail(f"this command needs the package {package}, which is not installed: pip install {package}", 1)
-        case _:
-            return _fail(f"{_unexpected(error)}; for the traceback, run it again as rooflens --debug ...", 1)
-
-
-def _fail(message: str, exit_code: int) -> int:
-    line = " ".join(message.split())
-    if len(line) > LONGEST:
-        line = f"{line[: LONGEST // 2]} ... {line[-LONGEST // 2 :]}"
-    with suppress(OSError):  # nobody listens; the exit code still says it
-        print(f"rooflens: error: {line}", file=sys.stderr, flush=True)
-    return exit_code
-
-
-def _system_error(error: OSError) -> str:
-    """Say what the system refused and for which file, with the way out of a full disk."""
-    what = error.strerror or str(error)
-    where = f"{error.filename}: " if error.filename is not None else ""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"{where}{what}; free some space, then continue an unfinished run with --resume"
-    return f"{where}{what}"
-
-
-def _unexpected(error: BaseException) -> str:
-    """Name the exception, the first line of its text and the place it came from."""
-    text = str(error).strip()
-    frames = traceback.extract_tb(error.__traceback__)
-    what = f"unexpected {type(error).__name__}" + (f": {text.splitlines()[0]}" if text else "")
-    return what + (f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else "")
+    return fail(*explained(error))
 
 
 def _settle_output() -> None:

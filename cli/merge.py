@@ -6,14 +6,12 @@ from pathlib import Path
 import click
 
 from ..shapes.errors import UsageError
-from .shared.runs import find_run
+from .shared.options import FOLDER, find_run
 
 
 @click.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=find_run)
-@click.option(
-    "-o", "--output", required=True, type=click.Path(path_type=Path), metavar="OUT", help="Folder of the merged run."
-)
+@click.option("-o", "--output", required=True, type=FOLDER, metavar="OUT", help="Folder of the merged run.")
 def merge(runs: tuple[Path, ...], output: Path) -> None:
     """Join shards of one sweep into one run folder.
 

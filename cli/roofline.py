@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..shapes.run_folder.columns import CELLS
+from .shared.options import find_run, parameters
 from .shared.output import print_json, record
-from .shared.runs import find_run
 from .shared.tables import show
 
 if TYPE_CHECKING:
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from ..analysis.frames.load import RunData
 
 
-@click.command()
+@click.command(params=parameters("roofline"))
 @click.argument("run", type=find_run)
-@click.option("-p", "--provider", "providers", multiple=True, metavar="NAME", help="Show only these; repeat it.")
 @click.option("--gaps", is_flag=True, help="What lies between the ideal and the measured time, in steps.")
 @click.option("--pairs", is_flag=True, help="The same cells cold and warm, each against its own level's roof.")
 @click.option("--ceilings", is_flag=True, help="The limits in use, each with its kind and source.")
@@ -71,7 +70,7 @@ def _everything(placed: "pd.DataFrame", limits: "pd.DataFrame", data: "RunData")
     from ..analysis.roofline import bound_shares
     from ..analysis.roofline.gaps import gap_totals, gaps
     from ..analysis.roofline.pairs import pair_means, pairs
-    from ..analysis.roofline.roofs import roofs
+    from ..analysis.roofline.placing import roofs
 
     steps, both = gaps(placed), pairs(placed)
     frames = {

@@ -13,13 +13,13 @@ from ..reports.listing import listing
 from ..reports.model import Block, Bullets, Remarks, Section, Text
 from ..shapes.errors import CorrectnessError, IncompleteError, RooflensError
 from ..shapes.verdict import Verdict
+from .shared.options import find_run
 from .shared.output import plain, print_json
-from .shared.runs import find_run
 from .shared.tables import show
 
 if TYPE_CHECKING:
     from ..analysis.frames.load import RunData
-    from ..harness.storage.merge_conflicts import Obstacle
+    from ..harness.storage.merge import Obstacle
     from ..harness.storage.shards import Shard
 
 
@@ -98,7 +98,7 @@ def take_inventory(run: "RunData") -> Inventory:
         run=run.id,
         folder=run.folder,
         suite=run.manifest.suite,
-        planned_units=run.planned_units,
+        planned_units=run.coverage.rounds,
         stored_units=len(run.cells),
         missing_units=run.missing_units,
         cells=verdicts.total(),
@@ -133,7 +133,7 @@ def inventory_section(found: Inventory) -> Section:
 
 def _obstacles(runs: tuple[Path, ...]) -> "list[Obstacle]":
     """Everything that prevents a merge, a run that is still being written included."""
-    from ..harness.storage.merge_conflicts import Obstacle, obstacles
+    from ..harness.storage.merge import Obstacle, obstacles
     from ..harness.storage.shards import in_order, opened
 
     shards: list[Shard] = []

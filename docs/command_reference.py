@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 from rooflens.cli.main import app
+from rooflens.cli.shared.options import setting_rows
 
 PAGE = Path(__file__).resolve().parent / "commands.md"
 INTRODUCTION = """# Commands
@@ -37,11 +38,10 @@ def _described(command: click.Command, context: click.Context, level: int) -> It
         usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
         yield f"\n{'#' * level} {context.command_path}\n\n```text\n{usage}\n```\n"
         yield from _paragraphs(inspect.cleandoc(command.help or ""))
-    records = filter(None, (one.get_help_record(context) for one in command.get_params(context)))
+    records = [one.get_help_record(context) or ("", "") for one in command.get_params(context)] + setting_rows(command)
     options = [f"| `{_cell(names)}` | {_cell(text)} |\n" for names, text in records if text and "--help" not in names]
     if level > 1 and options:
-        yield "\n| option | meaning |\n|---|---|\n"
-        yield from options
+        yield from ("\n| option | meaning |\n|---|---|\n", *options)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             inner = command.get_command(context, name)

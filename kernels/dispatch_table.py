@@ -1,4 +1,4 @@
-"""Tables of measured choices, as `rooflens dispatch --emit csv` and `report --aiter` write them, read for a dispatcher.
+"""Tables of measured choices, as `rooflens dispatch --emit csv` and `report -o aiter=` write them, for a dispatcher.
 
 It reads gfx, q_dtype_w and dtype (the setting), B, E, top_k (1 where absent), N, K, M, libtype (the provider that
 runs) and kernelName (that provider and its configuration). The row of the smallest M at or above a problem's decides;
@@ -21,7 +21,7 @@ from .provider import Config
 
 _NEEDED = ("gfx", "M", "N", "K", "dtype", "q_dtype_w", "libtype", "kernelName")
 _SIZES = ("M", "N", "K", "B", "E", "top_k")
-_WAY_OUT = "give a file of rooflens dispatch --emit csv or report --aiter"
+_WAY_OUT = "give a file of rooflens dispatch --emit csv or report -o aiter=FILE"
 _OPTION = re.compile(r"(\w+)=(\S+)")
 
 

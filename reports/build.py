@@ -7,14 +7,13 @@ from .. import __version__
 from ..analysis.comparison.effects import Order, Status
 from ..analysis.comparison.result import Result
 from ..analysis.frames.load import RunData
-from ..analysis.run.pipeline import analyze
-from ..analysis.run.question import compare_with, with_times
+from ..analysis.run.pipeline import analyze, compare_with, with_times
 from ..analysis.run.serving import load_serving
 from . import formatting as fmt
-from .cells import coverage_text
 from .model import Report
-from .presets import OF_A_RUN, OF_TWO_VERSIONS, Preset, of_a_run, of_two_versions
+from .presets import OF_A_RUN, OF_SEVERAL_RUNS, OF_TWO_VERSIONS, Preset, of_a_run, of_two_versions
 from .sections.comparison.open_points import arithmetic_means
+from .sections.side_by_side import SideBySide
 from .view import View
 
 DEFAULT, COMPARED = next(iter(OF_A_RUN)), next(iter(OF_TWO_VERSIONS))
@@ -73,7 +72,7 @@ def _facts(view: View) -> tuple[tuple[str, str], ...]:
         ("cache", ", ".join(view.caches)),
         ("baseline", view.baseline),
         ("challenger" if len(view.challengers) == 1 else "challengers", ", ".join(view.challengers)),
-        ("cells", coverage_text(view.coverage)),
+        ("cells", fmt.coverage(view.coverage)),
         ("rounds", str(view.rounds)),
     ]
     return tuple((name, value) for name, value in facts if value)
@@ -108,4 +107,20 @@ def build_comparison(result: Result, preset: str | Preset[Result] = COMPARED, ar
         sections=(first, *extra, *rest),
         generator=f"rooflens {__version__}",
         source=result.head.source,
+    )
+
+
+def build_side_by_side(runs: Sequence[RunData], challengers: tuple[str, ...] = (), baseline: str = "") -> Report:
+    """Analyse runs, such as those of several devices, and lay out what they say side by side.
+
+    `challengers` and `baseline` stand in for those of every run that has them.
+    """
+    views = [View(analyze(with_times(compare_with(run, baseline, challengers)))) for run in runs]
+    several = SideBySide(views)
+    return Report(
+        title=" | ".join(several.labels),
+        facts=(("runs", ", ".join(view.run.id for view in views)),),
+        sections=OF_SEVERAL_RUNS.sections(several),
+        generator=f"rooflens {__version__}",
+        source=views[0].run_path,
     )

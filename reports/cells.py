@@ -13,26 +13,11 @@ from ..analysis.crossover.curve import CrossoverStatus
 from ..analysis.frames.speedup import geometric_means
 from ..analysis.roofline.bounds import Bound
 from ..analysis.roofline.ceilings import Ceilings
-from ..analysis.run.coverage import Coverage
 from . import formatting as fmt
 from .model import TableCell, Tone
 from .view import Row
 
 NOT_TO_BE_USED = "faster than the device allows, so no ratio with this time is to be used"
-
-
-def coverage_text(covered: Coverage) -> str:
-    """Write what became of the cells of a run: 82 / 90 timed; 2 failed, 6 to do; 48 more cannot run here."""
-    parts = [(covered.failed, "failed"), (covered.to_do, "to do")]
-    rest = ", ".join(f"{count} {word}" for count, word in parts if count)
-    texts = [
-        f"{fmt.count(covered.timed, covered.runnable)} timed",
-        rest,
-        f"{covered.unsupported} more cannot run here" if covered.unsupported else "",
-        f"{fmt.count(covered.shapes_timed, covered.shapes)} shapes" if covered.shapes_timed < covered.shapes else "",
-        f"{fmt.count(covered.rounds_to_do, covered.rounds)} rounds to do" if covered.rounds_to_do else "",
-    ]
-    return "; ".join(filter(None, texts))
 
 
 def is_impossible(row: Row) -> bool:

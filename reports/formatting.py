@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
+from ..shapes.run_folder.coverage import Coverage
+
 MINUS = "\N{MINUS SIGN}"
 TIMES = "\N{MULTIPLICATION SIGN}"
 DIVIDE = "\N{DIVISION SIGN}"
@@ -394,6 +396,20 @@ def decibel(value: float | None) -> str:
 def count(part: int, whole: int) -> str:
     """Write 82 / 83."""
     return f"{part} / {whole}"
+
+
+def coverage(covered: Coverage) -> str:
+    """Write what became of the cells of a run: 82 / 90 timed; 2 failed, 6 to do; 48 more cannot run here."""
+    parts = [(covered.failed, "failed"), (covered.to_do, "to do")]
+    rest = ", ".join(f"{count} {word}" for count, word in parts if count)
+    texts = [
+        f"{count(covered.timed, covered.runnable)} timed",
+        rest,
+        f"{covered.unsupported} more cannot run here" if covered.unsupported else "",
+        f"{count(covered.shapes_timed, covered.shapes)} shapes" if covered.shapes_timed < covered.shapes else "",
+        f"{count(covered.rounds_to_do, covered.rounds)} rounds to do" if covered.rounds_to_do else "",
+    ]
+    return "; ".join(filter(None, texts))
 
 
 def plural(number: int, noun: str, nouns: str = "") -> str:

@@ -8,12 +8,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from ..shapes.run_folder.coverage import Coverage
 from .figures.chart import Figure
-
-if TYPE_CHECKING:  # a listing is a report too, and imports no pandas
-    from ..analysis.run.coverage import Coverage
 
 Value: TypeAlias = float | int | str | None
 """Raw value behind a shown text, in base units; None when there is none (a failed cell, an unknown)."""
@@ -266,7 +264,7 @@ class Report:
     """Where the numbers come from: the run folder's name, shown wherever something is left out."""
     elsewhere: str = "The JSON form of the report has everything."
     """Where to find what is left out of a page that would be too large."""
-    coverage: "Coverage | None" = None
+    coverage: Coverage | None = None
     """What became of the cells, of the report of one run."""
     notes: dict[str, Note] = field(init=False)
     """Every distinct footnote text, numbered once for the whole report."""

@@ -13,12 +13,13 @@ from ..shapes.errors import UsageError, unknown_name
 from ..shapes.plugins import Hook, joining
 from ..shapes.verdict import Verdict
 from .model import Section, explained
+from .sections import side_by_side
 from .sections.comparison import cases, cost, movers, open_points, origin, suite
+from .sections.comparison.cost import tried
 from .sections.comparison.dumbbell import dumbbell
-from .sections.comparison.losses import losses
-from .sections.comparison.models import models
+from .sections.comparison.open_points import losses
 from .sections.comparison.spread import spread
-from .sections.comparison.tried import tried
+from .sections.comparison.suite import models
 from .sections.conditions.configurations import configurations
 from .sections.conditions.context import environment, limits, protocol, provenance, reproduce
 from .sections.conditions.devices import devices
@@ -29,27 +30,24 @@ from .sections.limits.gap import gap
 from .sections.limits.regimes import regimes
 from .sections.limits.roofline import roofline
 from .sections.limits.serving import serving
+from .sections.side_by_side import SideBySide
 from .sections.speedups.cells import throughput
 from .sections.speedups.crossover import crossover
 from .sections.speedups.curves import curves
 from .sections.speedups.decode_grid import decode_grid
-from .sections.speedups.maxima import maxima
-from .sections.speedups.sides import ratios_over, sides
+from .sections.speedups.sides import maxima, ratios_over, sides
 from .sections.speedups.speedup import speedup
 from .sections.speedups.three_way import three_way
 from .sections.speedups.winners import winners
-from .sections.summary.accuracy import correctness, failures
-from .sections.summary.cards import best_constant, highest_rates, means_over_sides
-from .sections.summary.headline import Card, headline, limit, means
+from .sections.summary.accuracy import correctness, failures, tally
+from .sections.summary.headline import Card, best_constant, headline, highest_rates, limit, means, means_over_sides
 from .sections.summary.headline import crossover as median
-from .sections.summary.known_limitations import known_limitations
 from .sections.summary.legend import legend
-from .sections.summary.open_items import open_items
+from .sections.summary.open_items import known_limitations, open_items
 from .sections.summary.takeaways import takeaways
-from .sections.summary.tally import tally
 from .view import View
 
-Subject = TypeVar("Subject", View, Result)
+Subject = TypeVar("Subject", View, Result, SideBySide)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +182,13 @@ OF_TWO_VERSIONS: dict[str, Preset[Result]] = {
 }
 """Presets of a comparison, the default first."""
 
-PRESETS: dict[str, Preset[Any]] = {**OF_A_RUN, **OF_TWO_VERSIONS}
+OF_SEVERAL_RUNS = Preset(
+    "side-by-side",
+    "several runs, such as those of other devices, a column each",
+    (side_by_side.overview, side_by_side.best, side_by_side.cells),
+)
+
+PRESETS: dict[str, Preset[Any]] = {**OF_A_RUN, **OF_TWO_VERSIONS, OF_SEVERAL_RUNS.name: OF_SEVERAL_RUNS}
 
 
 def of_a_run(name: str) -> Preset[View]:

@@ -1,7 +1,7 @@
 """Words that pages, terminals and figures share: the parts of a time, and what bounds a cell."""
 
 from ..analysis.roofline.bounds import Bound
-from ..analysis.run.coverage import Remedy
+from ..analysis.run.remedy import Remedy
 
 CEILING_KINDS = {"measured": "measured", "spec": "published", "derived": "derived"}
 """Kind of a limit of the device -> what pages call it."""

@@ -11,11 +11,12 @@ import pandas as pd
 from ..analysis.frames.coordinates import SETTING, size_label
 from ..analysis.frames.load import RunData
 from ..analysis.frames.speedup import speedups
-from ..analysis.run.coverage import Coverage, are_ties, remedy
 from ..analysis.run.headline import Headline, headline
 from ..analysis.run.pipeline import Analysis
+from ..analysis.run.remedy import are_ties, remedy
 from ..analysis.run.serving import Serving
 from ..shapes.problem import Op, Pass
+from ..shapes.run_folder.coverage import Coverage
 from ..shapes.run_folder.manifest import Manifest
 from ..shapes.verdict import Verdict
 from .figures.marks import provider_styles

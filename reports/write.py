@@ -25,12 +25,6 @@ def write_report(report: Report, files: Mapping[str, Path | None], ascii_only: b
     return list(contents)
 
 
-def default_files(folder: Path, suffix: str = "") -> dict[str, Path | None]:
-    """Name the files that a run folder gets by default: report.html and report.md; `suffix` goes to their stems."""
-    found = {name: folder / form.default for name, form in FORMATS.items() if form.default}
-    return {name: path.with_stem(f"{path.stem}{suffix}") for name, path in found.items()}
-
-
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file atomically; raise RooflensError, one line, when that fails. Nothing half-written stays behind."""
     temporary = None

@@ -28,7 +28,7 @@ class Hook(StrEnum):
     RUN = "run --jobs"
     """`(Request, dry_run, report, strict) -> None`: measures it on several devices, as `rooflens run` does."""
     COMPARE = "compare --jobs"
-    """`Request -> (folder, spec, deadline, retry) -> context` with a `Measuring`."""
+    """`(Request, folder, comparison, deadline, observer) -> context` with what `OneDevice` of api/compare has."""
     LAUNCH = "launched code"
     """`Binary -> Facts`: what the code of a launch shows: workgroups at once, instructions per weight, a schedule."""
 

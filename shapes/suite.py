@@ -17,6 +17,7 @@ from .protocol import Protocol
 from .scheme import DType, Scheme
 from .schemes import parse_scheme
 from .shapeset import Shape
+from .values import axis_values
 
 Member = TypeVar("Member", bound=StrEnum)
 
@@ -60,7 +61,7 @@ class Suite:
         sizes = self.axes.get("M") or shape.Ms
         if not sizes:
             raise UsageError(
-                f"suite {self.name}: shape {shape.label} has no M_list, and the suite no axis M: give -a M=..."
+                f"suite {self.name}: shape {shape.label} has no M_list, and the suite no axis M: give --axis M=..."
             )
         return sizes
 
@@ -164,16 +165,6 @@ def cache_state(text: str) -> Cache:
         return Cache(text)
     except ValueError:
         raise UsageError(f"unknown cache state {quote(text)}: known: {', '.join(Cache)}") from None
-
-
-def axis_values(name: str, values: object, where: str) -> tuple[int, ...]:
-    """Check the values of an axis: a list of positive whole numbers. Returns them rising, each once."""
-    if not isinstance(values, list) or not values:
-        raise UsageError(f"{where}: axis {name} needs a list of sizes")
-    for value in values:
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise UsageError(f"{where}: {name}={quote(value)} is not a size: give positive whole numbers")
-    return tuple(sorted(set(values)))
 
 
 def _known_keys(table: object, known: tuple[str, ...], where: str) -> None:

@@ -1,6 +1,5 @@
 """Values as people type them on the command line, or as Python has them: lists, ranges, times, sizes, percentages."""
 
-import math
 import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from .errors import UsageError, quote
-from .suite import axis_values
 
 LONGEST_RANGE = 10_000
 """Sizes that a..b may count; more of them is a slip of the keyboard."""
+
+LONGEST_S = 1_000_000
 
 
 def names(text: str | None) -> list[str]:
@@ -24,39 +24,49 @@ def axis(text: str | Path) -> tuple[str, tuple[int, ...]]:
     """Read "M=1,2,4..2048": a..b doubles when the value before a is its half, else it counts by one."""
     name, equals, values = str(text).partition("=")
     if not equals:
-        raise UsageError(f"-a {quote(text)}: write AXIS=LIST, such as M=1,2,4..2048")
+        raise UsageError(f"--axis {quote(text)}: write AXIS=LIST, such as M=1,2,4..2048")
     sizes: list[int] = []
     for part in names(values):
         match = re.fullmatch(r"(-?\d{1,18})(?:\.\.(-?\d{1,18}))?", part)
         if not match:
-            raise UsageError(f"-a {quote(text)}: {quote(part)} is neither a size nor a range a..b")
+            raise UsageError(f"--axis {quote(text)}: {quote(part)} is neither a size nor a range a..b")
         first, last = int(match[1]), int(match[2] or match[1])
         if first < 1 or last < first:
-            raise UsageError(f"-a {quote(text)}: {part} is not a size or a rising range of positive sizes")
+            raise UsageError(f"--axis {quote(text)}: {part} is not a size or a rising range of positive sizes")
         doubles = bool(sizes) and first == 2 * sizes[-1]
         if not doubles and last - first >= LONGEST_RANGE:
-            raise UsageError(f"-a {quote(text)}: {part} is more than {LONGEST_RANGE} sizes; 1,2,4..2048 doubles")
+            raise UsageError(f"--axis {quote(text)}: {part} is more than {LONGEST_RANGE} sizes; 1,2,4..2048 doubles")
         while first <= last:
             sizes.append(first)
             first = 2 * first if doubles else first + 1
-    return name, axis_values(name, sizes, f"-a {quote(text)}")
+    return name, axis_values(name, sizes, f"--axis {quote(text)}")
 
 
-def axes(given: object) -> dict[str, tuple[int, ...]]:
+def axis_values(name: str, values: object, where: str) -> tuple[int, ...]:
+    """Check the values of an axis: a list of positive whole numbers. Returns them rising, each once."""
+    if not isinstance(values, list) or not values:
+        raise UsageError(f"{where}: axis {name} needs a list of sizes")
+    for value in values:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise UsageError(f"{where}: {name}={quote(value)} is not a size: give positive whole numbers")
+    return tuple(sorted(set(values)))
+
+
+def axes(given: object, option: str) -> dict[str, tuple[int, ...]]:
     """Read {"M": [1, 16]}, "M=1,16", or several of the latter, whose values add up."""
     found: dict[str, tuple[int, ...]] = {}
     if isinstance(given, Mapping):
-        return {str(name): _sizes(str(name), sizes) for name, sizes in given.items()}
-    for name, sizes in map(axis, listed(given, "-a")):
+        return {str(name): _sizes(str(name), sizes, option) for name, sizes in given.items()}
+    for name, sizes in map(axis, listed(given, option)):
         found[name] = tuple(sorted({*found.get(name, ()), *sizes}))
     return found
 
 
-def _sizes(name: str, sizes: object) -> tuple[int, ...]:
+def _sizes(name: str, sizes: object, option: str) -> tuple[int, ...]:
     if isinstance(sizes, str):
         return axis(f"{name}={sizes}")[1]
     given = list(sizes) if isinstance(sizes, Iterable) else [sizes]
-    return axis_values(name, list(map(whole, given)), "-a")
+    return axis_values(name, list(map(whole, given)), option)
 
 
 def whole(value: Any) -> Any:
@@ -118,12 +128,13 @@ def fraction(value: str | float, option: str) -> float:
 
 
 def seconds(value: str | float, option: str) -> float:
-    """Read "90", "90s", "9m", "1.5h", "200ms" or 90.0."""
+    """Read "90", "90s", "9m", "1.5h", "200ms" or 90.0; more than `LONGEST_S` is a slip of the keyboard."""
     text = _typed(value)
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|)", text)
-    if not match or not 0 < float(match[1]) < math.inf:
-        raise UsageError(f"{option} {quote(text)}: write a time such as 90s, 9m or 1h")
-    return float(match[1]) * {"ms": 1e-3, "": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+    read = float(match[1]) * {"ms": 1e-3, "": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else 0.0
+    if not 0 < read <= LONGEST_S:
+        raise UsageError(f"{option} {quote(text)}: write a time such as 90s, 9m or 1h, up to {LONGEST_S // 3600}h")
+    return read
 
 
 def size_bytes(value: str | int, option: str) -> int:

@@ -19,9 +19,6 @@ settings.register_profile("thorough", deadline=None, derandomize=True, max_examp
 settings.register_profile("quick", settings.get_profile("thorough"), max_examples=20)
 settings.load_profile("quick")
 
-LONG = ("tests/cli", "tests/harness/worker", "plugins/fleet", "tests/kernels")
-"""Tests that take long, first: no worker of xdist is left with one of their modules at the end."""
-
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -52,7 +49,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not item.get_closest_marker("xdist_group"):
             shared = next((name for name in ("gpu", "ray") if item.get_closest_marker(name)), None)
             item.add_marker(pytest.mark.xdist_group(shared or item.nodeid.partition("::")[0]))
-    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
     gpu = [item for item in items if item.get_closest_marker("gpu")]
     if gpu and (reason := no_gpu_reason()):
         for item in gpu:

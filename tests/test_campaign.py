@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import campaign
 import pytest
@@ -19,7 +20,7 @@ from .analysis.synthetic import H200, write_run
 
 ENTRY = Entry(
     "A", "planted", "a claim",
-    "llm4bit --dtype bf16 --cache cold -a M=1,2,4,8,16 -p simt_4bit -p dequant_blas --rounds 2 --budget 0.1s",
+    "llm4bit --dtype bf16 --cache cold -a M=1,2,4,8,16 -p simt_4bit -p dequant_blas --rounds 2 --set budget_s=0.1",
     "N == 4096 and K == 4096",
 )  # fmt: skip
 PROTOCOL = Protocol(rounds=2, budget_s=0.1)
@@ -89,11 +90,10 @@ def test_what_is_missing_expired_disturbed_or_cut_short_is_measured_again_and_no
     assert line.split()[:5] == ["planted", "10", "4", "1", "5"]
 
     (job,) = jobs({ENTRY: cells}, tmp_path)
-    command = job.command("cuda:1", 99)
-    only = json.loads((tmp_path / "planted.0.json").read_text())
-    assert command[command.index("--only") + 1] == str(tmp_path / "planted.0.json")
+    task = json.loads(Path(job.command("cuda:1", 99)[-1]).read_text())
+    assert (task["request"]["device"], task["request"]["max_time"]) == ("cuda:1", "99s")
     at = campaign.CELL.index("M"), campaign.CELL.index("provider")
-    assert {tuple(row[i] for i in at) for row in only} == {
+    assert {tuple(row[i] for i in at) for row in task["cells"]} == {
         (M, p) for M in (2, 4, 8, 16) for p in ("simt_4bit", "dequant_blas")
     }
 

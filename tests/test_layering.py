@@ -227,7 +227,7 @@ def test_importing_the_package_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
-        "['bench', 'compare', 'function', 'load', 'measure', 'tune']",
+        "['bench', 'compare', 'do_bench', 'function', 'load', 'measure', 'report', 'tune']",
         "[]",
         "True False",
     ]

@@ -69,7 +69,7 @@ def test_make_asks_the_interpreter_of_the_environment_for_its_tools():
 def test_fixtures_of_a_folder_are_found_whatever_the_order_of_the_files():
     """pytest 9.1 loses those of tests/cli here, and `make test` names single files."""
     files = ("tests/cli/test_compare.py", "tests/test_packaging.py", "tests/cli/test_run.py")
-    options = ("-q", "-p", "no:cacheprovider", "--setup-plan", "-k", "test_resume_refuses_changed_code")
+    options = ("-q", "-p", "no:cacheprovider", "--setup-plan", "-k", "test_more_rounds_on_resume_are_added")
     assert "SETUP    F place" in run(sys.executable, "-m", "pytest", *options, *files, cwd=ROOT)
 
 

@@ -193,10 +193,10 @@ ADDITIONS: dict[str, tuple[str, dict[str, str | tuple[str, str] | list[tuple[str
     "a timer": (
         """
         from rooflens.harness.timing.timers import TIMERS
-        from rooflens.reports.sections.conditions import timing
+        from rooflens.reports.sections.conditions import conditions
         assert TIMERS["added"].name == "added"
-        assert timing.TIMERS["added"] == "an added timer"
-        printed("run", "llm4bit-quick", "--device", "cpu", "--timer", "added", "--dry-run")
+        assert conditions.TIMERS["added"] == "an added timer"
+        printed("run", "llm4bit-quick", "--device", "cpu", "--set", "timer=added", "--dry-run")
         """,
         {
             "harness/timing/added_timer.py": NAMED.format(module="host_timer", base="HostTimer"),
@@ -206,7 +206,7 @@ ADDITIONS: dict[str, tuple[str, dict[str, str | tuple[str, str] | list[tuple[str
             ),
             "shapes/protocol.py": ('TIMERS = ("auto", ', '@"added", '),
             "harness/worker/bench.py": ("WATCHED = (", '@"added", '),
-            "reports/sections/conditions/timing.py": ("TIMERS = {\n", '@"added": "an added timer",\n'),
+            "reports/sections/conditions/conditions.py": ("TIMERS = {\n", '@"added": "an added timer",\n'),
         },
     ),
     "a source of telemetry": (
@@ -306,38 +306,38 @@ ADDITIONS: dict[str, tuple[str, dict[str, str | tuple[str, str] | list[tuple[str
     ),
     "an output format": (
         """
-        printed("report", STORED, "--added", work / "r.added")
+        printed("report", STORED, "-o", f"added={work / 'r.added'}")
         assert (work / "r.added").read_text().startswith("added: ")
         """,
         {
             "reports/render/added.py": RENDERER,
             "reports/render/formats.py": (
                 "FORMATS = {\n",
-                '@"added": OutputFormat("added", "Write what was added here."),\n',
+                '@"added": OutputFormat("added"),\n',
             ),
         },
     ),
     "a format of another tool for the times of a run": (
         """
-        printed("report", STORED, "--added-times", work / "r.times")
+        printed("report", STORED, "-o", work / "r.times")
         assert (work / "r.times").read_text().startswith("added: ")
         """,
         {
             "reports/exports/added_times.py": "def content(of):\n    return f'added: {of.run.id}'.encode()\n",
             "reports/exports/formats.py": (
-                "EXPORTS = {\n",
-                '@"added_times": Export("added_times", "Write what was added here."),\n',
+                "EXPORTS = {",
+                '@"added_times": Export("added_times", ".times"), ',
             ),
         },
     ),
     "a preset": (
-        'assert "added text" in printed("report", STORED, "--preset", "added-preset", "--text", "-")',
+        'assert "added text" in printed("report", STORED, "--preset", "added-preset", "-o", "text=-")',
         {
             "reports/presets.py": (
                 "OF_A_RUN: dict[str, Preset[View]] = {\n    preset.name: preset\n    for preset in (\n",
                 'from .sections.summary.added import added\n@Preset("added-preset", "an added chapter", (added,)),\n',
             ),
-            "cli/report/report.py": ('metavar="NAME", help="', "@added-preset, "),
+            "cli/report.py": ("    Presets:\n", "@      added-preset  an added chapter\n"),
         },
     ),
 }

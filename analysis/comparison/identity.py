@@ -67,16 +67,16 @@ def identity_of(state: ComparisonState) -> Identity | None:
         _version(stored.get("head"), commits["head"]),
         between if isinstance(between := stored.get("commits"), int) else None,
         _changed(stored.get("files")),
-        tuple(_command(state)) if state.suite else (),
+        tuple(_command(state, state.words)) if state.suite and state.words is not None else (),
     )
 
 
-def _command(state: ComparisonState) -> Iterator[str]:
+def _command(state: ComparisonState, options: list[str]) -> Iterator[str]:
     yield from ("rooflens", "compare", "--git", f"{state.commits['base'][:12]}..{state.commits['head'][:12]}")
     yield state.suite
     for file in state.files:
         yield from ("--providers", file)
-    yield from state.options
+    yield from options
     if state.setup:
         yield from ("--setup", state.setup)
     if state.rounds:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from ...shapes.errors import CorrectnessError, IncompleteError, RegressionError, RooflensError
 from ..frames.coordinates import CASE
 from ..frames.load import RunData
 from ..imports.entries import Imported
@@ -31,6 +32,16 @@ SUM = "+".join(SUMMED)
 
 OWN = "head+own"
 """Arm of head with the configurations that its own searches chose."""
+
+
+COLUMNS = (
+    *("model", "layer", "op", "B", "E", "top_k", "M", "N", "K", "pass", "dtype", "scheme", "cache", "provider"),
+    *("status", "word", "withheld", "effect", "low", "high", "p", "q", "smallest", "margin", "rounds"),
+    *("base_gmean_s", "head_gmean_s", "base_time_s", "head_time_s"),
+    *("base_verdict", "head_verdict", "base_reason", "head_reason"),
+    *("base_config", "head_config", "base_dispatched", "head_dispatched", "base_disturbed", "head_disturbed"),
+)
+"""Of a case: where it is, its verdict, and the times and outcomes of both versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,7 @@ class Result:
     identity    the commits, as git reported them when the comparison began; None of runs and tables
     searches    tuning.csv of each side that searched configurations
     isa         what changed in the machine code, where both versions have their isa.csv beside the run
+    complete    everything that was planned is measured; unmeasured  what is not, because devices are missing
     """
 
     base: Side
@@ -77,6 +89,17 @@ class Result:
     searches: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     isa: Difference | None = None
     withheld: str = ""
+    complete: bool = True
+    unmeasured: str = ""
+
+    def __repr__(self) -> str:
+        words = ", ".join(f"{count} {word}" for word in self.words if (count := self.count(word)))
+        return f"<rooflens comparison of {self.base.label} and {self.head.label}: {words or 'no verdict'}>"
+
+    @property
+    def verdicts(self) -> pd.DataFrame:
+        """One row per case; `effect`, `low` and `high` are differences of ln time, above 0 where head is slower."""
+        return rows_of(self.effects)
 
     @property
     def words(self) -> tuple[Word, ...]:
@@ -111,6 +134,44 @@ class Result:
     def count_of(self, status: Status) -> int:
         """Cases with this status."""
         return int((self.effects.cases["status"] == status.value).sum())
+
+    def error(self, strict: bool = False) -> RooflensError | None:
+        """Return the error of the exit code: broken before slower before undecided; nothing to compare is an error."""
+        if broken := self.count_of(Status.BROKEN):
+            return CorrectnessError(f"{broken} case{'s' * (broken > 1)} passed in base and no longer do in head")
+        if slower := self._counted(Word.SLOWER):
+            return RegressionError(f"{slower} verified to be slower")
+        if self.unmeasured:
+            return IncompleteError(self.unmeasured)
+        if not self.count_of(Status.COMPARED):
+            return IncompleteError(f"nothing was compared: {self.commonest_reason()}")
+        if not strict:
+            return None
+        if self.unverified is not None:
+            return IncompleteError("tables have one value per case: nothing in them is verified")
+        if not self.complete:
+            return IncompleteError("the comparison is not complete")
+        if missing := sum(map(self.count_of, (Status.REMOVED, Status.FAILED, Status.IMPOSSIBLE))):
+            return IncompleteError(f"{missing} case{'s' * (missing > 1)} of base could not be compared: see the table")
+        if self.no_result:
+            return IncompleteError(f"no result: {self.no_result}")
+        if undecided := self._counted(Word.INCONCLUSIVE):
+            changed = (self.effects.cases["withheld"] != "").any()
+            why = "the device changed" if changed else "more --rounds would decide"
+            return IncompleteError(f"{undecided} inconclusive: {why}")
+        return None
+
+    def _counted(self, word: Word) -> str:
+        """Say how many cases and sums of passes have a verdict: "1 case is", "3 cases and 2 sums of fwd+bwd are"."""
+        cases, sums = self.count(word), self.count_sums(word)
+        parts = [f"{cases} case{'s' * (cases > 1)}"] * bool(cases)
+        parts += [f"{sums} sum{'s' * (sums > 1)} of {SUM}"] * bool(sums)
+        return f"{' and '.join(parts)} {'are' if cases + sums > 1 else 'is'}" if parts else ""
+
+
+def rows_of(effects: Effects) -> pd.DataFrame:
+    """Return the columns of cases that a program needs."""
+    return effects.cases[[*COLUMNS]]
 
 
 def compare_runs(

@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from ...shapes.problem import Op, Pass
+from ...shapes.protocol import Protocol
 from ...shapes.run_folder.manifest import StoredRefinement
 from ..frames.coordinates import SETTING, SHAPE
 
-RATIO = 1.1
+RATIO = 1 + Protocol().refine_to
 """Width of a bracket (its last M over its first) that is narrow enough."""
 
-MOST = 6
+MOST = Protocol().refine_most
 """Further M for one shape and setting."""
 
 PLACE = (*SHAPE, *SETTING)

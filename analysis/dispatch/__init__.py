@@ -9,7 +9,6 @@ inside out:
 `policy`      policies as values: rows by M, for all shapes or for each; and what a policy chooses
 `fit`         all policies of a run
 `regret`      what a choice costs, in the sample and on rounds, shapes and models that the fit has not seen
-`study`       all of it for one run, rules that providers bring along included
-`changes`     decisions that differ from another policy
+`study`       all of it for one run, rules that providers bring along included; decisions that differ from a policy
 `emit_*`      policies as files: CSV in aiter's shape, JSON, Python
 """

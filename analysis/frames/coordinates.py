@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...shapes.problem import Op
-
-SHAPE = ("model", "layer", "op", "B", "E", "top_k", "N", "K")
-"""One weight of one model; what a crossover is found for."""
+from ...shapes.run_folder.coverage import SHAPE as SHAPE
 
 SETTING = ("pass", "dtype", "scheme", "cache")
 """What is computed, how operands are stored, and where they are found; never mixed in one number."""

@@ -13,6 +13,7 @@ from ...shapes.errors import UsageError, unknown_name
 from ...shapes.files.json_file import read_object
 from ...shapes.files.stored_file import open_table
 from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, TableSchema
+from ...shapes.run_folder.coverage import COUNTED, Coverage, coverage
 from ...shapes.run_folder.manifest import MANIFEST, Manifest, StoredProvider, checked
 from ...shapes.run_folder.retries import Retry, retries
 from ...shapes.verdict import Verdict
@@ -137,18 +138,14 @@ class RunData:
         return {process: number for number, entry in entries for process in entry.processes or ()}
 
     @property
-    def planned_units(self) -> int:
-        """Number of (cell, round) units that the run is to have."""
-        return self.manifest.planned_units or 0
-
-    @property
     def missing_units(self) -> int:
         """Number of planned units that are still to be measured. A failure ends its cell, whatever its round."""
-        rounds = self.manifest.rounds or 0
-        passed = self.cells["verdict"] == Verdict.PASSED
-        stored = passed.groupby(self.cells["cell_id"]).agg(["size", "all"])
-        settled = int(stored["size"].clip(upper=rounds).where(stored["all"], rounds).sum())
-        return max(0, self.planned_units - settled)
+        return self.coverage.rounds_to_do
+
+    @property
+    def coverage(self) -> Coverage:
+        """How much of the plan has a time."""
+        return coverage(self.cells[[*COUNTED]].astype(str).to_dict("records"), self.manifest)
 
 
 def load_run(folder: Path) -> RunData:

@@ -17,8 +17,8 @@ MIXED = "mixed"
 """Value of timer, cold_by or tuning of a cell whose rounds differ in it."""
 
 _SUPERSEDED = "measured again after its source or settings changed: only the newer measurement counts"
-_MIXED_CONFIG = "its configuration differs between rounds: measure it with --tuning pinned"
-_UNBLOCKED = "host latency is in it, because the device waited for launches: --timer graph leaves it out"
+_MIXED_CONFIG = "its configuration differs between rounds: measure it with --set tuning=pinned"
+_UNBLOCKED = "host latency is in it, because the device waited for launches: --set timer=graph leaves it out"
 _POWER_CAP = "the power limit held its clock down, as it may under a large GEMM: compare it at the same limit only"
 
 
@@ -113,7 +113,7 @@ def _alike(row: _Row, reasons: Mapping[str, Iterable[str]]) -> list[str]:
     if row.verdict != Verdict.PASSED:
         return found
     found += [
-        f"its rounds differ in {name}: measure it again with one --{name.replace('_', '-')}"
+        f"its rounds differ in {name}: measure it again with one {name}"
         for name in ("timer", "cold_by", "tuning")
         if getattr(row, name) == MIXED
     ]
@@ -135,13 +135,13 @@ def _of_timer(row: _Row) -> Iterator[CellNote]:
     """Say what a time of this timer means here."""
     if row.launches_per_sample > 1:
         mean = "a sample is the mean over {} launches, so single launches vary more than its interval says: "
-        event = "--timer event shows them"
+        event = "--set timer=event shows them"
         yield CellNote(mean.format(f"{row.launches_per_sample:.0f}") + event, mean.format("many") + event)
     if remark := row.reason.replace("; ", ", ") or ("" if pd.isna(row.blocked) or row.blocked else _UNBLOCKED):
         yield CellNote(remark, remark)
     if row.resolution_s / row.time_s > RESOLUTION_SHARE:
         share = row.resolution_s / row.time_s
-        way_out = ": --timer graph divides it by many launches" if row.timer == "event" else ""
+        way_out = ": --set timer=graph divides it by many launches" if row.timer == "event" else ""
         text = f"timer step {row.resolution_s * 1e6:.3g} us is {share:.1%} of the time{way_out}"
         yield CellNote(text, f"the timer's step is a visible part of the time{way_out}")
 
@@ -153,5 +153,5 @@ def _after(reasons: Iterable[str]) -> str:
     if all(reason == PREEMPTED for reason in reasons):
         return "the others count"
     if any("not blocked" in reason for reason in reasons):
-        return "measure again while the host is quiet, or with --timer graph"
-    return "measure again with --timer graph or --timer profiler"
+        return "measure again while the host is quiet, or with --set timer=graph"
+    return "measure again with --set timer=graph or timer=profiler"

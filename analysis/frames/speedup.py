@@ -207,7 +207,7 @@ def _reason(row: _Sides, baseline: str) -> str:
         return f"{baseline} {IMPOSSIBLE}"
     for name in ALIKE:
         if getattr(row, name) != getattr(row, _PARTNER[name]) or getattr(row, name) == MIXED:
-            return f"{_difference(name, row, baseline)}: measure both with one --{name.replace('_', '-')}"
+            return f"{_difference(name, row, baseline)}: measure both with one {name}"
     if row.rounds == 0:
         return f"no round in common with {baseline}"
     return "one common round: no interval" if row.rounds == 1 else ""

@@ -6,6 +6,6 @@ and the one table of names in `words`, and by its cells (`printed`), which decid
 `read.read` recognises a format by its header and brings each row to a case (`entries`) with its coordinates and
 its time, and counts what it skipped; `comparison.versions.pair` joins two of them. One module per source: `primus`,
 `aiter_tuned`, `aiter_moe`, `aiconfigurator`, `perf_report`, `tritonbench`, `nvbench`, `tidy` (anything else, with a map
-of its columns). Below them `parquet_table`, `rounding` (the step that a column was rounded to) and `consistency` (which
+of its columns). Below them `rounding` (the step that a column was rounded to) and `consistency` (which
 numbers can follow from rounded ones).
 """

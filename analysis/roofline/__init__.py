@@ -9,15 +9,14 @@ Every limit is a time, and two models give two sets of them:
                matrix units, padded to tiles and dealt out in waves; what it decodes. It says where the time goes
                (`bound_class`). A model that takes longer than the cell did is refuted by it, and falls back.
 
-A limit that is not known limits nothing, and is named once (`roofline_warnings`). Modules: `limits` (the times),
-`raising` (measured ceilings that a cell beats), `placing` (classes and fractions), `notes` (what a report says of cells
-and of the run), `gaps` (from the ideal to the measured time in steps), `pairs` (cold against warm), `roofs`
-(the ceilings in use). Below them `ceilings` (reads the stored ones), `bounds` (what the
-classes are), `traffic` (bytes by level) and `library_gemms` (what the names of vendors' kernels tell).
+A limit that is not known limits nothing, and is named once (`roofline_warnings`). Modules: `limits` (the times, and
+what the names of vendors' kernels tell), `placing` (classes and fractions; the ceilings in use, and those that a cell
+beats), `notes` (what a report says of cells and of the run), `gaps` (from the ideal to the measured time in steps) and
+`pairs` (cold against warm). Below them `ceilings` (reads the stored ones), `bounds` (what the classes are) and
+`traffic` (bytes by level).
 """
 
 from .notes import roofline_warnings
-from .placing import bound_shares, place
-from .raising import raise_ceilings
+from .placing import bound_shares, place, raise_ceilings
 
 __all__ = ["bound_shares", "place", "raise_ceilings", "roofline_warnings"]

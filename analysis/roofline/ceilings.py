@@ -12,6 +12,9 @@ from ...shapes.published_ceilings import missed
 from ...shapes.run_folder.columns import PUBLISHED
 from ..frames.notes import RunWarning, Topic
 
+REACHED = "reached by "
+"""How the source of a raised ceiling begins."""
+
 _MATCHING = {"read": ("read", "copy"), "copy": ("copy",)}
 """Bandwidth patterns that limit a traffic. Reads alone are never slower than a copy: where the read benchmark came
 out below the copy, it is the benchmark."""

@@ -11,9 +11,8 @@ from ...shapes.verdict import Verdict
 from ..frames.notes import RunWarning, Topic
 from ..stability.canary import SLOWDOWN_ON_CPU, Drift
 from .bounds import IMPOSSIBLE_FACTOR, UNEXPLAINED_FACTOR, Bound
-from .ceilings import Ceilings, ceiling_warnings
+from .ceilings import REACHED, Ceilings, ceiling_warnings
 from .limits import math_dtypes
-from .raising import REACHED
 
 SUSPECT = ": suspect "
 """Stands between what is wrong with a cell and the suspects, which are joined by "; "."""

@@ -1,7 +1,6 @@
 """Did the device stay the same?
 
 canary         what the canary says of it
-devices        which device measured what
-device_spread  do the devices of a run agree?
+devices        which device measured what, and whether they agree
 timeline       telemetry and canary over time
 """

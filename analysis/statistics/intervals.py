@@ -6,14 +6,13 @@ variance borrows from the other cells (`moderation`), and t has the degrees of f
 """
 
 import math
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from .arrays import Floats
-from .moderation import fit_prior, moderate, shrink
+from .moderation import moderate
 
 
 def bands(ratios: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
@@ -87,22 +86,3 @@ def expected_half_width(rounds: int, ratios: int, scatter: float) -> float:
         found = moderate(2 * scatter**2 * drawn / freedom, freedom)
         halves.append(quantile((1 + CONFIDENCE) / 2, found.freedom) * np.sqrt(found.variance / rounds))
     return math.expm1(float(np.median(halves)))
-
-
-def half_width_after(times_s: Mapping[str, Sequence[float]], rounds: int) -> float | None:
-    """Half-width that the 95 % interval of a ratio will have after `rounds` rounds, by what was measured so far.
-
-    `times_s` has the medians of the rounds of each cell: ln time scatters with the variance that they show. What is
-    returned is that of the median cell; None while no cell has two rounds.
-    """
-    found = [np.log(times) for times in times_s.values() if len(times) > 1]
-    if not found:
-        return None
-    variances = np.array([logs.var(ddof=1) for logs in found])
-    freedom = np.array([len(logs) - 1.0 for logs in found])
-    prior = fit_prior(variances, freedom)
-    drawn, _ = shrink(variances, freedom, prior)
-    if rounds < 2:
-        return math.inf
-    t = quantile((1 + CONFIDENCE) / 2, np.array([prior.freedom + rounds - 1]))
-    return math.expm1(float(t[0]) * math.sqrt(2 * float(np.median(np.fmax(drawn, variances))) / rounds))

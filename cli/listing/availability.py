@@ -7,19 +7,15 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...harness.machine.device import find_device
-from ...harness.sweep.in_child import declared
+from ...harness.sweep.supervisor import declared
 from ...kernels import registry
-from ...kernels.provider import support
+from ...kernels.provider import AnyProvider, support
 from ...shapes.device import Device
 from ...shapes.protocol import Protocol
 from ...shapes.schemes.probes import probes
 from ..shared.progress import Progress
-
-if TYPE_CHECKING:
-    from ...kernels.provider import AnyProvider
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +60,7 @@ def _row(name: str, device: Device) -> Availability:
     return _ask(name, provider, device)
 
 
-def _ask(name: str, provider: "AnyProvider", device: Device) -> Availability:
+def _ask(name: str, provider: AnyProvider, device: Device) -> Availability:
     """Put the problems of its family to a provider: it can run when it can compute one of them."""
     try:
         role, family = provider.role.value, provider.family

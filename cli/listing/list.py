@@ -8,6 +8,7 @@ import click
 
 from ...reports.listing import listing as table
 from ...reports.model import Block, Section
+from ..shared.options import FILE
 from ..shared.output import print_json
 from ..shared.tables import show
 
@@ -90,14 +91,7 @@ def shapes(name: str | None, as_json: bool) -> None:
 
 
 @listing.command(short_help="Providers, and which can run here.")
-@click.option(
-    "--providers",
-    "files",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Add the kernels of this file: does it load, and can they run here?",
-)
+@click.option("--providers", "files", multiple=True, type=FILE, help="Add the kernels of this file; repeat it.")
 @as_json_option
 def providers(files: tuple[Path, ...], as_json: bool) -> None:
     """List the implementations that can be timed, and whether each can run on this machine's best device.
@@ -197,8 +191,7 @@ def runs(as_json: bool) -> None:
     Example:
       rooflens list runs
     """
-    from ...api.run_folders import RUNS
-    from ..shared.runs import stored_runs
+    from ...api.run_folders import RUNS, stored_runs
 
     found = stored_runs()
     if not found and not as_json:

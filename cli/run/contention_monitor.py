@@ -9,8 +9,8 @@ from typing import IO, Self
 
 from ...harness.machine.advice_device import shared_device
 from ...harness.machine.advice_host import busy_host
-from ...harness.plan.plan import Cell
 from ...harness.storage.store import RunStore
+from ...harness.sweep.events import Event, Finished, Started
 from ...harness.telemetry import linux
 from ...harness.telemetry.host import WINDOW_S, HostTelemetry
 from ...shapes.run_folder.columns import TELEMETRY
@@ -45,7 +45,7 @@ def _quietly(action: Callable[[], object]) -> None:
 
 
 class ContentionMonitor(Progress):
-    """Observer of a sweep. `manifest` is what becomes run.json: it names the device as soon as the worker is ready."""
+    """Observer of a run. `manifest` is what becomes run.json: it names the device as soon as the worker is ready."""
 
     def __init__(
         self,
@@ -73,12 +73,18 @@ class ContentionMonitor(Progress):
         self._meanwhile.start()
         return self
 
-    def started(self, total_units: int, finished_units: int) -> None:
-        """Warn of a busy host, now that the device is known."""
-        super().started(total_units, finished_units)
-        self._meanwhile.join()
-        if finished_units == total_units:
-            return
+    def __call__(self, event: Event) -> None:
+        """Show what has happened; warn of others on the host once the device is known, and then on the device."""
+        super().__call__(event)
+        if isinstance(event, Started):
+            self._meanwhile.join()
+            if event.finished < event.total:
+                self._look_at_host()
+        elif isinstance(event, Finished) and event.verdict is Verdict.PASSED and not self._looked_at_device:
+            self._looked_at_device = True
+            self._look_at_device()
+
+    def _look_at_host(self) -> None:
         is_gpu = not self._manifest.of_device.is_cpu
         elsewhere = None if is_gpu else self._elsewhere
         # The load of the last minute may be that of our own last run: a look at the present is worth more.
@@ -86,12 +92,8 @@ class ContentionMonitor(Progress):
         for one in busy_host(facts, elsewhere, is_gpu):
             self.remark(f"warning: {one.text}")
 
-    def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
-        """Warn of other processes on the device, known from the telemetry of the first measured unit."""
-        super().finished(cell, verdict, reason, units)
-        if self._looked_at_device or verdict is not Verdict.PASSED:
-            return
-        self._looked_at_device = True
+    def _look_at_device(self) -> None:
+        """Warn of other processes on it, known from the telemetry of the first measured unit."""
         seen = [row["other_processes"] for row in self._store.rows(TELEMETRY)[-1:]]
         if count := max((int(text) for text in seen if text), default=0):
             self.remark(f"warning: {shared_device(count).text}")

@@ -3,17 +3,13 @@
 It takes a row per slice and provider, with as many M as there is room for.
 """
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import click
-
-from ...analysis.frames.coordinates import SETTING
 from ...reports.formatting import thinned
 from ...reports.listing import listing
-from ...reports.model import Section, Table
-from ...reports.render.layout import shown_len, wrap
+from ...reports.model import Section, Table, Text
+from ...reports.render.layout import shown_len
 from ...reports.render.terminal import lines
 from ...reports.render.visible import visible
 from ..shared.tables import NO_WIDTH, show, terminal_width
@@ -23,9 +19,6 @@ if TYPE_CHECKING:
 
 MOST_LINES = 10
 """Rows of the table: with the headline and the paths, the end of a run fits on 24 lines."""
-
-MOST_NAMED = 2
-"""Challengers whose worst cell is printed."""
 
 
 class ProviderRow(NamedTuple):
@@ -41,11 +34,8 @@ class ProviderRow(NamedTuple):
     crossover: str
 
 
-def print_final_table(view: "View", headed: bool = False) -> None:
-    """Print the table, and the best and worst cell of each challenger; `headed`: without those of the first.
-
-    Nothing is printed for a run without a ratio.
-    """
+def print_final_table(view: "View") -> None:
+    """Print the table; nothing for a run without a ratio."""
     every = rows_of(view)
     if not every:
         return
@@ -53,17 +43,12 @@ def print_final_table(view: "View", headed: bool = False) -> None:
     every_size = sizes = sorted({m for row in shown for m in row.means})
     while len(sizes) > 2 and _width(_table(shown, sizes)) > width:
         sizes = thinned(every_size, len(sizes) - 1)
-    show(_table(shown, sizes, _title(view.baseline, shown)))
     texts = []
     if left := len(every_size) - len(sizes):
         texts.append(f"{left} more M between these are in the report")
-    if impossible := int(view.cells["impossible"].sum()):
-        timed = view.cells["time_s"].notna().sum()
-        texts.append(f"excluded, faster than the device allows: {impossible} of {timed} cells")
     if left := len(every) - len(shown):
         texts.append(f"{left} more line{'s' * (left > 1)} in the grids of the report")
-    for text in (*texts, *_extremes(view, headed)):
-        click.echo("\n".join(wrap(text, width)))
+    show(_table(shown, sizes, _title(view.baseline, shown)), *map(Text, texts))
 
 
 def rows_of(view: "View") -> list[ProviderRow]:
@@ -121,18 +106,3 @@ def _table(rows: Sequence[ProviderRow], sizes: Sequence[int], title: str = "") -
 def _width(table: Table) -> int:
     """Columns that a table takes on lines that are not wrapped."""
     return max(map(shown_len, lines(Section("", "", (table,)), NO_WIDTH, str)))
-
-
-def _extremes(view: "View", headed: bool) -> Iterator[str]:
-    """Say where challengers win and lose most; the headline of a report has said so of the first."""
-    from ...reports.cells import ratio_cell
-    from ...reports.view import shape_of
-
-    for provider in view.challengers[headed:MOST_NAMED]:
-        rows = [row for row in view.rows(view.ratios, provider=provider) if not math.isnan(row["ratio"])]
-        ordered = sorted(rows, key=lambda row: float(row["ratio"]))
-        for word, row in (("best", ordered[-1]), ("worst", ordered[0])) if len(ordered) > 1 else ():
-            shape = shape_of(row)
-            part = view.slice_of([row[name] for name in SETTING])
-            where = f"{shape.label} ({shape.size}), M={int(row['M'])}, {part.title}"
-            yield visible(f"{provider} {word}: {ratio_cell(row).text} at {where}")

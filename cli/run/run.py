@@ -10,26 +10,27 @@ import click
 
 from ...api.measuring import measured
 from ...api.planned import PlannedRun, planned
-from ...shapes.errors import IncompleteError
+from ...api.stopping import stop_signals
 from ...shapes.plugins import Hook, provided
 from ...shapes.request import Request
-from ..shared.options import parameters
+from ..shared.options import command_with, parameters
 from ..shared.progress import Progress
-from ..shared.stopping import stop_signals
 
 if TYPE_CHECKING:
-    from ...harness.sweep.in_child import Declared
+    from ...harness.sweep.supervisor import Declared
     from .contention_monitor import HostLoad
 
 
-@click.command("run", params=parameters("run"))
+@click.command("run", cls=command_with(), params=parameters("run"))
 @click.option(
     "--dry-run", is_flag=True, help="List the cells, their bytes and the time they will take; measure nothing."
 )
-@click.option("--report/--no-report", default=True, help="Write report.html and report.md at the end.")
+@click.option("--report/--no-report", default=True, help="Analyse, and write report.html and report.md at the end.")
 @click.option("--strict", is_flag=True, help="Exit 5 for a wrong output, 4 when a cell failed or was not measured.")
 def run(dry_run: bool, report: bool, strict: bool, **options: Any) -> None:
     """Measure SUITE (a name of `rooflens list suites`, or a TOML file) and store every sample.
+
+    For FILE.py, its PROVIDERS are measured on the quick suite of their family, beside its baseline.
 
     Every provider of a problem is checked against an fp64 reference and timed in rounds, in turn, on the same operands.
     Finished cells survive whatever happens: a crash or a hang costs the cell in flight, Ctrl-C the round in flight.
@@ -43,14 +44,15 @@ def run(dry_run: bool, report: bool, strict: bool, **options: Any) -> None:
       rooflens run llm4bit --dtype bf16 --cache cold -a M=1,2,4..256 -o runs/h200 --max-time 9m
       rooflens run -o runs/h200 --resume
       rooflens run llm4bit-quick --providers my_kernels.py -p my_gemm -p dequant_blas
-      rooflens run llm4bit-quick --cache cold --timer graph --cold-by rotation
+      rooflens run llm4bit-quick --cache cold --set timer=graph,cold_by=rotation
       rooflens run llm4bit --filter "model.str.startswith('llama2') and M <= 64" --dry-run
-      rooflens run llm4bit-quick --refine crossover --refine-to 5%
+      rooflens run llm4bit-quick --refine crossover --set refine_to=5%
       rooflens run llm4bit --filter "layer == 'down' and M == 1" --scan K=4096~16x64
+      rooflens run my_kernels.py --within 60s
       rooflens run llm4bit --jobs local:8
       rooflens run llm4bit --address auto --on sm90=4 -o runs/all
     """
-    request = Request(**options)
+    request = Request.for_command("run", options)
     if request.on_devices:
         provided(Hook.RUN)(request, dry_run, report, strict)
     else:
@@ -60,7 +62,7 @@ def run(dry_run: bool, report: bool, strict: bool, **options: Any) -> None:
 def run_here(
     request: Request,
     dry_run: bool = False,
-    report: bool = False,
+    report: bool = True,
     strict: bool = False,
     own: "dict[str, Declared] | None" = None,
 ) -> None:
@@ -76,15 +78,12 @@ def run_here(
         return
     complete = _measure(plan, load, report)
     measured_at = time.monotonic()
-    if plan.cells:  # of a part of a comparison, --filter may leave none
-        from .end_of_run import conclude
+    from .end_of_run import conclude
 
-        conclude(plan.folder, complete=complete, report=report, strict=strict)
+    conclude(plan.folder, complete=complete, report=report, strict=strict)
     if plan.budget:
         within_s, after_s = measured_at - began, time.monotonic() - measured_at
         click.echo(f"{'time':<14}{within_s:.0f} s to start and measure, then {after_s:.0f} s for the results")
-    if request.arm and not complete:
-        raise IncompleteError("this round was cut short")
 
 
 def shown(request: Request, planning: Callable[..., PlannedRun] = planned) -> PlannedRun:
@@ -101,21 +100,15 @@ def _measure(plan: PlannedRun, load: "HostLoad", report: bool) -> bool:
     from .contention_monitor import ContentionMonitor
 
     deadline = plan.deadline if plan.budget else None
-    importing = _import_report if report else _import_analysis
     with (
         plan.opened(sys.argv[1:]) as (store, content),
         stop_signals() as stopped,
-        ContentionMonitor(sys.stderr, content, store, load, deadline, importing) as progress,
+        ContentionMonitor(sys.stderr, content, store, load, deadline, _import_report if report else int) as progress,
     ):
         return measured(plan, store, content, progress, stopped)
 
 
-def _import_analysis() -> None:
-    """Import what reads the run at its end, while the worker starts: it takes seconds."""
-    from ...analysis.run import pipeline  # noqa: F401
-
-
 def _import_report() -> None:
-    """Import what writes the report as well."""
-    _import_analysis()
+    """Import what reads the run at its end and writes its report, while the worker starts: it takes seconds."""
+    from ...analysis.run import pipeline  # noqa: F401
     from ...reports import build, write  # noqa: F401

@@ -1,11 +1,8 @@
 """What commands share.
 
 output         JSON for programs
-tables         tables on stdout
+tables         tables on stdout, and configurations that failed in searches
 terminal       the only place that prints
 progress       progress on stderr
-runs           finds stored runs
-options        options that commands share, from what `Request` declares
-stopping       Ctrl-C as a request to stop
-former         options that a command had once
+options        options that commands share, from what `Request` declares, and what a RUN argument means
 """

@@ -2,8 +2,6 @@
 
 import time
 from collections import Counter
-from collections.abc import Sequence
-from types import TracebackType
 from typing import IO, Self
 
 from rich.markup import escape
@@ -14,14 +12,13 @@ from rich.progress import (
     Task,
     TaskID,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.progress import Progress as Bar
 from rich.table import Column
 from rich.text import Text
 
-from ...harness.plan.plan import Cell
+from ...harness.sweep.events import Doing, Event, Finished, Grown, Remarked, Started
 from ...reports.render.visible import visible
 from ...shapes.verdict import Reason, Verdict, reason_groups
 from .terminal import console
@@ -70,95 +67,68 @@ def clock(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
-class ProgressBar:
-    """A bar on a terminal; elsewhere, remarks alone."""
+class Progress:
+    """Observer of what is measured, on one device or on many: a bar on a terminal; elsewhere, remarks alone."""
 
-    def __init__(
-        self, stream: IO[str], total: int | None, columns: Sequence[ProgressColumn], text: TextColumn, expand: bool
-    ) -> None:
+    def __init__(self, stream: IO[str], deadline: float | None = None) -> None:
+        """Show progress on `stream`; `deadline` (monotonic seconds) is the end of a sweep that fills its time."""
         self._console = console(stream)
         self._bar = Bar(
-            BarColumn(bar_width=16),
-            *(*columns, text),
+            *(BarColumn(bar_width=16), _Units(), _Clock(), _Left(deadline)),
+            TextColumn("[dim]{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
             console=self._console,
-            expand=expand,
+            expand=True,
             transient=True,
             disable=not self._console.is_terminal,
         )
-        self._task: TaskID = self._bar.add_task("", total=total)
-        self._last_line = time.monotonic()
+        self._task: TaskID = self._bar.add_task("", total=None)
+        self._begun = self._last_line = time.monotonic()
+        self._failures: Counter[tuple[object, ...]] = Counter()
+        self._declined: list[tuple[str, str]] = []
+        self._deadline = deadline
+        self._total = self._done = self._done_before = 0
 
     def __enter__(self) -> Self:
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
+        self._tell_declined()
         self._bar.stop()
 
     def remark(self, text: str) -> None:
         """Write a line above the bar."""
         self._console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
-    def _describe(self, what: str) -> None:
-        self._bar.update(self._task, description=escape(visible(what)))
-
-    def _is_due(self) -> bool:
-        """Tell whether it is time for a line of progress, which nobody needs on a terminal."""
-        if self._console.is_terminal or time.monotonic() - self._last_line < LINE_EVERY_S:
-            return False
-        self._last_line = time.monotonic()
-        return True
-
-
-class CountedProgress(ProgressBar):
-    """A bar for a number of things that is known, of about equal length."""
-
-    def __init__(self, stream: IO[str], total: int, text: str = "{task.description}") -> None:
-        columns = (MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-        super().__init__(stream, total, columns, TextColumn(text), expand=False)
-        self._total, self._done = total, 0
-
-    def _count(self, done: int) -> None:
-        self._done = done
-        self._bar.update(self._task, completed=done)
-
-
-class Progress(ProgressBar):
-    """Observer of a sweep."""
-
-    def __init__(self, stream: IO[str], deadline: float | None = None) -> None:
-        """Show progress on `stream`; `deadline` (monotonic seconds) is the end of a sweep that fills its time."""
-        text = TextColumn("[dim]{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1))
-        super().__init__(stream, None, (_Units(), _Clock(), _Left(deadline)), text, expand=True)
-        self._failures: Counter[tuple[object, ...]] = Counter()
-        self._declined: list[tuple[str, str]] = []
-        self._deadline = deadline
-        self._total = self._done = 0
-        self._begun = time.monotonic()
-        self._done_before = 0
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._tell_declined()
-        super().__exit__(kind, error, trace)
-
-    def started(self, total_units: int, finished_units: int) -> None:
-        """Size the bar; units of an earlier run count as done, but not for the pace."""
-        self._total, self._done, self._done_before = total_units, finished_units, finished_units
-        self._begun = time.monotonic()
-        self._bar.reset(self._task, total=total_units, completed=finished_units)
-        if finished_units:
-            self.remark(f"{finished_units} of {total_units} units are stored already")
+    def __call__(self, event: Event) -> None:
+        """Show what has happened; units of an earlier run count as done, but not for the pace."""
+        match event:
+            case Started(total, finished):
+                self._total, self._done, self._done_before = total, finished, finished
+                self._begun = time.monotonic()
+                self._bar.reset(self._task, total=total, completed=finished)
+                if finished:
+                    self.remark(f"{finished} of {total} units are stored already")
+            case Grown(total):
+                self._total = total
+                self._bar.update(self._task, total=total)
+            case Doing(what, underway):
+                self.doing(what, underway)
+            case Finished():
+                self._finish(event)
+            case Remarked(text):
+                self.remark(text)
 
     def doing(self, what: str, underway: int = 0) -> None:
         """Show what is done now, beside `underway` finished units; without a terminal as a line, from time to time."""
-        self._describe(what)
-        if not self._is_due():
+        done = min(self._done + underway, self._total)
+        if underway:
+            self._bar.update(self._task, completed=done)
+        self._bar.update(self._task, description=escape(visible(what)))
+        now = time.monotonic()
+        if self._console.is_terminal or now - self._last_line < LINE_EVERY_S:
             return
-        now, done = time.monotonic(), self._done + underway
+        self._last_line = now
         if not self._total:  # it is not planned yet
             self.remark(what)
             return
@@ -169,16 +139,17 @@ class Progress(ProgressBar):
         left = "" if left_s is None else f", about {left_s:.0f} s left"
         self.remark(f"{done} of {self._total} units{left}: {what}")
 
-    def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
+    def _finish(self, event: Finished) -> None:
         """Move the bar; a failure is told once per provider and reason.
 
         What is unsupported is told before whatever comes next: a line for each reason, with all who have it.
         """
-        self._done += units
+        self._done += event.units
         self._bar.update(self._task, completed=self._done)
+        cell, verdict, reason = event.cell, event.verdict, event.reason
         if verdict is not Verdict.UNSUPPORTED:
             self._tell_declined()
-        if verdict is Verdict.PASSED:
+        if verdict is Verdict.PASSED or cell is None:
             return
         key = (cell.provider, verdict.value, Reason.parse(reason).words if verdict is Verdict.UNSUPPORTED else reason)
         self._failures[key] += 1
@@ -187,14 +158,9 @@ class Progress(ProgressBar):
         if verdict is Verdict.UNSUPPORTED:
             self._declined.append((cell.provider, reason))
         else:
-            self.remark(f"{cell.provider} {verdict} ({cell.shape.label}, {cell.problem}, {cell.cache}): {reason}")
+            self.remark(event.failure)
 
     def _tell_declined(self) -> None:
         for reason, names, _ in reason_groups(self._declined):
             self.remark(f"{', '.join(names)} unsupported: {reason}")
         self._declined.clear()
-
-    def grown(self, total_units: int) -> None:
-        """Make room in the bar for units that were added."""
-        self._total = total_units
-        self._bar.update(self._task, total=total_units)

@@ -3,20 +3,27 @@
 In a pipe there is no width, so that a row stays on its line for grep and awk, unless COLUMNS gives one.
 """
 
+import json
 import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...reports.formatting import plural
 from ...reports.listing import listing
 from ...reports.model import Block, HowToRead, Remarks, Report, Section
 from ...reports.render.formats import FORMATS
 from ...reports.render.terminal import lines
+from ...shapes.run_folder.columns import TUNING
 from .terminal import own, style
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 NO_WIDTH = 10_000
 """Columns of a pipe."""
@@ -70,3 +77,24 @@ def bold(line: str) -> str:
     """Return a line in bold, where a terminal has it."""
     # click drops the style in a pipe; NO_COLOR is about boldness too.
     return line if os.environ.get("NO_COLOR") else style(line, bold=True)
+
+
+MOST_FAILURES = 12
+"""Notes on failed candidates; the table has the rest."""
+
+
+def show_failures(frame: "pd.DataFrame") -> None:
+    """Print each configuration that failed, once."""
+    from ...analysis.tuning.searches import failures
+
+    rows = failures(frame).to_dict("records")
+    for row in rows[:MOST_FAILURES]:
+        config = json.loads(row["config"] or "{}")
+        name = " ".join((row["provider"], *(f"{key}={value}" for key, value in config.items())))
+        count = f"{row['failed']} of {plural(row['searches'], 'search', 'searches')}"
+        others = f"; and {plural(row['others'], 'other reason')}" if row["others"] else ""
+        reason = f" ({row['reason']}{others})" if row["reason"] else ""
+        note(f"{name}: {row['verdict'].replace('_', ' ')} in {count}{reason}")
+    if len(rows) > MOST_FAILURES:
+        more = plural(len(rows) - MOST_FAILURES, "more failed configuration")
+        note(f"{more}: see verdict and reason in {TUNING.file}")

@@ -6,18 +6,17 @@ packages after its own.
 
 import hashlib
 import os
-import shlex
 import shutil
 import signal
 import site
-import subprocess
 import sys
 import venv
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...kernels.provider_paths import checkout_folders
-from ...shapes.errors import Interrupted, RooflensError, UsageError
+from ...shapes.errors import Interrupted, UsageError
+from .process import run_logged
 
 _SOURCES = (".py", ".toml", ".csv")
 
@@ -125,23 +124,10 @@ def _invoking() -> list[str]:
 def _run_setup(environment: VersionEnvironment, setup: str, log: Path, ours: bool) -> None:
     """Run one line of shell."""
     variables = environment.variables(has_setup=True, ours=ours) | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    with log.open("ab") as output:
-        output.write(f"$ {setup}   # in {environment.tree}\n".encode())
-        output.flush()
-        try:
-            done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", setup],
-                cwd=environment.tree,
-                env=variables,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                check=False,
-            )
-        except OSError as error:
-            raise RooflensError(f"--setup {shlex.quote(setup)}: {error}") from None
-    if done.returncode in (-signal.SIGINT, 128 + signal.SIGINT):
+    title = f"$ {setup}   # in {environment.tree}"
+    code, output = run_logged(title, ["bash", "-euo", "pipefail", "-c", setup], environment.tree, variables, log)
+    if code in (-signal.SIGINT, 128 + signal.SIGINT):
         raise Interrupted("interrupted during --setup")
-    if done.returncode:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_SHOWN_LINES:]
-        raise UsageError(f"--setup failed with exit code {done.returncode}; {log} ends: {' | '.join(lines)}")
+    if code:
+        shown = " | ".join([title, *output][-_SHOWN_LINES:])
+        raise UsageError(f"--setup failed with exit code {code}; {log} ends: {shown}")

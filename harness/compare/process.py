@@ -27,11 +27,32 @@ def run_command(
 ) -> bool:
     """Run `command` in `folder`; its output is appended to `log`, and `look` is called while it runs.
 
-    False when it ended at its --max-time, to be resumed. Raises Interrupted when `should_stop` or the command says so,
+    False when it ended at its deadline, to be resumed. Raises Interrupted when `should_stop` or the command says so,
     and an error with the message of the command, about `what`.
     """
+    code, output = run_logged(what, command, folder, variables, log, should_stop, look)
+    if code == IncompleteError.exit_code:  # the next call resumes it
+        return False
+    # with a stop it got the Ctrl-C too, perhaps before it could say so
+    if code == Interrupted.exit_code or (code and should_stop()):
+        raise _interrupted(log)
+    if code:
+        raise _explained(what, code, output, log)
+    return True
+
+
+def run_logged(
+    title: str,
+    command: Sequence[str],
+    folder: Path,
+    variables: Mapping[str, str],
+    log: Path,
+    should_stop: Callable[[], bool] = lambda: False,
+    look: Callable[[], None] = lambda: None,
+) -> tuple[int, list[str]]:
+    """Run `command` as `run_command` does; return its exit code, and the lines that it has printed."""
     with log.open("a+b") as opened:
-        opened.write(f"{what}\n".encode())
+        opened.write(f"{title}\n".encode())
         opened.flush()
         began = opened.tell()
         process = subprocess.Popen(
@@ -52,19 +73,10 @@ def run_command(
         finally:
             _stop(process)
         opened.seek(began)
-        output = opened.read().decode(errors="replace").splitlines()
-    if process.returncode == IncompleteError.exit_code:  # the next call resumes it
-        return False
-    if process.returncode and should_stop():  # it got the Ctrl-C too, perhaps before it could say so
-        raise _interrupted(log)
-    if process.returncode:
-        raise _explained(what, process.returncode, output, log)
-    return True
+        return process.returncode, opened.read().decode(errors="replace").splitlines()
 
 
 def _explained(what: str, code: int, output: list[str], log: Path) -> RooflensError:
-    if code == Interrupted.exit_code:
-        return _interrupted(log)
     mark = "rooflens: error: "
     errors = [line.partition(mark)[2] for line in output if mark in line]
     message = (errors or output or [f"exit code {code}"])[-1]

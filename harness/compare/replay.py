@@ -1,7 +1,7 @@
 """What a 2x2 replay of configurations needs: tables that pin each version's choices, and the cells to run again."""
 
 import json
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..plan.plan import MODEL_FIELDS, Cell
 from ..storage.tables import fields, replace
 
 COORDINATES = tuple(name for name in MODEL_FIELDS if name != "suite")
-"""What the file of `keep_only` says of a cell."""
+"""What names a cell."""
 
 Row = tuple[Any, ...]
 """Values of `COORDINATES`; a provider that is None is any."""
@@ -35,26 +35,14 @@ def write_table(path: Path, rows: Iterable[Mapping[Hashable, Any]], side: str, d
     return path
 
 
-def write_only(path: Path, rows: Iterable[Mapping[Hashable, Any]]) -> Path:
-    """Write the coordinates of the cells that are to be measured, for `keep_only`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return write_rows(path, (tuple(row[name] for name in COORDINATES) for row in rows))
+def coordinates(rows: Iterable[Mapping[Hashable, Any]]) -> list[Row]:
+    """Return what `keep_only` needs of rows that name cells."""
+    return [tuple(row[name] for name in COORDINATES) for row in rows]
 
 
-def write_rows(path: Path, rows: Iterable[Row]) -> Path:
-    """Write coordinates for `keep_only`."""
-    replace(path, json.dumps([list(row) for row in rows]))
-    return path
-
-
-def read_rows(path: Path) -> tuple[Row, ...]:
-    """Return what `write_rows` wrote."""
-    return tuple(tuple(row) for row in json.loads(path.read_text(encoding="utf-8")))
-
-
-def keep_only(cells: tuple[Cell, ...], path: Path) -> tuple[Cell, ...]:
-    """Return the cells that `path` names."""
-    wanted = set(read_rows(path))
+def keep_only(cells: tuple[Cell, ...], rows: Iterable[Sequence[Any]]) -> tuple[Cell, ...]:
+    """Return the cells that `rows` name, by their `COORDINATES`."""
+    wanted = set(map(tuple, rows))
 
     def is_named(cell: Cell) -> bool:
         place = cell.fields

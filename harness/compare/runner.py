@@ -11,19 +11,19 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
+from dataclasses import replace as with_fields
 from pathlib import Path
-from typing import Protocol as Interface
 
 from ...shapes.errors import Interrupted, RooflensError, UsageError
-from ...shapes.request import Request, stored_of
-from ...shapes.run_folder.columns import CELLS
+from ...shapes.request import Request
 from ...shapes.run_folder.manifest import COMPARISON, MANIFEST, ComparisonState
 from ..storage.lock import LOCK, locked
 from ..storage.store import RunStore
-from ..storage.tables import make_folder, replace
+from ..storage.tables import count_rows, make_folder, replace
+from ..sweep.events import Doing, Finished, Observer, Remarked, Started
 from ..worker.code_origin import Origin
 from . import environments as environments
 from .environments import VersionEnvironment, refuse_other_harness
@@ -32,33 +32,20 @@ from .spec import CompareSpec, balanced, nothing_left, place, read_state, scratc
 from .worktrees import Repository
 
 LOG = "compare.log"
-ORIGIN = "origin.json"
-
-
-class CompareObserver(Interface):
-    """Receives the progress of a comparison."""
-
-    def started(self, finished: int) -> None:
-        """Report how many (round, arm) an earlier call has finished."""
-
-    def doing(self, what: str) -> None:
-        """Report what is prepared."""
-
-    def measuring(self, arm: str, number: int, rows: int) -> None:
-        """Report which round of which arm runs, and how many units it has stored."""
-
-    def finished(self, arm: str, number: int) -> None:
-        """Report that a round of an arm is complete."""
+TASK = "task.json"
 
 
 class CompareRunner:
-    """One comparison in its folder, new or resumed: `retry` names the failures to measure again."""
+    """One comparison in its folder, new or resumed: `retry` names the failures to measure again.
+
+    Its units are rounds of versions.
+    """
 
     def __init__(
         self,
         folder: Path,
         what: CompareSpec,
-        observer: CompareObserver,
+        observer: Observer,
         scratch: Path | None = None,
         retry: Collection[str] = (),
     ) -> None:
@@ -96,7 +83,7 @@ class CompareRunner:
         self._load()
         self._forget_failures()
         self._save()
-        self._observer.started(len(self._done))
+        self._observer(Started(self.what.rounds * len(self.what.commits), len(self._done)))
         order = [step for step in balanced(list(self.what.commits), self.what.rounds) if step not in self._done]
         if order:
             environments = self.prepare()
@@ -118,7 +105,7 @@ class CompareRunner:
                 return False
             self._done.add((number, arm))
             self._save()
-            self._observer.finished(arm, number)
+            self._observer(Finished(1))
         return True
 
     def prepare(self) -> dict[str, VersionEnvironment]:
@@ -151,18 +138,15 @@ class CompareRunner:
         wanted = f"{commit} {self.what.setup}"
         if stamp.is_file() and stamp.read_text() == wanted:
             return environment
-        self._observer.doing(f"check out {name}: {self._repository.describe(commit)}")
+        self._tell(f"check out {name}: {self._repository.describe(commit)}")
         self._repository.add_worktree(environment.tree, commit)
         for file in self.what.files:
             self._provide(file, environment.tree, f"{name} ({commit[:12]})")
         if self.what.ours:
             refuse_other_harness(environment.tree, name)
         if self.what.setup:
-            self._observer.doing(f"set up {name}: {self.what.setup}")
+            self._tell(f"set up {name}: {self.what.setup}")
         environments.create(environment, self.what.setup, self.folder / LOG, self.what.ours)
-        copied = tuple(place(file) for file in self.what.files if Path(file).is_absolute())
-        origin = Origin(environment.tree, environment.prefix, Path(self.what.repository), self.what.ours, copied)
-        replace(folder / ORIGIN, json.dumps(asdict(origin), default=str) + "\n")
         stamp.write_text(wanted)
         return environment
 
@@ -187,44 +171,47 @@ class CompareRunner:
     def _tune(self, environment: VersionEnvironment, arm: str, count: int) -> bool:
         """Search the configurations of an arm's kernels. False when the deadline ended it."""
         folder = Path(self.what.tables[arm])
-        self._observer.doing(f"search configurations of {version(arm)}")
-        command = [
-            *("tune", self.what.suite, *Request.of_words(self.what.options).words(stored_of("tune"))),
-            *("-o", str(folder), "--searches", str(count)),
-            *(["--resume"] if (folder / MANIFEST).is_file() else []),
-        ]
-        return self._run(f"searching for {arm}", environment, command, lambda: None)
+        self._tell(f"search configurations of {version(arm)}")
+        request = with_fields(self.what.asked("tune"), to=folder, searches=count)
+        return self._run(f"searching for {arm}", environment, request, lambda: None)
 
     def _measure(self, environment: VersionEnvironment, arm: str, number: int) -> bool:
         """Run one round of one arm in a separate process. False when the deadline ended it."""
-        folder = self.folder / arm
-        command = [
-            *("run", self.what.suite, *self.what.options, "-o", str(folder), "--rounds", str(number + 1)),
-            *("--no-calibrate", "--no-report"),
-            *(["--tuned", self.what.tables[arm]] if arm in self.what.tables else []),
-            *(["--only", self.what.only] if self.what.only else []),
-            *(["--resume"] if (folder / MANIFEST).is_file() else []),
-        ]
+        folder, seen = self.folder / arm, -1
+        table = Path(self.what.tables[arm]) if arm in self.what.tables else None
+        asked = self.what.asked("run").with_settings(rounds=number + 1)
+        request = with_fields(asked, to=folder, calibrate=False, tuned=table)
 
         def look() -> None:
-            self._observer.measuring(arm, number, _rows(folder / CELLS.file))
+            nonlocal seen
+            before, seen = seen, count_rows(folder) or 0
+            if seen != before:  # repetition is no sign of life
+                self._observer(Doing(f"round {number + 1} of {arm}: {seen} units stored"))
 
-        return self._run(f"{arm}, round {number}", environment, command, look)
+        return self._run(f"{arm}, round {number}", environment, request, look)
 
-    def _run(
-        self, what: str, environment: VersionEnvironment, command: Sequence[str], look: Callable[[], None]
-    ) -> bool:
-        """Run a command of rooflens in an environment, as its arm; `look` is called while it runs."""
-        left_s = None if self._deadline is None else max(1.0, self._deadline - time.monotonic())
-        whole = [
-            # -P: the working directory is the user's working tree, and must not be the first place to import from
-            *(str(environment.python), "-P", "-m", "rooflens.cli", *command),
-            *("--arm", str(environment.folder / ORIGIN)),
-            *(part for file in self.what.files for part in ("--providers", str(environment.tree / place(file)))),
-            *(["--max-time", f"{left_s:.0f}s"] if left_s is not None else []),
-        ]
+    def _run(self, what: str, environment: VersionEnvironment, request: Request, look: Callable[[], None]) -> bool:
+        """Measure in an environment, by its code alone (see `api.task`); `look` is called meanwhile."""
+        files = tuple(environment.tree / place(file) for file in self.what.files)
+        copied = tuple(place(file) for file in self.what.files if Path(file).is_absolute())
+        assert request.to is not None
+        request = with_fields(
+            request,
+            files=files,
+            resume=(request.to / MANIFEST).is_file() or None,
+            max_time=None if self._deadline is None else max(1.0, self._deadline - time.monotonic()),
+        )
+        origin = Origin(environment.tree, environment.prefix, Path(self.what.repository), self.what.ours, copied)
+        task = {"request": request.written(), "origin": asdict(origin), "cells": self.what.cells or None}
+        replace(environment.folder / TASK, json.dumps(task, default=str))
+        # -P: the working directory is the user's working tree, and must not be the first place to import from
+        command = [*(str(environment.python), "-P", "-m", "rooflens.api.task"), str(environment.folder / TASK)]
         variables = environment.variables(bool(self.what.setup), self.what.ours)
-        return run_command(what, whole, environment.tree, variables, self.folder / LOG, self._should_stop, look)
+        return run_command(what, command, environment.tree, variables, self.folder / LOG, self._should_stop, look)
+
+    def _tell(self, what: str) -> None:
+        self._observer(Doing(what))
+        self._observer(Remarked(what))
 
     def _load(self) -> None:
         state = read_state(self.folder) or ComparisonState()
@@ -245,12 +232,12 @@ class CompareRunner:
                 self._save()
                 for store, again in zip(stores, units, strict=True):
                     store.retry(again)
-                self._observer.doing(f"measure again what failed: {count} unit{'s' * (count > 1)}")
+                self._tell(f"measure again what failed: {count} unit{'s' * (count > 1)}")
 
     def _has_results(self) -> bool:
         """Tell whether anything was measured or searched."""
         tables = (table for table in self.folder.glob(f"**/{MANIFEST}") if table.parent.name not in self.what.commits)
-        return any(tables) or any(_rows(self.folder / arm / CELLS.file) for arm in self.what.commits)
+        return any(tables) or any(count_rows(self.folder / arm) for arm in self.what.commits)
 
     def _discard(self, is_new: bool) -> None:
         """Remove the files of a comparison that never began, so that the same command works again."""
@@ -265,11 +252,3 @@ class CompareRunner:
 
     def _save(self) -> None:
         write_state(self.folder, self.what, self._done, self._ended)
-
-
-def _rows(path: Path) -> int:
-    """Number of lines of a CSV file without its header."""
-    try:
-        return max(0, path.read_bytes().count(b"\n") - 1)
-    except FileNotFoundError:
-        return 0

@@ -14,6 +14,7 @@ from ...kernels.cache_folder import cache_folder
 from ...shapes import suite as suites
 from ...shapes.errors import UsageError, quote
 from ...shapes.files.json_file import read_object
+from ...shapes.request import Request
 from ...shapes.run_folder.columns import CELLS
 from ...shapes.run_folder.manifest import COMPARISON, ComparisonState
 from ...shapes.verdict import Verdict
@@ -42,13 +43,18 @@ class CompareSpec(ComparisonState):
 
     commits  by arm. Arms of one version (what stands before a "+") share checkout and environment
     files    provider files by their paths in the repository; one from outside by its absolute path
-    options  of `rooflens run`
+    request  what was asked for, as `Request.stored` writes it
     tables   tuned tables by arm, for those that run given configurations
-    only     file with the coordinates of the cells to measure (see `replay.keep_only`); "": all of the suite
+    cells    coordinates of the cells to measure (see `replay.keep_only`); none: all of the suite
     identity what git says of base and head: `worktrees.Repository.identity`
     searches by arm of `commits`: search configurations so often first, into the folder that `tables` has for it
     chunks   into how many parts a fleet divides the suite (see `fleet.chunks`); 0: one device measures all of it
     """
+
+    def asked(self, command: str) -> Request:
+        """What `rooflens run` or tune is asked for in every arm, but for provider files and folder."""
+        stored = Request.read(self.request or {}).of(command)
+        return with_fields(stored, suite=self.suite, files=())
 
     @property
     def ours(self) -> bool:
@@ -83,7 +89,7 @@ def write_state(folder: Path, what: CompareSpec, done: Collection[tuple[int, str
     replace(folder / COMPARISON, with_fields(what, done=sorted(done), ended=ended).to_text())
 
 
-_REQUIRED = ("repository", "commits", "suite", "files", "options", "rounds", "setup", "suite_hash", "done")
+_REQUIRED = ("repository", "commits", "suite", "files", "rounds", "setup", "suite_hash", "done")
 
 
 def read_state(folder: Path) -> CompareSpec | None:
@@ -100,8 +106,8 @@ def stored(folder: Path) -> CompareSpec:
     state = read_state(folder)
     if state is None:
         raise UsageError(f"no comparison to resume: {folder / COMPARISON} does not exist; name its folder with -o")
-    if state.unknown:
-        unknown = quote(next(iter(state.unknown)))
+    if state.unknown or state.options:
+        unknown = quote(next(iter(state.unknown), "options"))
         raise UsageError(f"{folder / COMPARISON} is not of this version of rooflens (key {unknown}); compare anew")
     return with_fields(state, done=[], ended="")
 

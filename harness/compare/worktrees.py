@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,12 +63,12 @@ class Repository:
             state.subject = subject[:LONGEST_SUBJECT]
         return state
 
-    def commits(self, span: str) -> tuple[str, str]:
-        """Hashes of the two commits of "BASE..HEAD"; an empty end means HEAD. Raises UsageError for anything else."""
-        base, dots, head = span.partition("..")
-        if not dots or not base or head.startswith("."):
-            raise UsageError(f"--git {span!r}: write BASE..HEAD, such as main..my-branch or HEAD~1..HEAD")
-        return self._commit(base), self._commit(head or "HEAD")
+    def commits(self, names: Sequence[str]) -> tuple[str, str]:
+        """Hashes of base and head; an empty head means HEAD. Raises UsageError for anything else."""
+        if len(names) != 2 or not names[0] or names[1].startswith("."):
+            given = quote("..".join(names))
+            raise UsageError(f"--git {given}: write BASE..HEAD, such as main..my-branch or HEAD~1..HEAD")
+        return self._commit(names[0]), self._commit(names[1] or "HEAD")
 
     def has(self, commit: str) -> bool:
         """Tell whether the repository has a commit. Raises RooflensError when it is no repository."""
@@ -93,15 +93,14 @@ class Repository:
         """Short hash and subject of a commit."""
         return _git(self.top, "log", "-1", "--format=%h %s", commit)
 
-    def identity(self, span: str, base: str, head: str) -> dict[str, Any]:
-        """Describe the commits of "BASE..HEAD": names and subjects, number of commits between, files with lines.
+    def identity(self, names: Sequence[str], base: str, head: str) -> dict[str, Any]:
+        """Describe the commits of these names: their subjects, number of commits between, files with lines.
 
         Files are those that differ between the two trees: (path, added, removed), None for the lines of a binary file.
         """
-        names = dict(zip(("base", "head"), span.split("..", 1), strict=True))
         versions = {
-            side: {"name": names[side] or "HEAD", "commit": commit, "subject": self._subject(commit)}
-            for side, commit in (("base", base), ("head", head))
+            side: {"name": name or "HEAD", "commit": commit, "subject": self._subject(commit)}
+            for side, name, commit in zip(("base", "head"), names, (base, head), strict=True)
         }
         lines = _git(self.top, "diff", "--numstat", "-z", "--no-renames", base, head).split("\0")
         files = [line.split("\t", 2) for line in lines if line.count("\t") >= 2]

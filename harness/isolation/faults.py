@@ -44,7 +44,10 @@ class SearchError(Exception):
 
 
 class StateLostError(Exception):
-    """The process, the device context or the shared operands are broken; nothing measured from here on would count."""
+    """The process, the device context or the shared operands are broken; nothing measured from here on would count.
+
+    Its argument, if any, is the failure of the candidate of a search that broke them.
+    """
 
 
 _SPEAKING = (IncorrectError, OperandsChangedError, LeftBehindError, ProviderError, SearchError, RooflensError)

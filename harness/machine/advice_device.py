@@ -38,7 +38,7 @@ def known_device(survey: "Survey") -> Iterator[Advice]:
             yield warn(
                 "caches",
                 f"this CPU does not report its cache sizes: cold evicts {mib(caches.llc_bytes)}, which may be too "
-                "little; give rooflens run the size with --llc",
+                "little; give rooflens run the size with --set llc_bytes",
             )
         return
     if device.spec is None:
@@ -46,7 +46,7 @@ def known_device(survey: "Survey") -> Iterator[Advice]:
             "caches",
             f"{device.name} ({device.arch}) is not in the device table: cold evicts {mib(caches.llc_bytes)} (4x what "
             "torch calls the L2) and no published peak bounds the measured ceilings; give rooflens run the size of the "
-            "last-level cache with --llc",
+            "last-level cache with --set llc_bytes",
         )
         return
     if caches.torch_l2_bytes is not None and caches.torch_l2_bytes != caches.llc_bytes:
@@ -148,7 +148,7 @@ def partitions(survey: "Survey") -> Iterator[Advice]:
     """A slice of a chip does not reach the chip's peaks."""
     if survey.board.mig:
         text = "MIG is on: this is a slice of the GPU, and the table's peaks and caches are those of the whole"
-        yield warn("partition", f"{text}; switch MIG off, or give --llc and read rooflines with care")
+        yield warn("partition", f"{text}; switch MIG off, or set llc_bytes and read rooflines with care")
     partition = survey.board.partition or ""
     if partition and not partition.startswith("SPX"):
         yield warn(

@@ -54,7 +54,7 @@ def host_limits(survey: "Survey") -> Iterator[Advice]:
             "host",
             f"the container may use the time of {host.quota_cores:g} cores, but sees {host.usable_cores}: threads "
             "beyond that are stopped in the middle of samples; give rooflens run "
-            f"--threads {max(1, int(host.quota_cores))}, or raise the quota",
+            f"--set threads={max(1, int(host.quota_cores))}, or raise the quota",
         )
     if host.usable_cores < host.cores:
         yield ok(

@@ -16,8 +16,7 @@ from ...shapes import protocol
 from ...shapes.device import Device
 from ..telemetry import linux
 from ..telemetry.linux import HostFacts
-from ..telemetry.source import Board, DeviceProcess, Reading, Telemetry, telemetry
-from ..telemetry.torch_ids import holds_context
+from ..telemetry.source import Board, DeviceProcess, Reading, Telemetry, holds_context, telemetry
 from ..timing.timer import unavailable
 from . import software
 from .device import find_device, gpu_possible

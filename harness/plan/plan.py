@@ -2,25 +2,37 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, product
-from typing import Any
+from typing import Annotated, Any
 
 from ...shapes.conditions import rows_where
 from ...shapes.device import Device
 from ...shapes.errors import UsageError, quote
+from ...shapes.files.record import Check
 from ...shapes.problem import Pass, Problem
 from ...shapes.protocol import Protocol
-from ...shapes.scheme import Scheme
+from ...shapes.scheme import DType, Scheme
+from ...shapes.schemes import parse_scheme
 from ...shapes.shapeset import Shape
 from ...shapes.suite import Cache, Suite
+from ...shapes.tuned import Key
 
 MODEL_FIELDS = (
     *("suite", "model", "layer", "op", "pass", "B", "E", "top_k", "M", "N", "K"),
     *("dtype", "scheme", "provider", "cache"),
 )
 """What --filter can speak about, and what a stored row says about its cell."""
+
+StoredScheme = Annotated[
+    Scheme,
+    Check(
+        "the name and dtype of a scheme",
+        lambda value: isinstance(value, list) and len(value) == 2,
+        lambda value: parse_scheme(value[0], DType(value[1])),
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +42,7 @@ class Cell:
     suite: str
     shape: Shape
     problem: Problem
-    scheme: Scheme
+    scheme: StoredScheme
     provider: str
     cache: Cache
 
@@ -154,6 +166,14 @@ def tasks(cells: tuple[Cell, ...]) -> tuple[Task, ...]:
     """Group neighbouring cells of one problem."""
     groups = groupby(cells, key=lambda cell: (cell.shape, cell.problem, cell.scheme))
     return tuple(Task(tuple(members)) for _, members in groups)
+
+
+def distinct(cells: Iterable[Cell], device: Device) -> tuple[Cell, ...]:
+    """Return the cells without those that differ from an earlier one in nothing but the name of the model."""
+    found: dict[Key, Cell] = {}
+    for cell in cells:
+        found.setdefault(Key.of(device, cell.problem, cell.scheme, cell.provider, cell.cache), cell)
+    return tuple(found.values())
 
 
 def cell_id(

@@ -14,7 +14,8 @@ def describe(manifest: Manifest, ready: Ready) -> None:
     """Complete a run.json with what its first worker found. Raises UsageError when a later one finds something else."""
     device = ready.device
     if manifest.device is None:
-        manifest.device, manifest.device_spec = device, device.spec.name if device.spec else ""
+        spec = device.looked_up().spec
+        manifest.device, manifest.device_spec = device, spec.name if spec else ""
         manifest.environment, manifest.telemetry = dict(ready.environment), ready.telemetry
         manifest.timer, manifest.cold_by, manifest.tuning = ready.timer, ready.cold_by, ready.tuning
         manifest.threads = ready.threads

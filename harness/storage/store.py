@@ -145,6 +145,24 @@ class RunStore:
         path = self.folder / table.file
         return [row for _, row in rows_of(path)] if table not in WHEN_NEEDED or path.exists() else []
 
+    def searches(self) -> set[Unit]:
+        """Return the (cell_id, search) of searches that are stored as a whole, whose rows were appended together.
+
+        The rows of one that an interrupted writer left are cut off.
+        """
+        groups: dict[Unit, list[dict[str, str]]] = {}
+        path = self.folder / TUNING.file
+        for line, row in enumerate(self.rows(TUNING), start=2):
+            if not all(row[name].isdecimal() for name in ("search", "candidates")):
+                raise UsageError(f"{path} line {line}: not a row of {path.name}; repair it or delete the line")
+            groups.setdefault((row["cell_id"], int(row["search"])), []).append(row)
+        whole = {unit for unit, rows in groups.items() if len(rows) == int(rows[0]["candidates"])}
+        if len(whole) < len(groups):
+            kept = ([row[name] for name in TUNING.names] for unit in groups if unit in whole for row in groups[unit])
+            with reported(self.folder):
+                replace(path, csv_text(TUNING.names, kept))
+        return whole
+
     def commit(
         self, row: Mapping[str, Any], samples: Samples, when_written: Callable[[], object] = lambda: None
     ) -> None:
@@ -183,12 +201,12 @@ class RunStore:
         if table in WHEN_NEEDED and not path.exists():
             replace(path, csv_text(table.names, []))
 
-    def keep(self, name: str, source: Path) -> Path:
-        """Copy a file that the run depends on into its folder, unless it is there already; return the copy's path."""
+    def keep(self, name: str, text: str) -> Path:
+        """Keep what the run depends on in a file of its folder, unless it is there already; return its path."""
         path = self.folder / name
         if not path.exists():
             with reported(self.folder):
-                replace(path, source.read_text(encoding="utf-8"))
+                replace(path, text)
             self._kept.append(name)
         return path
 

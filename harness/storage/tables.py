@@ -3,13 +3,14 @@
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from ...shapes.errors import RooflensError
+from ...shapes.errors import RooflensError, UsageError
 from ...shapes.files import csv_file
-from ...shapes.run_folder.columns import ColumnSchema, ColumnType, TableSchema
+from ...shapes.files.stored_file import open_table
+from ...shapes.run_folder.columns import CELLS, ColumnSchema, ColumnType, TableSchema
 
 LONGEST_TEXT = 1 << 16
 """Characters of a text that are stored; Python's csv module reads fields of twice as many."""
@@ -112,3 +113,15 @@ def rows_of(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """Rows of a table with their line numbers; raises UsageError where it is no CSV in UTF-8."""
     with path.open("rb") as file:
         yield from csv_file.rows(file, path, way_out=csv_file.RESTORE)
+
+
+def count_rows(folder: Path) -> int | None:
+    """Count the rows of cells.csv, or its compressed form; None where it cannot be read.
+
+    A row is a whole line below the header: a stored field never holds a line break.
+    """
+    with suppress(OSError, UsageError):
+        if table := open_table(folder / CELLS.file):
+            with table:
+                return max(0, table.read().count(b"\n") - 1)
+    return None

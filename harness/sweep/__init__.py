@@ -1,12 +1,12 @@
 """The parent process: drives workers, and survives their faults.
 
-sweep              measures the planned cells on one device
-tuning_sweep       searches configurations instead
+sweep              measures the planned cells on one device, or searches their configurations
 session            hands tasks to a worker and stores what comes back
-supervisor         starts a worker, talks to it, says how it ended
-in_child           runs what a user's file does in a process of its own
+supervisor         starts a worker, or what a user's file does; talks to it, says how it ended
+believed           which messages of a worker can be true
 fault_attribution  which provider made a worker crash or hang, and how long each wait may take
 time_budget        divides the time of --within
+deadline           when measuring ends
 pinned_defaults    configurations for the variants of a scan
-observer           the interface of a progress display
+events             what a loop tells whoever watches it
 """

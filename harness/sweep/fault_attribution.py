@@ -7,7 +7,7 @@ from ...shapes.protocol import Protocol
 from ...shapes.verdict import Verdict
 from ..isolation.build_locks import left_locks
 from ..plan.plan import Task
-from ..worker.messages import IMPORT_PHASE, MEASURE_PHASE, PREPARE_PHASE, TRY_PHASE, Begin, CandidateBegun, Failure
+from ..worker.messages import IMPORT_PHASE, MEASURE_PHASE, PREPARE_PHASE, TRY_PHASE, Begin, Failure
 
 MOST_FRUITLESS = 3
 """Workers in a row that may end without having begun anything before a sweep gives up."""
@@ -24,15 +24,16 @@ class FaultAttribution:
     worker does, by its last message.
     """
 
-    in_flight: Begin | CandidateBegun = Begin("start the task", ())  # noqa: RUF009
+    in_flight: Begin = Begin("start the task")  # noqa: RUF009
     fruitless: int = 0
+    futile: int = 0
     forgiven: set[str] = field(default_factory=set)
     failed_candidates: dict[int, dict[int, Failure]] = field(default_factory=dict)
 
-    def begun(self, message: Begin | CandidateBegun) -> None:
+    def begun(self, message: Begin) -> None:
         """Note what the worker does now. A phase that belongs to no cell is no progress."""
         self.in_flight = message
-        if isinstance(message, CandidateBegun) or message.units:
+        if message.units:
             self.fruitless = 0
 
     def units(self, task: Task, failure: Failure) -> tuple[tuple[int, int], ...]:
@@ -44,7 +45,7 @@ class FaultAttribution:
         if self.fruitless == MOST_FRUITLESS:
             raise RooflensError(f"{MOST_FRUITLESS + 1} workers in a row ended before they began: {failure[1]}")
         self.fruitless += 1
-        if isinstance(self.in_flight, CandidateBegun):
+        if self.in_flight.candidate is not None:
             self.fail_candidate(failure)
             return ()
         shared = len({task.cells[index].provider for index, _ in self.in_flight.units}) > 1
@@ -53,10 +54,17 @@ class FaultAttribution:
             return ()
         return self.in_flight.units
 
+    def changed_nothing(self, failure: Failure, is_so: bool) -> None:
+        """Count the faults in a row that cost no unit: all that was in flight is stored. RooflensError for too many."""
+        self.futile = self.futile + 1 if is_so else 0
+        if self.futile > MOST_FRUITLESS:
+            raise RooflensError(f"{self.futile} workers in a row ended at what is stored already: {failure[1]}")
+
     def fail_candidate(self, failure: Failure) -> None:
         """Record the verdict of the candidate in flight, if there is one."""
-        if isinstance(self.in_flight, CandidateBegun):
-            self.failed_candidates.setdefault(self.in_flight.index, {})[self.in_flight.candidate] = failure
+        if self.in_flight.candidate is not None:
+            ((index, _),) = self.in_flight.units
+            self.failed_candidates.setdefault(index, {})[self.in_flight.candidate] = failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,7 @@ class Limit:
         return self.seconds if self.latest is None else min(self.seconds, max(LEAST_S, self.latest - now))
 
 
-def limit_of(protocol: Protocol, doing: Begin | CandidateBegun, what: str, latest: float | None = None) -> Limit:
+def limit_of(protocol: Protocol, doing: Begin, what: str, latest: float | None = None) -> Limit:
     """Return the limit of the wait for the next message of a worker."""
     builds = _builds(doing)
     if not builds and not doing.phase.startswith((MEASURE_PHASE, TRY_PHASE)):  # it is ours, and does not hang
@@ -87,23 +95,22 @@ def limit_of(protocol: Protocol, doing: Begin | CandidateBegun, what: str, lates
     return Limit(what, seconds, latest, max(seconds, protocol.build_timeout_s), builds)
 
 
-def timed_out(protocol: Protocol, doing: Begin | CandidateBegun) -> Failure:
+def timed_out(protocol: Protocol, doing: Begin) -> Failure:
     """Return verdict and reason of what exceeded its limit."""
-    option = "--build-timeout" if _builds(doing) else "--timeout"
+    option = "build_timeout_s" if _builds(doing) else "timeout_s"
     reason = f"no end within {limit_of(protocol, doing, '').seconds:g} s; {option} sets the limit"
     return Verdict.TIMEOUT, "; ".join((reason, *left_locks()))
 
 
-def _builds(doing: Begin | CandidateBegun) -> bool:
+def _builds(doing: Begin) -> bool:
     return doing.phase in (IMPORT_PHASE, PREPARE_PHASE)
 
 
-def what(task: Task, message: Begin | CandidateBegun) -> str:
+def what(task: Task, message: Begin) -> str:
     """Describe what a worker does, for progress and for reasons."""
-    if isinstance(message, CandidateBegun):
-        return f"{message.phase} candidate {message.candidate} of {task.cells[message.index]}"
     if len(message.units) == 1:
-        return f"{message.phase} {task.cells[message.units[0][0]]}"
+        candidate = "" if message.candidate is None else f"candidate {message.candidate} of "
+        return f"{message.phase} {candidate}{task.cells[message.units[0][0]]}"
     providers = {task.cells[index].provider for index, _ in message.units}
     if not providers:
         return message.phase

@@ -5,19 +5,33 @@ separate process, for the defaults of the shapes themselves, and a table pins th
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...shapes.device import Device
-from ...shapes.errors import RooflensError, UsageError
+from ...shapes.errors import UsageError
 from ...shapes.files.csv_file import csv_text
 from ...shapes.run_folder.columns import TUNING
-from ...shapes.tuned import HELD, Key
+from ...shapes.run_folder.manifest import TUNED_COPY, WORKER_LOG
+from ...shapes.tuned import HELD, Key, TunedTable, load
 from ..plan.plan import Cell
+from ..storage.store import RunStore
 from ..storage.tables import fields
-from ..worker.messages import AskDefaults, Defaults, Setup
-from .fault_attribution import Limit
-from .supervisor import SupervisedWorker, WorkerEndedError, WorkerTimeoutError
+from ..worker.messages import Setup
+from .supervisor import SupervisedWorker
+
+
+def pin_defaults(
+    store: RunStore, varied: Mapping[Cell, Cell], setup: Setup, should_stop: Callable[[], bool]
+) -> TunedTable | None:
+    """Keep the pinned defaults as the tuned table of a run; None when no provider has any."""
+    text = pinned_table(varied, setup, store.folder / WORKER_LOG, should_stop)
+    if text.count("\n") < 2:
+        return None
+    kept = store.keep(TUNED_COPY, text)
+    if kept.read_text(encoding="utf-8") != text:  # left by a start that failed
+        raise UsageError(f"{kept} is of another scan: remove it, or choose another -o")
+    return load(kept)
 
 
 def pinned_table(
@@ -26,12 +40,13 @@ def pinned_table(
     """Return the text of a tuned table that pins each cell of a scan to the default of the cell that it varies.
 
     A provider without candidates has no rows. Raises UsageError where two shapes of other defaults become the same
-    GEMM, and RooflensError when the providers cannot be asked; `log` has what they printed. Raises Interrupted when
+    GEMM, and WorkerSetupError when the providers cannot be asked; `log` has what they printed. Raises Interrupted when
     `should_stop` says so.
     """
     bases = tuple(dict.fromkeys(varied.values()))
-    device, found = _ask(bases, setup, log, should_stop)
-    defaults = dict(zip(bases, found.configs, strict=True))
+    worker = SupervisedWorker(replace(setup, asked=bases), log, should_stop)
+    worker.kill()
+    device, defaults = worker.ready.device, dict(zip(bases, worker.ready.defaults, strict=True))
     rows: dict[Key, tuple[Cell, Mapping[str, Any]]] = {}
     for cell, base in varied.items():
         config = defaults[base]
@@ -56,15 +71,3 @@ def _row(number: int, key: Key, pinned: tuple[Cell, Mapping[str, Any]]) -> list[
         "candidates": 1, "source": "",
     }  # fmt: skip
     return fields(TUNING, place | columns)
-
-
-def _ask(bases: tuple[Cell, ...], setup: Setup, log: Path, should_stop: Callable[[], bool]) -> tuple[Device, Defaults]:
-    """Ask a worker; also return the device that it found."""
-    worker = SupervisedWorker(setup, log, should_stop)
-    try:
-        worker.send(AskDefaults(bases))
-        return worker.ready.device, worker.receive(Limit("the defaults of providers", setup.protocol.build_timeout_s))
-    except (WorkerEndedError, WorkerTimeoutError):
-        raise RooflensError(f"--scan: the providers could not be asked for their defaults; {log} says why") from None
-    finally:
-        worker.kill()

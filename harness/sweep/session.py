@@ -1,17 +1,15 @@
 """One device at work: send tasks to its worker, commit the results, replace a worker after a fault."""
 
 import json
+import math
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, cast
 
-from ...shapes import tuned
 from ...shapes.errors import RooflensError
-from ...shapes.median import median
 from ...shapes.run_folder.columns import CANARY, TUNING
 from ...shapes.run_folder.manifest import WORKER_LOG, Manifest
 from ...shapes.verdict import Verdict
@@ -19,7 +17,6 @@ from ..isolation.build_locks import left_locks
 from ..plan.plan import Cell, Task, cell_id, static_columns
 from ..storage.manifest import describe
 from ..storage.store import RunStore
-from ..storage.tuning_table import recover, tuning_columns
 from ..telemetry.clock import CLOCK
 from ..worker.messages import (
     CANARY_PHASE,
@@ -28,8 +25,6 @@ from ..worker.messages import (
     Calibrate,
     Calibrated,
     CanaryTaken,
-    CandidateBegun,
-    CandidateFailed,
     ChosenConfig,
     Done,
     Failure,
@@ -37,15 +32,17 @@ from ..worker.messages import (
     Refused,
     SearchResult,
     Setup,
-    Step,
     Stored,
     TakeCanary,
     UnitResult,
     Work,
 )
+from .believed import wrong_answer, wrong_with
+from .deadline import Deadline, OutOfTimeError
+from .events import Doing, Finished, Observer, Remarked
 from .fault_attribution import FaultAttribution, Limit, limit_of, timed_out, what
-from .observer import SweepObserver
 from .supervisor import LateError, SupervisedWorker, WorkerEndedError, WorkerTimeoutError, started_again
+from .time_budget import TaskCost
 
 CALIBRATION_TIMEOUT_S = 300.0
 
@@ -53,38 +50,33 @@ END_S = 2.0
 """Time before a deadline that is reserved for a clean end: the last reading of the canary."""
 
 
-class OutOfTimeError(Exception):
-    """The time limit is over."""
-
-
 @dataclass(slots=True)
 class Session:
     """A worker, and those that replace it after a fault, on one device. `turn_to` sets where units are stored.
 
-    `deadline` is a monotonic time, None without a limit; no task begins within `end_s` of it. `log` is where the worker
-    prints, None for a file beside the stored tables. `timed` receives the median of every unit in seconds. Every wait
-    raises OutOfTimeError at the deadline and Interrupted when `should_stop` says so; committed units stay. Without a
-    deadline, no provider is waited for after `latest` (`limit_of`). One that hung is not tried again.
+    A unit is a round of a cell; while `searching`, the search of this number, which nothing else is measured with.
+
+    No task begins within `end_s` of the deadline. `log` is where the worker prints, None for a file beside the stored
+    tables. Every wait raises OutOfTimeError and Interrupted as `deadline` says; committed units stay. A provider that
+    hung is not tried again.
     """
 
     setup: Setup
-    observer: SweepObserver
-    should_stop: Callable[[], bool] = lambda: False
-    deadline: float | None = None
+    observer: Observer
+    deadline: Deadline = field(default_factory=Deadline)
     log: Path | None = None
-    timed: Callable[[Cell, float], object] = lambda cell, time_s: None
     end_s: float = END_S
-    latest: float | None = None
-    prepared_s: float = field(default=0.0, init=False)
-    sampled_s: float = field(default=0.0, init=False)
-    """Seconds of all tasks so far before their first round, and of all units while sampling."""
+    searching: int | None = None
+    cost: TaskCost = field(default_factory=TaskCost, init=False)
+    """Of the last task."""
     store: RunStore = field(init=False)
     manifest: Manifest = field(default_factory=Manifest, init=False)
     process: int = field(default=0, init=False)
     """Number of the current worker process, as in the column `process`."""
     ids: dict[Cell, str] = field(default_factory=dict, init=False)
     _worker: SupervisedWorker | None = field(default=None, init=False)
-    _searches: Counter[str] = field(default_factory=Counter, init=False)
+    searches: set[tuple[str, int]] = field(default_factory=set, init=False)
+    """Those that are stored."""
     _canary_faults: int = field(default=0, init=False)
     _is_idle: bool = field(default=False, init=False)
     _since: float | None = field(default=None, init=False)
@@ -97,7 +89,7 @@ class Session:
     def turn_to(self, store: RunStore, manifest: Manifest) -> None:
         """Store in `store` from here on; `manifest` is its run.json, which this session completes."""
         self.store, self.manifest = store, manifest
-        self._searches = Counter(name for name, _ in recover(store))
+        self.searches = store.searches()
 
     def start(self, process: int = 0) -> Ready:
         """Start the first worker, as process number `process`; return what it found. `turn_to` comes first."""
@@ -109,8 +101,7 @@ class Session:
     def ready(self) -> Ready:
         """What the current worker reported at its start."""
         assert self._worker
-        ready: Ready = self._worker.ready
-        return ready
+        return cast(Ready, self._worker.ready)
 
     def end(self) -> None:
         """Kill the worker."""
@@ -127,10 +118,9 @@ class Session:
         ready = self.ready
         # "auto" is not another timer, or another way to a cold cache, than its choice.
         protocol = replace(self.setup.protocol, timer=ready.timer, cold_by=ready.cold_by)
-        table = tuned.load(self.setup.tuned) if self.setup.tuned else None
         for cell in cells:
             key = cell.problem, cell.scheme, cell.provider, cell.cache
-            pinned = table.lookup(ready.device, *key) if table else None
+            pinned = self.setup.tuned.lookup(ready.device, *key) if self.setup.tuned else None
             self.ids[cell] = cell_id(cell, ready.providers[cell.provider].source, ready.device, protocol, pinned)
 
     def describe(self) -> None:
@@ -139,8 +129,17 @@ class Session:
         self.manifest.processes = self.process + 1
         self.store.write_manifest(self.manifest)
 
+    def forget(self, cells: Sequence[Cell], verdicts: Collection[str]) -> int:
+        """Mark the failures of `cells` that have such a verdict for measurement; return their number."""
+        planned = {self.ids[cell] for cell in cells}
+        if units := {unit for unit in self.store.ended_with(verdicts) if unit[0] in planned}:
+            self.store.retry(units)
+        return len(units)
+
     def missing(self, cells: Sequence[Cell]) -> list[tuple[int, ...]]:
-        """Rounds to do per cell: none after a final failure, else those without a commit row."""
+        """Units to do per cell: none after a final failure, else those without a commit row."""
+        if (number := self.searching) is not None:
+            return [() if (self.ids[cell], number) in self.searches else (number,) for cell in cells]
         rounds = range(self.setup.protocol.rounds)
         missing = []
         for cell in cells:
@@ -155,7 +154,7 @@ class Session:
         Providers that come after the others are left to `measure_last`, which measures nothing but `alone`.
         """
         self.stop_if_enough()
-        faults = FaultAttribution()
+        self.cost, faults = TaskCost(), FaultAttribution()
         self._skip_hung(task)
         while any(missing := self._missing_now(task, alone)):
             work = self._work(task, missing, faults, budget_s)
@@ -165,8 +164,16 @@ class Session:
             try:
                 while not isinstance(message := self._receive(task, faults.in_flight), Done):
                     self._take(task, message, faults)
+                before = missing, len(self._last), str(faults.failed_candidates)
+                if message.failure:
+                    faults.fail_candidate(message.failure)
                 if message.restart:
                     self._last |= message.left
+                missing = self._missing_now(task, alone)
+                is_stuck = before == (missing, len(self._last), str(faults.failed_candidates))
+                if is_stuck if message.restart else any(missing) and not self.deadline.is_over(self.end_s):
+                    self._disbelieve("the task is not done")
+                if message.restart:
                     moved = [f"{name} {left}: it is measured after the others" for name, left in message.left.items()]
                     self._restart("; ".join(moved) or "a fault left the process, the device or the operands unusable")
                 elif any(self.missing(task.cells)):
@@ -190,6 +197,7 @@ class Session:
             failed_candidates=faults.failed_candidates,
             canary=self._canary_faults == 0,
             budget_s=budget_s,
+            searches_only=self.searching is not None,
         )
 
     def measure_last(self, tasks: Sequence[Task], budget_s: float | None = None) -> None:
@@ -216,13 +224,13 @@ class Session:
 
     def stop_if_enough(self) -> None:
         """Raise OutOfTimeError while the worker is free to take the last reading of the canary."""
-        if self._is_enough():
+        if self.deadline.is_over(self.end_s):
             self._is_idle = True
             raise OutOfTimeError
 
     def calibrate(self, cells: Sequence[Cell], within_s: float | None = None) -> None:
         """Measure the ceilings of what `cells` need; the store keeps the better of this and an earlier calibration."""
-        self.observer.doing("measure the ceilings of this device")
+        self.observer(Doing("measure the ceilings of this device"))
         schemes = dict.fromkeys(cell.scheme for cell in cells)
         types = dict.fromkeys((*(one.dtype.value for one in schemes), *(one.math_dtype for one in schemes)))
         if any(name.startswith("mxfp") for name in types):  # some kernels multiply payload and scale apart
@@ -237,34 +245,28 @@ class Session:
 
     def last_canary(self) -> None:
         """At the deadline, take the last reading if the worker is free to; the clock may run over by `END_S`."""
-        self.deadline = None
+        self.deadline.at = math.inf
         if self._worker and self._is_idle and self._canary_faults == 0:
             self._send(TakeCanary())
             with suppress(WorkerEndedError, WorkerTimeoutError):
-                answer = self._worker.receive(Limit(CANARY_PHASE, END_S))
-                if isinstance(answer, CanaryTaken):
-                    self._keep(answer)
+                self._keep(self._worker.receive(Limit(CANARY_PHASE, END_S)))
 
     def end_canary(self) -> None:
         """Take the last reading: the worker takes the others by itself."""
-        if self._canary_faults:
-            return
-        self.observer.doing(CANARY_PHASE)
-        answer = self._ask(TakeCanary(), "no canary")
-        if isinstance(answer, CanaryTaken):
-            self._keep(answer)
+        if not self._canary_faults:
+            self.observer(Doing(CANARY_PHASE))
+            self._keep(self._ask(TakeCanary(), "no canary"))
 
     def remark(self, *remarks: str, aloud: bool = True) -> None:
         """Write to events.log and, if `aloud`, report to the observer."""
         for remark in remarks:
             self.store.event(remark)
             if aloud:
-                self.observer.remark(remark)
+                self.observer(Remarked(remark))
 
     def _restart(self, why: str) -> None:
-        self.end()
         self.store.event(f"restart the worker: {why}")
-        self.observer.remark(f"worker restarted: {why}")
+        self.observer(Remarked(f"worker restarted: {why}"))
         self.replace_worker()
 
     def replace_worker(self) -> None:
@@ -279,7 +281,7 @@ class Session:
 
     def _supervised(self) -> SupervisedWorker:
         log = self.log or self.store.folder / WORKER_LOG
-        return SupervisedWorker(self.setup, log, self._stop_requested, self.observer.doing)
+        return SupervisedWorker(self.setup, log, self.deadline.check, lambda what: self.observer(Doing(what)))
 
     def _ask(self, message: Any, without: str) -> Any:
         """Send a request that is not about a cell; None when the worker did not survive it."""
@@ -288,52 +290,79 @@ class Session:
         deadline = time.monotonic() + CALIBRATION_TIMEOUT_S
         what = without.removeprefix("no ")
         try:
-            while isinstance(answer := self._worker.receive(Limit(what, deadline - time.monotonic())), Step):
-                self.observer.doing(f"ceiling {answer.number} of {answer.total}: {answer.what}")
+            while isinstance(answer := self._worker.receive(Limit(what, deadline - time.monotonic())), Begin):
+                self.observer(Doing(answer.phase))
+            if wrong := wrong_answer(answer, message):
+                self._disbelieve(wrong)
             return answer
         except (WorkerEndedError, WorkerTimeoutError) as error:
             self._restart(f"{without}: {error}")
             return None
 
-    def _keep(self, taken: CanaryTaken) -> None:
-        """Store readings of the canary."""
+    def _keep(self, taken: Any) -> None:
+        """Store readings of the canary, if that is what came."""
+        if not isinstance(taken, CanaryTaken):
+            return
         self.remark(*filter(None, [taken.remark]))
         self.store.append(CANARY, [row | {"process": self.process} for row in taken.rows])
 
+    def _disbelieve(self, why: str) -> NoReturn:
+        """End a worker that code of its providers speaks for."""
+        self.end()
+        raise WorkerEndedError(f"worker ended, as it sent what cannot be true: {why}")
+
     def _take(self, task: Task, message: Any, faults: FaultAttribution) -> None:
         """Act on one message of the worker."""
-        if isinstance(message, Begin | CandidateBegun):
-            if isinstance(message, Begin) and message.phase == REFERENCE_PHASE and self._since is not None:
-                self.prepared_s += time.monotonic() - self._since
+        if isinstance(message, Refused) and self.setup.origin:
+            raise RooflensError(message.message)
+        if wrong := wrong_with(message, task, faults.in_flight, self.setup.protocol):
+            self._disbelieve(wrong)
+        if isinstance(message, UnitResult | SearchResult):
+            self._refuse_second(task, message, faults.in_flight)
+        if isinstance(message, Begin):
+            if message.phase == REFERENCE_PHASE and self._since is not None:
+                self.cost.prepared_s += time.monotonic() - self._since
                 self._since = None
             faults.begun(message)
-            self.observer.doing(what(task, message))
+            self.observer(Doing(what(task, message)))
         elif isinstance(message, UnitResult):
-            self._commit(task, message, answer=Stored(self._is_enough()))
+            self._commit(task, message, answer=Stored(self.deadline.is_over(self.end_s)))
+            faults.futile = 0
         elif isinstance(message, SearchResult):
-            self._store_search(task.cells[message.index], message)
-            self._send(Stored(self._is_enough()))
-        elif isinstance(message, CandidateFailed):
-            faults.fail_candidate((message.verdict, message.reason))
+            self._store_search(task.cells[message.index], message.rows)
+            self._send(Stored(self.deadline.is_over(self.end_s)))
         elif isinstance(message, CanaryTaken):
             self._keep(message)
-        elif isinstance(message, Refused):
-            raise RooflensError(message.message)
 
-    def _is_enough(self) -> bool:
-        """Tell whether the remaining time suffices only for a clean end."""
-        return self.deadline is not None and time.monotonic() >= self.deadline - self.end_s
+    def _refuse_second(self, task: Task, message: UnitResult | SearchResult, doing: Begin) -> None:
+        """Disbelieve a result that is not due; of two of the same unit, neither is kept."""
+        cell = task.cells[message.index]
+        number = message.round if isinstance(message, UnitResult) else self.searching
+        if self.setup.protocol.tuning == "cold" if number is None else number in self.missing([cell])[0]:
+            return
+        unit = self.ids[cell], number
+        if self.store.verdicts.get(unit) == Verdict.PASSED and (message.index, number) in doing.units:
+            self.store.retry({unit})
+        self._disbelieve(f"another result of round {number}")
 
-    def _store_search(self, cell: Cell, found: SearchResult) -> None:
-        """Store a search of --tuning cold, whose winner is used in all rounds of the cell."""
-        number = self._searches[self.ids[cell]]
-        static = tuning_columns(cell, self.ready) | {"cell_id": self.ids[cell], "search": number}
-        self.store.append(TUNING, [{**static, **row} for row in found.rows])
-        self._searches[self.ids[cell]] += 1
+    def _store_search(self, cell: Cell, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Store a search: a unit, or one of tuning=cold, whose winner is used in all rounds of the cell."""
+        name, number = self.ids[cell], self.searching
+        if number is None:
+            number = sum(searched == name for searched, _ in self.searches)
+        device = self.ready.device
+        static = {column: value for column, value in cell.fields.items() if column in TUNING.names}
+        static |= {"cell_id": name, "search": number, "source": self.ready.providers[cell.provider].source}
+        static |= {"arch": device.arch, "compute_units": device.compute_units}
+        self.store.append(TUNING, [{**static, **row} for row in rows])
+        self.searches.add((name, number))
+        if self.searching is not None:
+            best = next((row for row in rows if row["winner"]), rows[0])
+            self.observer(Finished(1, cell, Verdict(best["verdict"]), best["reason"]))
 
     def _chosen(self, cells: Sequence[Cell]) -> dict[int, ChosenConfig]:
         """Return the stored winners, so that all rounds of a cell run the same configuration."""
-        if self.setup.protocol.tuning != "cold":
+        if self.setup.protocol.tuning != "cold" or self.searching is not None:
             return {}
         won = {row["cell_id"]: row for row in self.store.rows(TUNING) if row["winner"] == "true"}
         return {
@@ -347,24 +376,37 @@ class Session:
 
         A unit whose result came in before the fault keeps it: nothing was in flight then.
         """
-        doing = faults.in_flight.phase if isinstance(faults.in_flight, Begin) else what(task, faults.in_flight)
+        doing = faults.in_flight.phase if faults.in_flight.candidate is None else what(task, faults.in_flight)
         reason = f"{doing}: {failure[1]}"
         if doing == CANARY_PHASE:
             self._canary_faults += 1
             self.remark(f"no canary from here on: {failure[1]}")
         lost: set[str] = set()
-        for index, number in faults.units(task, failure):
-            if (self.ids[task.cells[index]], number) not in self.store.verdicts:
+        units = faults.units(task, failure)
+        for index, number in units:
+            if number in self.missing([task.cells[index]])[0]:
                 self._commit(task, UnitResult(index, number, {"verdict": failure[0].value, "reason": reason}))
                 lost.add(task.cells[index].provider)
+        faults.changed_nothing(failure, is_so=bool(units) and not lost)
         if failure[0] is Verdict.TIMEOUT and len(lost) == 1:
             why = f"it hung at {task.problem} ({reason}); --resume --retry timeout tries it again"
             self._hung |= dict.fromkeys(lost, why)
         self._restart(reason)
 
     def _commit(self, task: Task, result: UnitResult, answer: Stored | None = None) -> None:
-        """Store a unit; `answer` is what the worker waits for, if it does."""
+        """Store a unit; `answer` is what the worker waits for, if it does.
+
+        What fails for a whole cell that is searched is a search without candidates.
+        """
         cell = task.cells[result.index]
+        if self.searching is not None:
+            from ..worker.search import nothing_to_search
+
+            failed = Verdict(result.columns["verdict"]), result.columns["reason"]
+            self._store_search(cell, nothing_to_search(*failed).columns())
+            if answer:
+                self._send(answer)
+            return
         info = self.ready.providers[cell.provider]
         row = {
             "cell_id": self.ids[cell],
@@ -383,10 +425,10 @@ class Session:
         verdict = Verdict(row["verdict"])
         left = len(self.missing([cell])[0])
         self.store.commit(row, result.samples, (lambda: self._send(answer)) if answer else lambda: None)
-        self.observer.finished(cell, verdict, row.get("reason", ""), left if verdict.is_final else 1)
-        if counting := result.samples.counting:
-            self.sampled_s += row.get("elapsed_s", 0.0)
-            self.timed(cell, median(counting))
+        self.observer(Finished(left if verdict.is_final else 1, cell, verdict, row.get("reason", "")))
+        if result.samples.counting:
+            self.cost.sampled_s += row.get("elapsed_s", 0.0)
+            self.cost.units += 1
 
     def _is_reference(self, provider: str) -> None:
         """Remark once that a provider counts as a reference although it does not declare itself one."""
@@ -403,11 +445,7 @@ class Session:
         assert self._worker
         self._worker.send(message)
 
-    def _receive(self, task: Task, doing: Begin | CandidateBegun) -> Any:
+    def _receive(self, task: Task, doing: Begin) -> Any:
         assert self._worker
-        return self._worker.receive(limit_of(self.setup.protocol, doing, what(task, doing), self.latest))
-
-    def _stop_requested(self) -> bool:
-        if self.deadline is not None and time.monotonic() >= self.deadline:
-            raise OutOfTimeError
-        return self.should_stop()
+        latest = None if self.deadline.is_strict else self.deadline.at  # a strict one ends every wait itself
+        return self._worker.receive(limit_of(self.setup.protocol, doing, what(task, doing), latest))

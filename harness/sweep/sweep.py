@@ -1,19 +1,24 @@
-"""Run the planned cells on one device: what is missing, further cells and rounds, and the end."""
+"""Run the planned cells on one device: what is missing, further cells and rounds, and the end.
+
+With `searches`, the configurations of each cell are searched instead, so many times. A candidate that crashes or hangs
+the worker gets that verdict, and the search begins again without it in the next worker.
+"""
 
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ...shapes.errors import Interrupted
 from ...shapes.run_folder.manifest import Manifest
 from ...shapes.verdict import Verdict
-from ..plan.plan import Cell, Task, tasks
+from ..plan.plan import Cell, Task, distinct, tasks
 from ..storage.store import RunStore
 from ..worker.messages import Setup
-from .observer import SweepObserver
-from .session import OutOfTimeError, Session
-from .time_budget import TaskCost, TimeBudget
+from .deadline import Deadline, OutOfTimeError
+from .events import Doing, Grown, Observer, Remarked, Started
+from .session import END_S, Session
+from .time_budget import TimeBudget
 
 CALIBRATION_SHARE, CALIBRATION_S, LEAST_CALIBRATION_S = 1 / 10, 10.0, 2.0
 """Limits on the time for the ceilings: the share and seconds of a time budget, and the seconds once it is over."""
@@ -21,32 +26,30 @@ CALIBRATION_SHARE, CALIBRATION_S, LEAST_CALIBRATION_S = 1 / 10, 10.0, 2.0
 
 @dataclass(slots=True)
 class Sweep:
-    """One invocation of `rooflens run` on a run folder. `deadline` is a monotonic time, None without a limit.
+    """One invocation of `rooflens run` or `rooflens tune` on a run folder.
 
     When everything is measured, `more` returns further cells that follow from the results; none ends the sweep. Its
     changes of the manifest are stored together with the plan, before the first of them is measured.
 
     With a `budget`, all cells get a first round before any gets a second. The rounds of the protocol are the minimum:
-    further ones follow while they fit before its deadline. The first problem is measured even if the start takes all of
-    the time. `half_width` estimates from the medians of all units, by cell, the precision of a ratio after a number of
-    rounds.
+    further ones follow while they fit before the deadline. The first problem is measured even if the start takes all of
+    the time.
 
-    `retry` has the verdicts with which planned cells are measured again.
+    `retry` has the verdicts with which planned cells are measured again. Of `searches`, each has a fresh worker; cells
+    of one GEMM under two names are one cell: the first of them is searched.
     """
 
     store: RunStore
     cells: tuple[Cell, ...]
     setup: Setup
-    observer: SweepObserver
+    observer: Observer
     calibrate: bool = True
-    should_stop: Callable[[], bool] = lambda: False
-    deadline: float | None = None
+    deadline: Deadline = field(default_factory=Deadline)
     more: Callable[[], tuple[Cell, ...]] | None = None
     budget: TimeBudget | None = None
     retry: tuple[str, ...] = ()
-    half_width: Callable[[Mapping[str, Sequence[float]], int], float | None] = lambda times_s, rounds: None
+    searches: int = 0
     _session: Session = field(init=False)
-    _times: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list), init=False)
     _is_calibrated: bool = field(default=False, init=False)
     _began: float = field(init=False)
     _least_rounds: int = field(init=False)
@@ -58,40 +61,24 @@ class Sweep:
         Interrupted on Ctrl-C; whatever happens, committed units stay.
         """
         self._began, self._least_rounds = time.monotonic(), self.setup.protocol.rounds
-        self.observer.doing("start the worker: import torch and the providers, find the device")
-        deadline = None if self.budget else self.deadline
-        self._session = session = Session(
-            *(self.setup, self.observer, self.should_stop, deadline),
-            timed=self._record_time,
-            latest=self.budget.deadline if self.budget else None,
-        )
+        self.observer(Doing("start the worker: import torch and the providers, find the device"))
+        self.deadline.is_strict = self.budget is None
+        end_s = 0.0 if self.searches else END_S
+        self._session = session = Session(self.setup, self.observer, self.deadline, end_s=end_s)
         session.turn_to(self.store, manifest)
         try:
-            ready = session.start(manifest.processes)
-            session.identify(self.cells)
-            if self.budget:
-                self._plan_rounds(max(1, min(self.budget.most_rounds, self._stored_rounds())))
-            self._count_planned()
-            session.describe()
-            self._forget_failures()
-            total, missing = len(self.cells) * self.setup.protocol.rounds, self._missing(self.cells)
-            self.observer.started(total, total - missing)
-            if missing:
-                session.remark(*filter(None, [ready.remark]))
-            batch = self.cells
-            while batch:
-                self._measure(batch)
-                batch = self._further() or self._further_rounds()
-                missing += len(batch)
-            if missing:
-                session.end_canary()
-                if self.budget is None:
-                    self._calibrate()
+            session.start(manifest.processes)
+            if self.searches:
+                self._search_all()
+            else:
+                self._measure_all()
         except OutOfTimeError:
             self.store.event("stopped at --within" if self.budget else "stopped at --max-time")
-            session.last_canary()
+            if not self.searches:
+                session.last_canary()
             session.cut_short()
-            return bool(session.ids) and not (self._missing(self.cells) and self._is_short())
+            done = bool(session.ids) and not self.searches
+            return done and not (self._missing(self.cells) and self._is_short())
         except Interrupted:
             self.store.event("interrupted")
             session.cut_short()
@@ -100,16 +87,49 @@ class Sweep:
             session.end()
         return True
 
-    def _forget_failures(self) -> None:
-        """Mark the failures of `retry` for measurement, now that device and code are known to be the same.
+    def _measure_all(self) -> None:
+        session = self._session
+        session.identify(self.cells)
+        if self.budget:
+            self._plan_rounds(max(1, min(self.budget.most_rounds, self._stored_rounds())))
+        self._count_planned()
+        session.describe()
+        if count := session.forget(self.cells, self.retry):  # device and code are known to be the same now
+            units = f"{count} unit{'s' * (count > 1)}"
+            self.observer(Remarked(f"measure again what failed: {units}; events.log has the reasons"))
+        total, missing = len(self.cells) * self.setup.protocol.rounds, self._missing(self.cells)
+        self.observer(Started(total, total - missing))
+        if missing:
+            session.remark(*filter(None, [session.ready.remark]))
+        batch = self.cells
+        while batch:
+            self._measure(batch)
+            batch = self._further() or self._further_rounds()
+            missing += len(batch)
+        if missing:
+            session.end_canary()
+            if self.budget is None:
+                self._calibrate()
 
-        Cells outside of the plan stay as they are.
-        """
-        planned = set(self._session.ids.values())
-        if units := {unit for unit in self.store.ended_with(self.retry) if unit[0] in planned}:
-            self.store.retry(units)
-            count = f"{len(units)} unit{'s' * (len(units) > 1)}"
-            self.observer.remark(f"measure again what failed: {count}; events.log has the reasons")
+    def _search_all(self) -> None:
+        session, manifest = self._session, self._session.manifest
+        self.cells = distinct(self.cells, session.ready.device)
+        session.identify(self.cells)
+        planned = {(session.ids[cell], number) for cell in self.cells for number in range(self.searches)}
+        manifest.planned_searches, manifest.complete_searches = len(planned), None
+        session.describe()
+        self.observer(Started(len(planned), len(session.searches & planned)))
+        is_used = False
+        for session.searching in range(self.searches):
+            missing = [task for task in tasks(self.cells) if any(session.missing(task.cells))]
+            if missing and is_used:
+                session.replace_worker()
+            is_used = is_used or bool(missing)
+            for task in missing:
+                session.measure(task)
+            session.measure_last(missing)
+        manifest.complete_searches = len(session.searches)
+        self.store.write_manifest(manifest)
 
     def _measure(self, cells: tuple[Cell, ...]) -> None:
         """Measure all tasks of `cells`, and the ceilings after the first, whose times the user waits for."""
@@ -131,20 +151,13 @@ class Sweep:
 
     def _measure_within(self, budget: TimeBudget, task: Task, rounds: list[int], left: int) -> None:
         """Measure one task, of which `rounds` are missing, in its share of the time for `left` units; note its cost."""
-        session = self._session
-        begun, units = time.monotonic(), self._timed_units()
-        prepared_s, sampled_s = session.prepared_s, session.sampled_s
-        session.measure(task, budget.sampling_s(begun, left, self.setup.protocol.budget_s))
-        cost = TaskCost(
-            wall_s=time.monotonic() - begun,
-            prepared_s=session.prepared_s - prepared_s,
-            sampled_s=session.sampled_s - sampled_s,
-            units=self._timed_units() - units,
-            rounds=max(rounds),
-        )
+        begun = time.monotonic()
+        self._session.measure(task, budget.sampling_s(begun, left, self.setup.protocol.budget_s))
+        cost = self._session.cost
+        cost.wall_s, cost.rounds = time.monotonic() - begun, max(rounds)
         budget.took(cost, sum(rounds))
         if any(rounds):
-            session.deadline = self.deadline
+            self.deadline.is_strict = True
 
     def _calibrate(self) -> None:
         """Measure the ceilings; with a time budget, within their share of it or what is left."""
@@ -154,13 +167,13 @@ class Sweep:
         if self.budget is None:
             self._session.calibrate(self.cells)
             return
-        left = max(LEAST_CALIBRATION_S, self.budget.deadline - time.monotonic())
-        within_s = min(CALIBRATION_S, CALIBRATION_SHARE * (self.budget.deadline - self._began), left)
-        deadline, self._session.deadline = self._session.deadline, None
+        left = max(LEAST_CALIBRATION_S, self.deadline.at - time.monotonic())
+        within_s = min(CALIBRATION_S, CALIBRATION_SHARE * (self.deadline.at - self._began), left)
+        strict, self.deadline.is_strict = self.deadline.is_strict, False
         try:
             self._session.calibrate(self.cells, within_s)
         finally:
-            self._session.deadline = deadline
+            self.deadline.is_strict = strict
 
     def _further(self) -> tuple[Cell, ...]:
         """Add the cells of `more` to the plan, once there is something to conclude from."""
@@ -178,7 +191,7 @@ class Sweep:
         return fresh
 
     def _further_rounds(self) -> tuple[Cell, ...]:
-        """Plan another round of all cells up to the minimum, then as many as fit, and estimate their precision."""
+        """Plan another round of all cells up to the minimum, then as many as fit."""
         if self.budget is None:
             return ()
         rounds = self.setup.protocol.rounds
@@ -189,9 +202,7 @@ class Sweep:
             return ()
         self.budget.begin_pass()
         self._set_rounds(rounds + fit)
-        width = self.half_width(self._times, rounds + fit)
-        precision = "" if width is None else f": intervals of ratios of about ±{width:.1%}"
-        self._session.remark(f"rounds of every cell: {rounds} finished, {fit} to follow{precision}", aloud=False)
+        self._session.remark(f"rounds of every cell: {rounds} finished, {fit} to follow", aloud=False)
         return self.cells
 
     def _open_tasks(self) -> int:
@@ -220,7 +231,7 @@ class Sweep:
     def _replan(self) -> None:
         self._count_planned()
         self.store.write_manifest(self._session.manifest)
-        self.observer.grown(len(self.cells) * self.setup.protocol.rounds)
+        self.observer(Grown(len(self.cells) * self.setup.protocol.rounds))
 
     def _is_short(self) -> bool:
         """Tell whether the time was too short for the minimum of rounds.
@@ -234,12 +245,6 @@ class Sweep:
             if not self._missing(self.cells):
                 return False
         return True
-
-    def _record_time(self, cell: Cell, time_s: float) -> None:
-        self._times[self._session.ids[cell]].append(time_s)
-
-    def _timed_units(self) -> int:
-        return sum(map(len, self._times.values()))
 
     def _missing(self, cells: tuple[Cell, ...]) -> int:
         return sum(map(len, self._session.missing(cells)))

@@ -17,15 +17,15 @@ SHORTEST_S = 1e-3
 """Least sampling time of a unit, which takes its fewest samples in any case."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TaskCost:
-    """Cost of one task: seconds in all, in preparation, and sampling, for the number of measured units."""
+    """Cost of one task: seconds in all, before its first round, and while sampling, for the number of timed units."""
 
-    wall_s: float
-    prepared_s: float
-    sampled_s: float
-    units: int
-    rounds: int
+    wall_s: float = 0.0
+    prepared_s: float = 0.0
+    sampled_s: float = 0.0
+    units: int = 0
+    rounds: int = 0
 
     @property
     def overhead_s(self) -> float:

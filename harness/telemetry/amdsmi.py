@@ -11,16 +11,14 @@ say that they are slowed down, not why.
 
 import contextlib
 import importlib
-import io
-import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from operator import itemgetter
 from typing import Any
 
 from ...shapes.device import Device
 from .reading import Board, DeviceProcess, OtherProcesses, Query, Reading, TelemetryError, in_order, scaled
+from .silence import silenced
 
 COUNTERS = {
     "prochot_residency_acc": "hardware",
@@ -141,31 +139,12 @@ class AmdSmi:
 def import_amdsmi() -> Any:
     """Import amdsmi; without ROCm it prints to stdout and raises KeyError, which becomes a TelemetryError."""
     try:
-        with _silenced():
+        with silenced():
             return importlib.import_module("amdsmi")
     except ModuleNotFoundError as error:
         raise TelemetryError("amdsmi is missing: pip install rooflens[amd]") from error
     except Exception as error:
         raise TelemetryError(NOT_USABLE.format(_one_line(error))) from error
-
-
-@contextlib.contextmanager
-def _silenced() -> Iterator[None]:
-    """Send what is printed to stdout and stderr nowhere, by Python and below it."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    kept = [os.dup(number) for number in (1, 2)]
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        for number in (1, 2):
-            os.dup2(nowhere, number)
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        for number, copy in zip((1, 2), kept, strict=True):
-            os.dup2(copy, number)
-        for handle in (*kept, nowhere):
-            os.close(handle)
 
 
 def _find(smi: Any, uuid: str, pci_address: Callable[[], str | None]) -> Any:

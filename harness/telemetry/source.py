@@ -14,7 +14,6 @@ from .amdsmi import AmdSmi, import_amdsmi
 from .host import HostTelemetry
 from .nvml import Nvml
 from .reading import INVALIDATING, SLOWDOWNS, Board, DeviceProcess, Reading, TelemetryError
-from .torch_ids import holds_context, pci_address
 
 __all__ = ["INVALIDATING", "SLOWDOWNS", "Board", "DeviceProcess", "Reading", "Telemetry", "Unknown", "telemetry"]
 
@@ -77,3 +76,25 @@ def _import_nvml() -> Any:
         return importlib.import_module("pynvml")
     except ImportError as error:
         raise TelemetryError("nvidia-ml-py is missing: pip install rooflens[nvidia]") from error
+
+
+def pci_address(device: Device) -> str | None:
+    """PCI address of a GPU as "0000:c1:00.0"; None when this torch does not tell."""
+    import torch
+
+    properties = torch.cuda.get_device_properties(device.index)
+    try:
+        domain, bus, slot = (getattr(properties, f"pci_{part}_id") for part in ("domain", "bus", "device"))
+    except AttributeError:  # older versions of torch
+        return None
+    return f"{domain:04x}:{bus:02x}:{slot:02x}.0"
+
+
+def holds_context(device: Device) -> bool:
+    """Tell whether this process has a context on the GPU, and therefore an entry in the driver's process list."""
+    import torch
+
+    if not torch.cuda.is_initialized():
+        return False
+    ask = getattr(torch._C, "_cuda_hasPrimaryContext", None)
+    return bool(ask(device.index)) if ask else True

@@ -111,7 +111,7 @@ class CaptureError(RooflensError):
 def rehearse(device: Accelerator, work: Action) -> None:
     """Run `work` once, so that it can be captured; raise RooflensError where it is known already that it cannot."""
     if device.synchronizes(work):
-        raise RooflensError("the launch waits for the device, which no graph can hold: use --timer event")
+        raise RooflensError("the launch waits for the device, which no graph can hold: use --set timer=event")
     device.synchronize()
 
 
@@ -197,7 +197,7 @@ class TorchAccelerator:
                     graph.capture_end()
         except RuntimeError as error:
             reason = str(error.__context__ or error).splitlines()[0]
-            raise CaptureError(f"cannot be captured into a graph ({reason}): use --timer event") from error
+            raise CaptureError(f"cannot be captured into a graph ({reason}): use --set timer=event") from error
         replay: Action = graph.replay
         return replay
 

@@ -33,7 +33,7 @@ def copies_needed(bytes_each: int, device: Device) -> int:
     copies = 1 + -(-REUSE * device.llc_bytes // max(1, bytes_each))
     if copies > MOST_COPIES:
         raise UsageError(
-            f"rotation would take {copies} copies of {bytes_each} bytes, {MOST_COPIES} at most: use --cold-by flush"
+            f"rotation would take {copies} copies of {bytes_each} bytes, {MOST_COPIES} at most: use --set cold_by=flush"
         )
     return copies
 

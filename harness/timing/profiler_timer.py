@@ -30,7 +30,7 @@ class ProfilerTimer(EventTimer):
         if not device.traces:
             raise RooflensError(
                 "timer profiler: torch's profiler has no records of kernels here (no CUPTI or roctracer, or another "
-                "profiler is attached): use --timer event"
+                "profiler is attached): use --set timer=event"
             )
         boundary = partial(device.spin, 0.0)
         super().__init__(device, _bounded(subject, boundary))
@@ -66,13 +66,13 @@ class ProfilerTimer(EventTimer):
         if len(boundaries) == 2 * count and not any(samples):
             raise RooflensError(
                 f"timer profiler: no kernel in {count} launches: the call probably computes on the CPU (use --device "
-                "cpu), or keeps its result; if it does launch kernels, use --timer event"
+                "cpu), or keeps its result; if it does launch kernels, use --set timer=event"
             )
         self._kernels = self._kernels or next(iter(kernels), ())
         if len(boundaries) != 2 * count or {self._kernels} != set(kernels) or not self._kernels:
             raise RooflensError(
                 f"timer profiler: {len(records)} device records do not divide into {count} launches alike; "
-                "the profiler lost some, or a launch does not always run the same kernels: use --timer event"
+                "the profiler lost some, or a launch does not always run the same kernels: use --set timer=event"
             )
         return samples
 

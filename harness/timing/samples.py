@@ -1,4 +1,4 @@
-"""Raw samples in seconds, from the timer to the store. No torch: the parent process unpickles them."""
+"""Raw samples in seconds, from the timer to the store. No torch: the parent process reads them."""
 
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -24,5 +24,5 @@ def make_timer(name: str, machine: Host | Accelerator, subject: Subject, device:
     if name == "auto":
         name = automatic(device, machine.traces)
     if reason := unavailable(name, device):
-        raise UsageError(f"timer {name}: {reason}; omit --timer, or use --timer host")
+        raise UsageError(f"timer {name}: {reason}; omit it, or use --set timer=host")
     return TIMERS[name](machine, subject)

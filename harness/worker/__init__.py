@@ -2,6 +2,7 @@
 
 worker            its loop: takes tasks, sends rows
 messages          what parent and worker send each other
+wire              how: as JSON, through a pipe
 worker_info       what a worker reports before its first task: can this run compare anything?
 bench             how a cell is timed and checked
 task_progress     what of a task is done and in flight

@@ -59,13 +59,13 @@ class Bench:
     def __init__(self, device: Device, protocol: Protocol) -> None:
         self.device, self._protocol = device, protocol
         if protocol.timer != "auto" and (reason := unavailable(protocol.timer, device)):
-            raise UsageError(f"timer {protocol.timer}: {reason}; omit --timer, or use --timer host")
+            raise UsageError(f"timer {protocol.timer}: {reason}; omit it, or use --set timer=host")
         if protocol.timer == "graph" and protocol.cold_by == "flush":
-            raise UsageError("--timer graph: launches in a graph cannot be flushed before; use --cold-by rotation")
+            raise UsageError("timer graph: launches in a graph cannot be flushed before; set cold_by=rotation")
         if flush_bytes(device) > device.memory_bytes / 2:
             raise UsageError(
                 f"a last-level cache of {device.llc_bytes >> 20} MiB: a flush reads more than that, and over half of "
-                f"the memory of {device.name}; give the right size with --llc"
+                f"the memory of {device.name}; give the right size with --set llc_bytes"
             )
         self.machine = accelerator(device)
         self.seed = protocol.seed
@@ -130,7 +130,7 @@ class Bench:
             if cores <= allowed + THREADS_SLACK:
                 return
         raise ProviderError(
-            f"a launch keeps {cores:.1f} cores busy, and --threads allows {allowed}: use torch.get_num_threads()"
+            f"a launch keeps {cores:.1f} cores busy, and threads is {allowed}: use torch.get_num_threads()"
         )
 
     def sampled(self, subject: Subject, budget_s: float) -> Measurement:

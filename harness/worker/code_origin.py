@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.files.toml_file import read_toml
@@ -65,9 +65,8 @@ class Origin:
     copied: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, file: Path) -> "Origin":
+    def read(cls, content: Mapping[str, Any]) -> "Origin":
         """Read what `harness.compare.runner` wrote for an arm."""
-        content = json.loads(file.read_text(encoding="utf-8"))
         paths = {name: Path(content[name]) for name in ("tree", "environment", "working_tree")}
         return cls(**paths, ours=bool(content["ours"]), copied=tuple(content.get("copied", ())))
 

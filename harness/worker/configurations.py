@@ -12,7 +12,7 @@ from ..isolation.faults import ProviderError, SearchError, StateLostError, expla
 from ..isolation.process_state import Guard
 from ..plan.plan import Cell
 from .bench import Bench
-from .messages import PREPARE_PHASE, CandidateBegun, CandidateFailed, ChosenConfig, SearchResult, Work
+from .messages import PREPARE_PHASE, Begin, ChosenConfig, SearchResult, Work
 from .operands import Operands
 from .prepared import offered
 from .search import Search
@@ -91,7 +91,7 @@ class Configurations:
         """Search the configuration of one cell, within `around`. Raises StateLostError when the process is lost."""
 
         def begin(candidate: int, phase: str) -> None:
-            self._send(CandidateBegun(index, candidate, phase))
+            self._send(Begin(phase, ((index, 0),), candidate))
 
         guarded = partial(self._guard.around, cell.provider)
         failed = work.failed_candidates.get(index)
@@ -106,6 +106,5 @@ class Configurations:
             raise
         except Exception as error:
             if is_lost(error):
-                self._send(CandidateFailed(*explain(error, "searching")))
-                raise StateLostError from error
+                raise StateLostError(explain(error, "searching")) from error
             raise

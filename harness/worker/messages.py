@@ -1,4 +1,4 @@
-"""The messages between the parent and its worker process: plain values, sent through a pipe."""
+"""The messages between the parent and its worker process: plain values, which `wire` sends through a pipe."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +10,7 @@ from ...shapes.problem import Problem
 from ...shapes.protocol import Protocol
 from ...shapes.run_folder.manifest import StoredProvider
 from ...shapes.scheme import Scheme
+from ...shapes.tuned import TunedTable
 from ...shapes.verdict import Verdict
 from ..plan.plan import Cell, Task
 from ..timing.samples import Samples
@@ -39,21 +40,20 @@ Failure = tuple[Verdict, str]
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Everything a worker needs before its first task. `threads` None: all cores that this process may use.
+    """Everything a worker needs before its first task.
 
-    `tuned` is the table of pinned configurations, `contests` which providers are compared on which problem
-    (`plan.contests`), `origin` where the code of an arm may come from.
+    `tuned` are the pinned configurations, `contests` which providers are compared on which problem (`plan.contests`),
+    `origin` where the code of an arm may come from. `Ready` has the default configurations of the cells in `asked`.
     """
 
     device: str
-    llc_bytes: int | None
-    threads: int | None
     protocol: Protocol
     providers: tuple[str, ...]
     files: tuple[Path, ...]
-    tuned: Path | None = None
+    tuned: TunedTable | None = None
     contests: tuple[tuple[Problem, Scheme, tuple[str, ...]], ...] = ()
     origin: Origin | None = None
+    asked: tuple[Cell, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,13 @@ class ChildCall:
     act: Callable[[Callable[[str], object]], Any]
     protocol: Protocol
     within_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """What is asked of such a child, or what it answers."""
+
+    value: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +124,6 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class AskDefaults:
-    """Ask for the configurations that providers choose for these cells."""
-
-    cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Defaults:
-    """The default of each cell, None where there is nothing to choose."""
-
-    configs: tuple[Mapping[str, Any] | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Stored:
     """The last report of the worker is stored: it may continue, or must leave the task unfinished (`enough`)."""
 
@@ -141,7 +134,8 @@ class Stored:
 class Ready:
     """The worker is set up: the device it found, its environment, the providers it loaded.
 
-    `remark` is what the user should know of them before anything is measured.
+    `remark` is what the user should know of them before anything is measured. `defaults` are those of the cells that
+    `Setup` asks for, None where there is nothing to choose.
     """
 
     device: Device
@@ -153,15 +147,7 @@ class Ready:
     telemetry: str
     threads: int
     remark: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """How far a calibration is: the worker turns to step `number` of `total`."""
-
-    number: int
-    total: int
-    what: str
+    defaults: tuple[Mapping[str, Any] | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +168,14 @@ class CanaryTaken:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """What the worker does from now on, and the units (cell index, round) that are lost if it dies doing so."""
+    """What the worker does from now on, and the units (cell index, round) that are lost if it dies doing so.
+
+    Of a search, they are lost by its `candidate`, which alone is to blame.
+    """
 
     phase: str
-    units: tuple[tuple[int, int], ...]
+    units: tuple[tuple[int, int], ...] = ()
+    candidate: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,23 +186,6 @@ class UnitResult:
     round: int
     columns: dict[str, Any]
     samples: Samples = field(default_factory=Samples)
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateBegun:
-    """A search begins a candidate of a cell, which is to blame if the worker dies from now on."""
-
-    index: int
-    candidate: int
-    phase: str = TRY_PHASE
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateFailed:
-    """The last candidate begun cost the device or the operands; `Done` follows."""
-
-    verdict: Verdict
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,10 +200,12 @@ class SearchResult:
 class Done:
     """The task is finished. `restart`: process, device or operands were lost to a fault: this worker ends itself.
 
-    `left` says of a provider what it has left changed, so that it is to be measured after the others.
+    `left` says of a provider what it has left changed, so that it is to be measured after the others. `failure` is that
+    of the last candidate begun, where it cost the device or the operands.
     """
 
     restart: bool = False
+    failure: Failure | None = None
     left: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -7,11 +7,10 @@ of the unit in flight.
 import contextlib
 import faulthandler
 import gc
-import json
 import os
 import random
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
 from multiprocessing.connection import Connection
@@ -24,7 +23,6 @@ from ...kernels import provider as providers
 from ...kernels import registry
 from ...kernels.identity import code_of, identity
 from ...kernels.inputs import make_inputs, make_weight, other_weight
-from ...shapes import tuned
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.verdict import Verdict
 from ..ceilings.probe import calibrate
@@ -41,9 +39,10 @@ from ..isolation.faults import (
 from ..isolation.process_state import Guard
 from ..machine.device import find_device
 from ..machine.software import version
-from ..plan.plan import Cell, Task
+from ..plan.plan import Task
 from ..telemetry.clock import CLOCK
 from ..timing.canary import EVERY_S, STARTING, STARTING_S
+from . import wire
 from .bench import Bench
 from .code_origin import Origin, OriginError, loaded_code
 from .configurations import Configurations
@@ -53,17 +52,14 @@ from .messages import (
     MEASURE_PHASE,
     PREPARE_PHASE,
     REFERENCE_PHASE,
-    AskDefaults,
     Begin,
     Calibrate,
     Calibrated,
     CanaryTaken,
-    Defaults,
     Done,
     Refused,
     SearchResult,
     Setup,
-    Step,
     Stored,
     TakeCanary,
     UnitResult,
@@ -84,18 +80,19 @@ def main(connection: Connection, setup: Setup, parent: int, log: Path) -> None:
     try:
         worker = Worker(connection, setup)
     except RooflensError as error:
-        connection.send(Refused(str(error), error.exit_code))
+        wire.send(connection, Refused(str(error), error.exit_code))
         return
     except Exception as error:
         traceback.print_exc()
-        connection.send(Refused(f"{explain(error, 'setting up the worker')[1]}; see {log}", RooflensError.exit_code))
+        why = f"{explain(error, 'setting up the worker')[1]}; see {log}"
+        wire.send(connection, Refused(why, RooflensError.exit_code))
         return
     with contextlib.suppress(EOFError, BrokenPipeError):
         try:
-            while worker.answer(connection.recv()):
+            while worker.answer(wire.receive(connection)):
                 pass
         except OriginError as error:
-            connection.send(Refused(str(error), error.exit_code))
+            wire.send(connection, Refused(str(error), error.exit_code))
 
 
 KEPT_WEIGHTS = 1 / 64
@@ -110,16 +107,16 @@ class Worker:
     """The device, the providers and the tasks of one child process."""
 
     def __init__(self, connection: Connection, setup: Setup) -> None:
-        self._send, self._receive = connection.send, connection.recv
+        self._send, self._receive = partial(wire.send, connection), partial(wire.receive, connection)
         self._protocol = setup.protocol
-        torch.set_num_threads(setup.threads or len(os.sched_getaffinity(0)))
+        torch.set_num_threads(setup.protocol.threads or len(os.sched_getaffinity(0)))
         # fp32 means fp32: no TF32 (NVIDIA) or xf32 (AMD) in the BLAS baselines.
         torch.set_float32_matmul_precision("highest")
-        self.device = find_device(setup.device, setup.llc_bytes)
+        self.device = find_device(setup.device, setup.protocol.llc_bytes)
         if self.device.is_gpu:
             torch.cuda.set_device(self.device.index)  # Triton launches on the current device
         self._bench = Bench(self.device, setup.protocol)
-        self._send(Begin(IMPORT_PHASE, ()))
+        self._send(Begin(IMPORT_PHASE))
         self._providers = registry.load(setup.providers, setup.files)
         self._codes = {name: code_of(provider) for name, provider in self._providers.items()}  # as it was loaded
         self._trusted = registry.trusted(self._providers)
@@ -131,7 +128,6 @@ class Worker:
             self._check_code(setup.origin)
         if setup.protocol.tuning == "pinned" and setup.tuned is None:
             raise UsageError("tuning pinned needs --tuned TABLE: make one with rooflens tune SUITE -o RUN")
-        table = tuned.load(setup.tuned) if setup.tuned else None
         self._weights: dict[Any, Any] = {}
         self._canary_due = 0.0
         self._guard = Guard()
@@ -141,7 +137,7 @@ class Worker:
             self._trusted,
             self._guard,
             setup.protocol.tuning,
-            table,
+            setup.tuned,
             self._send,
             self._report,
         )
@@ -154,16 +150,14 @@ class Worker:
                 self._send(self._ceilings(message))
             elif isinstance(message, TakeCanary):
                 self._send(self._take_canary())
-            elif isinstance(message, AskDefaults):
-                self._send(self._defaults(message.cells))
             elif message.searches_only:
                 self._search_task(message)
             else:
                 self._work(message)
                 if self.device.is_gpu:
                     gc.collect()  # functions of a provider that lead to each other keep its operands
-        except StateLostError:
-            self._send(Done(restart=True, left=self._guard.left))
+        except StateLostError as error:
+            self._send(Done(True, next(iter(error.args), None), self._guard.left))
             return False
         except _EnoughError:
             self._send(Done())
@@ -176,20 +170,11 @@ class Worker:
                 *calibrate(
                     *(self.device, self._bench.machine, message.types, self._bench.timer),
                     within_s=message.within_s,
-                    step=lambda number, total, what: self._send(Step(number, total, what)),
+                    step=lambda number, total, what: self._send(Begin(f"ceiling {number} of {total}: {what}")),
                 )
             )
         except Exception as error:
             return Calibrated([], {"failed": f"no ceilings: {explain(error, 'calibrating')[1]}"})
-
-    def _defaults(self, cells: Iterable[Cell]) -> Defaults:
-        configs: list[Mapping[str, Any] | None] = []
-        for cell in cells:
-            provider = self._providers[cell.provider]
-            answer = providers.support(provider, cell.problem, cell.scheme, self.device)
-            candidates = self._bench.candidates(provider, cell) if answer.ok else ()
-            configs.append(json.loads(json.dumps(dict(candidates[0]))) if candidates else None)
-        return Defaults(tuple(configs))
 
     def _take_canary(self) -> CanaryTaken:
         """Time the canary, at first several times; a device that cannot costs the reading and not the sweep."""
@@ -258,6 +243,7 @@ class Worker:
                 except Exception as error:  # it ends the search itself, and not one candidate
                     found = nothing_to_search(*explain(error, "searching"))
                 self._report(SearchResult(index, found.columns()))
+                job.begin("continue the searches", [])  # a fault from here on is none of this cell
         self._send(Done())
 
     def _make_operands(self, job: TaskProgress) -> Operands | None:

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping
 
 import torch
 
-from ...kernels.provider import AnyProvider, support
+from ...kernels.provider import AnyProvider, Config, support
 from ...kernels.source_hash import source_hash
 from ...shapes.device import Device
 from ...shapes.problem import Problem
 from ...shapes.run_folder.manifest import StoredProvider
 from ...shapes.scheme import Scheme
 from ..machine.environment import environment
+from ..plan.plan import Cell
 from .bench import Bench
 from .code_origin import provider_file
 from .messages import Ready, Setup
@@ -58,6 +59,12 @@ def _declined(provider: AnyProvider, problem: Problem, scheme: Scheme, device: D
     return "" if answer.ok else answer.reason
 
 
+def _default(cell: Cell, provider: AnyProvider, bench: Bench) -> Config | None:
+    can = support(provider, cell.problem, cell.scheme, bench.device).ok
+    candidates = bench.candidates(provider, cell) if can else ()
+    return candidates[0] if candidates else None
+
+
 def ready(setup: Setup, device: Device, providers: Mapping[str, AnyProvider], bench: Bench) -> Ready:
     """Describe the device, the software, the providers and how they will be timed."""
     ours = bool(setup.origin and setup.origin.ours)
@@ -78,4 +85,5 @@ def ready(setup: Setup, device: Device, providers: Mapping[str, AnyProvider], be
         telemetry=bench.telemetry.name,
         threads=torch.get_num_threads(),
         remark=without_rival(providers, setup.contests, device),
+        defaults=tuple(_default(cell, providers[cell.provider], bench) for cell in setup.asked),
     )

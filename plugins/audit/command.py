@@ -14,9 +14,12 @@ from ...shapes.files.file_text import opened, read_content
 if TYPE_CHECKING:
     from ...analysis.imports.table import ImportedTable
     from .audit import Audit
+    from .evidence.assumptions import Assumptions
 
 LARGEST = 4 << 20
 """Bytes of a text that is read: some forty thousand rows."""
+
+_BITS = click.FloatRange(0, min_open=True)
 
 
 @click.command()
@@ -26,13 +29,15 @@ LARGEST = 4 << 20
 @click.option("--pass", "pass_", default="", metavar="PASS", help="fwd, bwd, dgrad, wgrad or step, if no header says.")
 @click.option("--dtype", default="", metavar="TYPE", help="Type that multiplies: bf16 where weights are decoded.")
 @click.option("--M-is", "m_is", default="", metavar="WHAT", help="M counts rows of all experts: total; or per_expert.")
-@click.option("--weight-bits", type=click.FloatRange(0, min_open=True), metavar="N", help="Bits per weight (4).")
-@click.option("--activation-bits", type=click.FloatRange(0, min_open=True), metavar="N", help="Per activation (8).")
+@click.option("--weight-bits", default=4, type=_BITS, metavar="N", help="Bits per weight (4).")
+@click.option("--activation-bits", default=8, type=_BITS, metavar="N", help="Per activation (8).")
 @click.option("--column", "columns", multiple=True, metavar="ROLE=NAME", help="Say what a column is; repeat it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, in seconds and FLOP/s.")
 @click.option("--markdown", metavar="FILE", help="Write a review comment; - for stdout.")
 @click.option("--strict", is_flag=True, help="Exit with 5 if a number cannot be right, with 4 if one is doubtful.")
-def audit(**options: Any) -> None:
+def audit(
+    tables: tuple[str, ...], columns: tuple[str, ...], as_json: bool, markdown: str | None, strict: bool, **numbers: Any
+) -> None:
     """Check a published table for numbers that cannot be right.
 
     TABLE is a CSV, the JSON of a benchmark, or a text with tables in it: markdown, or aligned as pandas and
@@ -52,25 +57,24 @@ def audit(**options: Any) -> None:
     from .audit import audit as run
     from .output import as_record, review_comment, section
 
-    if not options["tables"]:
+    if not tables:
         raise UsageError("nothing to audit: give a TABLE, or - for stdin")
-    setting = _setting(options)
-    overrides = [Override.parse(text) for text in options["columns"]]
-    result = run(_tables(options["tables"]), setting, overrides)
-    if options["as_json"]:
+    setting = _setting(**numbers)
+    result = run(_tables(tables), setting, [Override.parse(text) for text in columns])
+    if as_json:
         print_json(as_record(result, setting))
-    elif options["markdown"] == "-":
+    elif markdown == "-":
         click.echo(review_comment(result, setting), nl=False)
     else:
         show(section(result, setting))
-    if options["markdown"] and options["markdown"] != "-":
-        write_text(Path(options["markdown"]), visible(review_comment(result, setting)), "--markdown")
-        note(f"wrote {options['markdown']}")
-    if options["strict"]:
+    if markdown and markdown != "-":
+        write_text(Path(markdown), visible(review_comment(result, setting)), "--markdown")
+        note(f"wrote {markdown}")
+    if strict:
         _judge(result)
 
 
-def _setting(options: dict[str, Any]) -> Any:
+def _setting(device: str | None, op: str, m_is: str, **more: Any) -> "Assumptions":
     """Build the setting, with errors that name what is known."""
     from ...analysis.imports.devices import find_device
     from ...shapes.errors import unknown_name
@@ -78,14 +82,12 @@ def _setting(options: dict[str, Any]) -> Any:
     from .evidence.assumptions import PER_EXPERT, TOTAL, Assumptions
 
     known = [op for op in Op if op is not Op.QUANTIZE]
-    if options["op"] not in known:
-        raise unknown_name("operation", options["op"], list(known))
-    m_is = options["m_is"].replace("-", "_")
+    if op not in known:
+        raise unknown_name("operation", op, list(known))
+    m_is = m_is.replace("-", "_")
     if m_is not in ("", TOTAL, PER_EXPERT):
         raise unknown_name("value of --M-is", m_is, [TOTAL, PER_EXPERT])
-    more = {name: options[name] for name in ("weight_bits", "activation_bits") if options[name] is not None}
-    device = find_device(options["device"]) if options["device"] else None
-    return Assumptions(device, options["dtype"], Op(options["op"]), options["pass_"], m_is, **more)
+    return Assumptions(find_device(device) if device else None, op=Op(op), m_is=m_is, **more)
 
 
 def _tables(names: tuple[str, ...]) -> "list[ImportedTable]":

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...cli.shared.former import command_with
+from ...cli.shared.options import command_with, find_run, parameters
 from ...cli.shared.output import print_json
-from ...cli.shared.runs import find_run
 from ...cli.shared.tables import show
 from ...shapes.errors import UsageError
 
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
 FORMER = {"--scan-csv": "--json has the points under sizes, and the figures of rooflens report have them as CSV"}
 
 
-@click.command(cls=command_with(FORMER))
+@click.command(cls=command_with(FORMER), params=parameters("camping"))
 @click.argument("runs", type=find_run, nargs=-1, required=True, metavar="RUN [SAME]...")
-@click.option("-p", "--provider", "providers", multiple=True, metavar="NAME", help="Show only these; repeat it.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON: seconds, ratios, and ln time for what is detectable."
 )

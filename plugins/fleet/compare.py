@@ -3,24 +3,23 @@
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from ...api.planned import describe, manifest
+from ...api.run_folders import how_to_resume
 from ...api.selection import suite_of
-from ...cli.report.stored_comparison import go_on
 from ...harness.compare.spec import CompareSpec, scratch_of, suite_hash
 from ...harness.compare.worktrees import Repository
 from ...shapes.errors import Interrupted, RooflensError, UsageError
 from ...shapes.request import Request
-from .progress import FleetProgress
 from .run import FleetTarget, reopen_failed
 
 if TYPE_CHECKING:
     from ...harness.compare.replay import Row
+    from ...harness.sweep.events import Observer
     from ...shapes.suite import Suite
     from .engine.compare_worker import CompareWorkerSpec
     from .engine.ray_cluster import RayCluster
@@ -30,25 +29,16 @@ if TYPE_CHECKING:
 class Devices:
     """Measures on the devices of one architecture of a cluster that `target` asks for, chunk by chunk."""
 
+    what: CompareSpec
     cluster: "RayCluster"
     arch: str
     target: FleetTarget
+    request: Request
     deadline: float | None
-    retry: tuple[str, ...] = ()
-    should_stop: Callable[[], bool] = lambda: False
+    observer: "Observer"
     unmeasured: str = ""
 
-    def divided(self, what: CompareSpec) -> CompareSpec:
-        """Return the comparison with its number of chunks, which the first call determines."""
-        from .engine.jobs import CHUNKS_PER_DEVICE, problems
-
-        if what.chunks:
-            return what
-        offered = self.cluster.offered()[self.arch]
-        count = min(self.target.most or offered, offered)
-        return replace(what, chunks=min(problems(_rows(what, _suite(what))), CHUNKS_PER_DEVICE * count))
-
-    def measure(self, folder: Path, what: CompareSpec) -> bool:
+    def measure(self, folder: Path, what: CompareSpec, should_stop: Callable[[], bool]) -> bool:
         """Measure a comparison in `folder`; True when it is complete."""
         from .engine.compare_store import CompareStore
         from .engine.fleet import Fleet
@@ -64,14 +54,12 @@ class Devices:
         repository = Repository(Path(what.repository))
         repository.forget_worktrees(spec.place)  # of a call that was killed
         store = CompareStore(folder, what, spec.manifest, chunks)
-        resuming = f"resume with: {go_on(folder, True)}"
+        resuming = how_to_resume(folder)
         try:
-            reopen_failed(store, self.retry)
+            reopen_failed(store, self.request.retry)
             queue = JobQueue(self.arch, store, spec, self.target.most, job_noun="parts of the suite")
-            with FleetProgress(sys.stderr) as progress:
-                patience_s = self.target.patience_s
-                fleet = Fleet(queue, self.cluster, progress, self.should_stop, self.deadline, patience_s)
-                complete = fleet.run()
+            fleet = Fleet(queue, self.cluster, self.observer, should_stop, self.deadline, self.target.patience_s)
+            complete = fleet.run()
             if unmeasured := fleet.unmeasured():
                 self.unmeasured = f"{unmeasured}: {resuming}"
         except Interrupted:
@@ -83,9 +71,6 @@ class Devices:
             store.close()
             repository.forget_worktrees(spec.place)  # of workers that were lost
         return complete
-
-    def end(self, complete: bool) -> None:
-        """Do nothing: workers clean up after themselves."""
 
     def _spec(self, folder: Path, what: CompareSpec, suite: "Suite") -> "CompareWorkerSpec":
         from ...harness.worker.messages import Setup
@@ -102,45 +87,42 @@ class Devices:
         content.tuning = suite.protocol.tuning
         setup = Setup(
             device=device,
-            llc_bytes=request.llc,
-            threads=request.threads,
             protocol=replace(suite.protocol, tuning="default"),  # it has no providers to tune
             providers=(),
             files=(),
         )
-        # the fleet decides on the device
-        pairs = zip(what.options[::2], what.options[1::2], strict=True)
-        others = [part for name, value in pairs if name != "--device" for part in (name, value)]
         return CompareWorkerSpec(
             setup=setup,
             manifest=content,
-            what=replace(what, options=[*others, "--device", device]),
+            what=replace(what, request=(what.request or {}) | {"device": device}),  # the fleet decides on the device
             place=f"comparison-{scratch_of(folder).name}",
             tables={path: Path(path).read_text(encoding="utf-8") for path in what.tables.values()},
-            retry=self.retry,
+            retry=self.request.retry,
         )
-
-
-Opening: TypeAlias = Callable[[Path, CompareSpec, float | None, tuple[str, ...]], AbstractContextManager["Devices"]]
-
-
-def target_of(request: Request) -> Opening:
-    """Read --jobs, --address, --on and --wait: return what opens the devices that they name."""
-    return partial(devices, FleetTarget.of(request))
 
 
 @contextmanager
 def devices(
-    target: FleetTarget, folder: Path, what: CompareSpec, deadline: float | None, retry: tuple[str, ...] = ()
+    request: Request, folder: Path, what: CompareSpec, deadline: float | None, observer: "Observer"
 ) -> Iterator[Devices]:
-    """Start or join the cluster. Raises UsageError when it does not have the architecture of the comparison so far."""
-    with target.opened(_request(what).device or "auto", folder / "base") as (cluster, arch):
-        yield Devices(cluster, arch, target, deadline, retry)
+    """Start or join the cluster; the first call determines the number of chunks.
+
+    Raises UsageError when the cluster does not have the architecture of the comparison so far.
+    """
+    from .engine.jobs import CHUNKS_PER_DEVICE, problems
+
+    target = FleetTarget.of(request)
+    with target.opened(request.device or "auto", folder / "base") as (cluster, arch):
+        if not what.chunks:
+            offered = cluster.offered()[arch]
+            count = CHUNKS_PER_DEVICE * min(target.most or offered, offered)
+            what = replace(what, chunks=min(problems(_rows(what, _suite(what))), count))
+        yield Devices(what, cluster, arch, target, request, deadline, observer)
 
 
 def _request(what: CompareSpec) -> Request:
     """Return what every run of an arm measures, without the user's providers: only arms can load those."""
-    return replace(Request.of_words([what.suite, *what.options]), rounds=what.rounds, providers=(), files=())
+    return replace(what.asked("run").with_settings(rounds=what.rounds), providers=())
 
 
 def _suite(what: CompareSpec) -> "Suite":
@@ -157,8 +139,7 @@ def _cells(what: CompareSpec, suite: "Suite") -> Any:
 
 
 def _rows(what: CompareSpec, suite: "Suite") -> "tuple[Row, ...]":
-    """Return what is to be divided: the cells that `what.only` names, or all of the suite."""
-    from ...harness.compare.replay import read_rows
+    """Return what is to be divided: the cells of `what`, or all of the suite."""
     from .engine.jobs import rows_of
 
-    return read_rows(Path(what.only)) if what.only else rows_of(_cells(what, suite))
+    return tuple(map(tuple, what.cells)) or rows_of(_cells(what, suite))

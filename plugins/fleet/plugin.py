@@ -10,6 +10,6 @@ PLUGIN = Plugin(
     },
     hooks={
         Hook.RUN: "rooflens.plugins.fleet.run:run_on_devices",
-        Hook.COMPARE: "rooflens.plugins.fleet.compare:target_of",
+        Hook.COMPARE: "rooflens.plugins.fleet.compare:devices",
     },
 )

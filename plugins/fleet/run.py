@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +13,14 @@ import click
 from ...api.planned import PlannedRun, describe, manifest
 from ...api.refine import Refiner
 from ...api.run_folders import how_to_resume
+from ...api.stopping import stop_signals
 from ...cli.run.end_of_run import conclude
 from ...cli.run.run import shown
-from ...cli.shared.stopping import stop_signals
+from ...cli.shared.progress import Progress
 from ...shapes.architectures import parse_devices
 from ...shapes.errors import IncompleteError, Interrupted, RooflensError, UsageError, quote
 from ...shapes.request import Request
 from ...shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest, StoredFleet, glance, read_manifest
-from .progress import FleetProgress
 
 if TYPE_CHECKING:
     from .engine.compare_store import CompareStore
@@ -62,7 +62,7 @@ class FleetTarget:
             raise UsageError(f"--jobs {quote(jobs)}: write local for all devices of this machine, local:4 for four")
         slots = int(match[1]) if match[1] else None
         patience_s = PATIENCE_S if request.wait is None else request.wait
-        return cls(address or "", slots, *parse_devices(request.on, "--on"), patience_s)
+        return cls(address or "", slots, *parse_devices(request.on or "", "--on"), patience_s)
 
     @property
     def stored(self) -> StoredFleet:
@@ -112,7 +112,7 @@ def run_on_devices(request: Request, dry_run: bool, report: bool, strict: bool) 
     if dry_run:
         from ...cli.run.dry_run import show_plan
 
-        show_plan(replace(plan, request=replace(plan.request, resume=None, retry=())))
+        show_plan(plan)
         jobs = len({(cell.shape, cell.problem, cell.scheme) for cell in plan.cells})
         click.echo(f"{jobs} problems to distribute: the time above is that of one device")
         return
@@ -135,15 +135,9 @@ def _refuse_another(plan: PlannedRun) -> None:
     stored, protocol = read_manifest(path), plan.suite.protocol
     if not stored.fleet:
         raise UsageError(f"{folder} was measured by one device: resume with rooflens run -o {folder} --resume")
-    asked = {
-        "timer": None if protocol.timer == "auto" else protocol.timer,
-        "cold_by": None if protocol.cold_by == "auto" else protocol.cold_by,
-        "tuning": protocol.tuning,
-        "threads": plan.request.threads,
-    }
-    for what, found in asked.items():
-        was = getattr(stored, what) or None
-        if None not in (was, found) and was != found:
+    for what in ("timer", "cold_by", "tuning", "threads"):
+        was, found = getattr(stored, what), getattr(protocol, what)
+        if was and found not in (None, "auto", was):
             raise UsageError(
                 f"cannot resume {folder}: {what} was {was} and is {found} now; timings of the two do not mix: "
                 "choose another -o"
@@ -161,7 +155,7 @@ def _measure(plan: PlannedRun, target: FleetTarget) -> tuple[bool, str]:
         stopped = held.enter_context(stop_signals())
         queue, refiner, content = _queue(plan, target, arch)
         held.callback(queue.store.close)
-        progress = held.enter_context(FleetProgress(sys.stderr))
+        progress = held.enter_context(Progress(sys.stderr))
         fleet = Fleet(queue, cluster, progress, stopped, plan.deadline, target.patience_s)
         try:
             complete = fleet.run()
@@ -195,15 +189,13 @@ def _queue(plan: PlannedRun, target: FleetTarget, arch: str) -> "tuple[JobQueue,
     jobs = jobs_of(plan.cells, rounds)
     store = ResultStore(folder, content, jobs)
     reopen_failed(store, plan.request.retry)
-    table = plan.table.path.read_text(encoding="utf-8") if plan.table else None
-    if table is not None and not (folder / TUNED_COPY).exists():
+    if plan.table and not (folder / TUNED_COPY).exists():
         with reported(folder):
-            write_file(folder / TUNED_COPY, table)
+            write_file(folder / TUNED_COPY, plan.table.path.read_bytes())
     refiner = Refiner(plan.refinement, folder, plan.cells, content) if plan.refinement else None
     spec = SweepWorkerSpec(
         setup=plan.setup(device="cuda" if is_gpu(arch) else "cpu"),
         manifest=Manifest(**{key: getattr(content, key) for key in _OF_A_SHARD}),
-        tuned=table,
         cells=plan.cells if plan.request.calibrate else (),
         retry=plan.request.retry,
     )

@@ -7,32 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...api.run_folders import comparison
+from ...cli.shared.options import FILE, HTML, find_run, parameters
 from ...cli.shared.output import plain, print_json
-from ...cli.shared.runs import HTML, find_run
 from ...cli.shared.tables import show
 from ...shapes.errors import UsageError, quote
-from ...shapes.files.json_file import read_object
-from ...shapes.run_folder.manifest import COMPARISON, ComparisonState
+from ...shapes.request import Request
+from ...shapes.run_folder.manifest import ComparisonState
 
 if TYPE_CHECKING:
     from .history import History
 
 
-@click.command()
+@click.command(params=parameters("history"))
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option("-p", "--provider", "providers", multiple=True, metavar="NAME", help="Show only these; repeat it.")
-@click.option("--filter", "expression", default="", metavar="EXPR", help="Keep the cells for which this holds.")
 @click.option("--raw", is_flag=True, help="Take times as measured, not over the canary of their run.")
-@click.option(
-    "--html",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write a page with the changes, a panel per cell and the runs.",
-)
+@click.option("--html", type=FILE, help="Write a page with the changes, a panel per cell and the runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, times in seconds and changes as shares.")
-def history(
-    runs: tuple[str, ...], providers: tuple[str, ...], expression: str, raw: bool, html: Path | None, as_json: bool
-) -> None:
+def history(runs: tuple[str, ...], raw: bool, html: Path | None, as_json: bool, **asked: Any) -> None:
     """Show the trend of each cell over many runs, and propose where its level changed.
 
     RUN is the folder of a run, its name under ./runs, or `latest`, in any order. A series is a cell of a provider on
@@ -56,13 +48,14 @@ def history(
     from .history import follow
     from .run_story import observe
 
+    request = Request.for_command("history", asked)
     states: dict[str, ComparisonState] = {}
     stories = []
     for folder in _folders(runs):
         run, state = load_run(folder), _comparison(folder)
         stories.append(observe(run, state.commits.get(folder.resolve().name, "")))
         states[str(folder)] = state if state.suite else comparable(run.manifest)
-    found = follow(stories, providers, expression, raw)
+    found = follow(stories, request.providers, request.filter_expression or "", raw)
     if html:
         _write_page(found, states, html, raw)
     if as_json:
@@ -93,10 +86,7 @@ def _folders(names: Sequence[str]) -> list[Path]:
 
 def _comparison(folder: Path) -> ComparisonState:
     """Read what the comparison says that a run folder is an arm of; nothing when it is none."""
-    try:
-        state = ComparisonState.glance(read_object(folder.resolve().parent / COMPARISON))
-    except (OSError, UsageError):
-        return ComparisonState()
+    state = comparison(folder.resolve().parent)
     return state if folder.resolve().name in state.commits else ComparisonState()
 
 

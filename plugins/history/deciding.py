@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...harness.compare.worktrees import Repository
 from ...shapes.errors import UsageError
-from ...shapes.request import Request, stored_of
+from ...shapes.request import Request
 from ...shapes.run_folder.manifest import SHORT, ComparisonState, Manifest
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ def deciding_command(
     other, state = (states.get(run.folder, ComparisonState()) for run in (base, head))
     is_alike = (other.repository, other.files, other.suite) == (state.repository, state.files, state.suite)
     has_commits = base.commit and head.commit and base.commit != head.commit
-    if not (state.suite and is_alike and has_commits):
+    options = state.words
+    if not (state.suite and is_alike and has_commits) or options is None:
         return shlex.join(["rooflens", "compare", base.folder, head.folder])
     span = f"{base.commit[:SHORT]}..{head.commit[:SHORT]}"
     words = ["rooflens", "compare", "--git", span, "--repo", state.repository]
@@ -42,12 +43,12 @@ def deciding_command(
     if state.setup:
         words += ["--setup", state.setup]
     cells = found.series.loc[[one.series for one in proposals]]
-    if not {"-p", "--provider"} & set(state.options):
+    if not {"-p", "--provider"} & set(options):
         words += [word for name in dict.fromkeys(cells["provider"]) for word in ("-p", name)]
     condition = _condition(cells, found.series)
-    if "--filter" not in state.options and condition:
+    if "--filter" not in options and condition:
         words += ["--filter", condition]
-    return shlex.join([*words, *state.options, state.suite])
+    return shlex.join([*words, *options, state.suite])
 
 
 def comparable(run: Manifest) -> ComparisonState:
@@ -61,7 +62,6 @@ def comparable(run: Manifest) -> ComparisonState:
         code is None
         or not files
         or not all(file.is_relative_to(code.top) for file in files)
-        or any(request.get(name) for name in ("tuned", "tuning", "scan"))
         or Repository(Path(code.top)).is_rooflens  # it compares its own kernels, and takes no files
     ):
         return ComparisonState()
@@ -69,12 +69,13 @@ def comparable(run: Manifest) -> ComparisonState:
         asked = Request.read(request)
     except UsageError:  # of another version
         return ComparisonState()
+    if asked.tuned or asked.scan or "tuning" in asked.protocol:
+        return ComparisonState()
     return ComparisonState(
         repository=code.top,
         suite=request.get("suite") or "",
         files=[file.relative_to(code.top).as_posix() for file in files],
-        # not the providers: a change is of some of them
-        options=asked.words(stored_of("compare") - {"providers"}),
+        request=asked.stored() | {"providers": []},  # a change is of some of them
     )
 
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,15 @@ from typing import Any
 import click
 
 from ...api.selection import own_providers, skipped, suite_of
-from ...cli.shared.progress import CountedProgress, Progress
+from ...cli.shared.progress import Progress
 from ...harness.plan.plan import plan
+from ...harness.sweep.events import Doing, Finished, Started
 from ...kernels import registry
 from ...kernels.aot import Build
-from ...shapes import values
 from ...shapes.errors import Interrupted, UsageError
 from ...shapes.gpu_architectures import architecture
 from ...shapes.problem import Pass
+from ...shapes.protocol import Protocol
 from ...shapes.request import Request
 from ...shapes.verdict import Verdict
 from .compiled.account import account
@@ -25,20 +26,22 @@ from .compiled.compile_all import BuildCache, compile_all
 from .compiled.scan import Asked, ScanRow, compiles, scan, specialization
 
 
-def compile_suite(options: Mapping[str, Any], arches: Sequence[str], passes: tuple[Pass, ...]) -> list[dict[str, Any]]:
-    """Compile, and return the rows of isa.csv.
+def compile_suite(
+    request: Request, arches: Sequence[str], passes: tuple[Pass, ...], defaults: bool, assembly: Path | None
+) -> list[dict[str, Any]]:
+    """Compile, and return the rows of isa.csv; the `assembly` is written to a folder.
 
-    They are by architecture, then in the order of the suite; the same order for the same suite. `options` are those of
-    `rooflens isa`; `passes` replace the suite's, where there are any.
+    They are by architecture, then in the order of the suite; the same order for the same suite. `passes` replace the
+    suite's, where there are any.
 
     Raises UsageError for what is not there or cannot be compiled, and Interrupted after Ctrl-C, when the finished
     compiles are kept.
     """
-    timeout_s, assembly = values.seconds(options["timeout"], "--timeout"), options["asm"]
+    protocol = request.over(Protocol())
     if os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
         raise UsageError("TRITON_INTERPRET is set, so that Triton compiles nothing: unset it")
-    entries = scan(_asked(options, passes), arches, options["defaults"])
-    kept, jobs = options["cache"] or cache_folder(), options["jobs"] or len(os.sched_getaffinity(0))
+    entries = scan(_asked(request, passes), arches, defaults)
+    kept, jobs = cache_folder(), protocol.threads or len(os.sched_getaffinity(0))
     tasks = [(entry.arch, entry.request) for entry in entries if entry.request is not None]
     rows = [_row(entry) for entry in entries]
     places = [index for index, entry in enumerate(entries) if entry.request is not None]
@@ -49,10 +52,10 @@ def compile_suite(options: Mapping[str, Any], arches: Sequence[str], passes: tup
             rows[places[index]] |= _built(entry, build)
             if assembly and build.verdict is Verdict.PASSED:
                 _write_assembly(assembly, entry, build, rows[places[index]]["code"])
-            progress.finished(entry, build, cached)
+            progress.compiled(entry, build, cached)
 
         try:
-            compile_all(tasks, BuildCache(kept), done, jobs, timeout_s, options["files"])
+            compile_all(tasks, BuildCache(kept), done, jobs, protocol.build_timeout_s, request.files)
         except KeyboardInterrupt:
             raise Interrupted(
                 f"interrupted; finished compiles are kept in {kept}: give the same command again"
@@ -67,17 +70,15 @@ def cache_folder() -> Path:
     return root() / "isa"
 
 
-def _asked(options: Mapping[str, Any], passes: tuple[Pass, ...]) -> list[Asked]:
+def _asked(request: Request, passes: tuple[Pass, ...]) -> list[Asked]:
     """List what the suite plans, for the providers that Triton compiles; the others are named on stderr."""
-    names = ("suite", "providers", "dtype", "axes", "filter_expression", "files")
-    request = Request(**{name: options[name] for name in names})
     with Progress(sys.stderr) as progress:
         suite = suite_of(request, own_providers(request, progress.doing))
     suite = replace(suite, passes=passes or suite.passes)
     cells = plan(suite, request.filter_expression or "")
     for note in skipped(suite):
         click.echo(f"note: {note}", err=True)
-    providers = registry.load(dict.fromkeys(cell.provider for cell in cells), options["files"])
+    providers = registry.load(dict.fromkeys(cell.provider for cell in cells), request.files)
     others = [name for name in dict.fromkeys(cell.provider for cell in cells) if not compiles(providers[name])]
     asked = {(cell.provider, cell.problem, cell.scheme): None for cell in cells if cell.provider not in others}
     if not asked:
@@ -132,26 +133,25 @@ def _write_assembly(folder: Path, entry: ScanRow, build: Build, code: str) -> No
         raise UsageError(f"--asm {folder}: {error.strerror}; choose another folder") from None
 
 
-class CompileProgress(CountedProgress):
-    """Progress on stderr: a bar on a terminal, a line now and then elsewhere; a failure is told once per reason."""
+class CompileProgress(Progress):
+    """Progress on stderr; a failure is told once per reason."""
 
     def __init__(self, total: int) -> None:
-        super().__init__(sys.stderr, total)
+        super().__init__(sys.stderr)
+        self(Started(total, 0))
         self._cached = 0
-        self._failures: set[tuple[str, str]] = set()
+        self._told: set[tuple[str, str]] = set()
 
-    def finished(self, entry: ScanRow, build: Build, cached: bool) -> None:
+    def compiled(self, entry: ScanRow, build: Build, cached: bool) -> None:
         """Count one build."""
         self._cached += cached
         what = f"{entry.arch} {entry.asked.provider.name} {entry.asked.problem}"
-        self._count(self._done + 1)
-        self._describe(what)
+        self(Finished(1))
+        self(Doing(what))
         failure = (build.verdict.value, build.reason)
-        if build.verdict is not Verdict.PASSED and failure not in self._failures:
-            self._failures.add(failure)
+        if build.verdict is not Verdict.PASSED and failure not in self._told:
+            self._told.add(failure)
             self.remark(f"{what}: {build.verdict}: {build.reason}")
-        if self._is_due():
-            self.remark(f"{self._done} of {self._total} compiled: {what}")
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)

@@ -28,7 +28,7 @@ def content(analysis: Analysis) -> bytes:
     fits = (cells["op"] == Op.GEMM) & (cells["pass"] == Pass.FWD)
     cells = cells[fits & ~cells["provider"].map(run.is_reference).astype(bool)]
     if cells.empty:
-        raise UsageError(f"--aiter: {run.id} has no time of a GEMM's forward pass, other than of references")
+        raise UsageError(f"aiter: {run.id} has no time of a GEMM's forward pass, other than of references")
     cold = cells[cells["cache"] == Cache.COLD]
     cells = cells if cold.empty else cold
     choices: dict[Key, TunedConfiguration] = {}

@@ -4,19 +4,19 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # an option's help needs no pandas
+if TYPE_CHECKING:  # a help page needs no pandas
     from ...analysis.run.pipeline import Analysis
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A format: `module` of this package has `content(analysis) -> bytes`; `what` is the help of its option.
+    """A format: `module` of this package has `content(analysis) -> bytes`; `ending` as of a format of reports.
 
     A `printable` one is text, and may go to stdout.
     """
 
     module: str
-    what: str
+    ending: str = ""
     printable: bool = True
 
     def content(self, analysis: "Analysis") -> bytes:
@@ -26,8 +26,5 @@ class Export:
         return written
 
 
-EXPORTS = {
-    "aiter": Export("aiter", "The fastest provider of each GEMM, as a tuned table of aiter."),
-    "parquet": Export("parquet", "All cells as a table; needs pyarrow.", printable=False),
-}
-"""Name of a format; its option of `rooflens report` is written with dashes."""
+EXPORTS = {"aiter": Export("aiter"), "parquet": Export("parquet", ".parquet", printable=False)}
+"""By name: `rooflens report -o FORMAT=FILE`."""

@@ -7,5 +7,4 @@ labels       where texts go
 marks        markers and dashes
 colours      colours, light and dark
 svg          charts as SVG
-figure_data  the numbers, as links
 """

@@ -11,6 +11,7 @@ markdown_blocks  one block of it
 markdown_parts   several bodies
 comment          GitHub markdown of one file, without images, for a comment or the summary of a job
 text             plain text
+digest           the lines for a commit message
 terminal         what a command found
 layout           text tables
 plain            ASCII signs

@@ -14,13 +14,14 @@ from .plain import as_ascii
 class OutputFormat:
     """A format: `module` of this package has `files(report, path, ascii_only) -> {path: bytes}`.
 
-    `what` is the help of its option, `default` the name of the file that a run folder gets without any option. A
-    `printable` one also has `printed(report, width, colour, ascii_only) -> str`. `with_signs`: never reduced to ASCII.
+    `ending` is that of the files that are written in it without naming it; a run folder gets report.ENDING where
+    `by_itself`. A `printable` one also has `printed(report, width, colour, ascii_only) -> str`. `with_signs`:
+    never reduced to ASCII.
     """
 
     module: str
-    what: str
-    default: str = ""
+    ending: str = ""
+    by_itself: bool = False
     printable: bool = False
     with_signs: bool = False
 
@@ -40,10 +41,11 @@ class OutputFormat:
 
 
 FORMATS = {
-    "html": OutputFormat("html", "Write the page here.", default="report.html", with_signs=True),
-    "markdown": OutputFormat("markdown", "Write the markdown here, and its figures beside it.", default="report.md"),
-    "comment": OutputFormat("comment", "Write one file to paste into a pull request: markdown without images."),
-    "text": OutputFormat("text", "Write plain text here; - is the terminal.", printable=True),
-    "json": OutputFormat("json_form", "Write all of it for programs; - is stdout.", printable=True),
+    "html": OutputFormat("html", ".html", by_itself=True, with_signs=True),
+    "markdown": OutputFormat("markdown", ".md", by_itself=True),
+    "comment": OutputFormat("comment"),
+    "text": OutputFormat("text", ".txt", printable=True),
+    "json": OutputFormat("json_form", ".json", printable=True),
+    "digest": OutputFormat("digest", printable=True),
 }
-"""Name of a format; its option of `rooflens report` is written with dashes."""
+"""By name: `rooflens report -o FORMAT=FILE`."""

@@ -4,16 +4,19 @@ Without scripts it is complete. A script of the page's own adds sorting and filt
 policy names it, and the style sheet, by their hashes.
 """
 
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..figures import colours, figure_data, svg
-from ..figures.chart import Chart, Figure
+from ..figures import colours, svg
+from ..figures.chart import Chart, Data, Figure
+from ..formatting import plural
 from ..model import OPEN_REMARKS, Block, Note, Report, Section, Table
 from .html_budget import LIMIT, RESERVE, PageBlock, left_out, sentence
 from .html_style import policy, script, stylesheet, template
@@ -69,7 +72,7 @@ def _title_of(block: Block) -> str:
 
 def _draw_blocks(report: Report, shared: dict[str, object]) -> Iterator[_Drawn]:
     figures = (block for section in report.walk() for block in section.blocks if isinstance(block, Figure))
-    names = {**shared, "figure_links": figure_data.links(figures)}
+    names = {**shared, "figure_links": links(figures)}
     block_of = _environment().get_template("blocks.html.j2").make_module(names).block  # type: ignore[attr-defined]
 
     def walk(section: Section, level: int, folded: bool) -> Iterator[_Drawn]:
@@ -119,7 +122,7 @@ def _environment() -> Environment:
         kind_of=lambda block: type(block).__name__,
         nav_title=_nav_title,
         is_heat=is_heat,
-        rows_of=figure_data.rows_of,
+        rows_of=rows_of,
         swatch=lambda entry: Markup(svg.swatch(entry)),
         table_attributes=table_attributes,
     )
@@ -149,3 +152,34 @@ def _key_steps() -> list[tuple[int, str]]:
     """Steps of the diverging scale for its key, with the ratio written on those that are whole octaves."""
     labels = {-12: "≤1/8×", -8: "1/4×", -4: "1/2×", 0: "1×", 4: "2×", 8: "4×", 12: "≥8×"}
     return [(index, labels.get(index, "")) for index in range(-colours.STEPS, colours.STEPS + 1, 2)]
+
+
+MOST_EACH, MOST_TOGETHER = 40_000, 160_000
+"""Characters of a link, and of all links of a page."""
+
+
+def links(figures: Iterable[Figure]) -> Mapping[str, str]:
+    """Return figure id -> data URI of its CSV, the first figures of the page first, as far as there is room."""
+    found: dict[str, str] = {}
+    left = MOST_TOGETHER
+    for figure in figures:
+        if figure.data is None:
+            continue
+        link = data_uri(figure.data)
+        if len(link) <= min(MOST_EACH, left):
+            found[figure.id] = link
+            left -= len(link)
+    return found
+
+
+def data_uri(data: Data) -> str:
+    """Write a table as a link that holds its CSV, in the shorter of two encodings."""
+    text = data.csv()
+    plain = f"data:text/csv;charset=utf-8,{quote(text, safe=',./:;()=+*~!@')}"
+    encoded = f"data:text/csv;charset=utf-8;base64,{b64encode(text.encode()).decode()}"
+    return min(plain, encoded, key=len)
+
+
+def rows_of(data: Data) -> str:
+    """Say how many rows a table has."""
+    return plural(len(data.rows), "row")

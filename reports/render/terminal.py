@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from ..model import Align, Bullets, CodeBlock, Section, Table, Text
+from ..model import Align, Bullets, CodeBlock, KeyNumbers, Section, Table, Text
 from . import layout
 
 Bold = Callable[[str], str]
@@ -35,6 +35,10 @@ def _block(block: object, width: int, bold: Bold) -> Iterator[str]:
             yield from (" " * (block.indent + block.hang) + line for line in rest)
         case Bullets():
             yield from (f"- {item}" for item in block.items)
+        case KeyNumbers():
+            for item in block.items:
+                yield f"{item.label}: {bold(item.text)}"
+                yield from (f"    {text}" for text in (item.detail, item.note) if text)
         case CodeBlock():
             yield from block.text.splitlines()
         case Table():

@@ -1,15 +1,21 @@
-"""JSON objects as dataclasses: their fields say what a file may contain, and what its documentation says of it.
+"""JSON objects as dataclasses: their fields say what a file or a message may contain.
 
-A key of the file is a field that `about` describes, of a `Record` or of a dataclass in it. What is absent or null is
-unknown, and has the default of the field. A field without a default must be there. Keys that the class does not know
-are kept in `unknown`, and written back.
+A key of a file is a field that `about` describes, of a `Record` or of a dataclass in it; what is unknown or empty is
+not written. Keys that the class does not know are kept in `unknown`, and written back. A dataclass without such fields
+is written whole.
+
+What is absent or null has the default of the field. A field without a default must be there, unless it may be None.
 """
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import struct
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from enum import Enum
 from functools import cache
+from itertools import repeat
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
@@ -20,10 +26,11 @@ LARGEST = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What a value must be, in words, and whether it is."""
+    """What a value must be, in words, and whether it is; `make` turns it into the value of a dataclass."""
 
     noun: str
     holds: Callable[[Any], bool]
+    make: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,18 +45,23 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LARGEST
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Tell whether it is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 Whole = Annotated[int, Check("a whole number", _is_whole)]
 Size = Annotated[int, Check("a positive whole number", lambda value: _is_whole(value) and value > 0)]
-Number = Annotated[float, Check("a number", _is_number)]
-Scalar = Annotated[Any, Check("a text or a number", lambda value: isinstance(value, str | bool) or _is_number(value))]
+Number = Annotated[float, Check("a number", is_number)]
+Scalar = Annotated[Any, Check("a text or a number", lambda value: isinstance(value, str | bool) or is_number(value))]
 _PLAIN = {
     str: Check("a text", lambda value: isinstance(value, str)),
     bool: Check("true or false", lambda value: isinstance(value, bool)),
+    int: Check("an integer", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    float: Check("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
 }
+_DOUBLES = tuple[float, ...]
+"""Written as the base64 of its doubles: it arrives bit for bit, and soon."""
 
 
 def about(description: str, default: Any = MISSING, make: Any = MISSING, unknown: Any = None) -> Any:
@@ -63,8 +75,12 @@ def others() -> Any:
     return field(default_factory=dict, compare=False, repr=False, kw_only=True)
 
 
-class _WrongTypeError(Exception):
+class WrongTypeError(Exception):
     """A value of another type than it must have, at a path of keys."""
+
+    def __str__(self) -> str:
+        path, value, noun = self.args
+        return f"{path} = {quote(value)} must be {noun}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,9 +106,8 @@ class Record:
                 )
         try:
             return cls._made(content, lenient=False)
-        except _WrongTypeError as fault:
-            path, value, noun = fault.args
-            raise UsageError(f"{where}: {path} = {quote(value)} must be {noun}; restore the file from a copy") from None
+        except WrongTypeError as fault:
+            raise UsageError(f"{where}: {fault}; restore the file from a copy") from None
 
     @classmethod
     def glance(cls, content: Mapping[str, Any]) -> Self:
@@ -114,12 +129,17 @@ class Record:
 
 
 def to_json(of: Any) -> dict[str, Any]:
-    """Return the object of a file for a dataclass; what is unknown or empty is absent."""
-    always = getattr(of, "always", ())
+    """Return the object of a file for a dataclass."""
+    return {name: _encode(value) for name, value in shallow(of).items()}
+
+
+def shallow(of: Any) -> dict[str, Any]:
+    """Return the object for a dataclass, with the values of its fields as they are, but arrays of numbers."""
+    always, hints = getattr(of, "always", ()), _hints(of.__class__)
     stated = {one.name: (getattr(of, one.name), one) for one in _keys(of.__class__)}
     kept = {name: value for name, (value, one) in stated.items() if name in always or not _is_empty(value, one)}
-    unknown: dict[str, Any] = of.unknown
-    return {name: _encode(value) for name, value in kept.items()} | unknown
+    unknown: dict[str, Any] = getattr(of, "unknown", {})
+    return {name: _packed(value) if hints[name] == _DOUBLES else value for name, value in kept.items()} | unknown
 
 
 def documented(kind: Any) -> list[tuple[str, str, str]]:
@@ -146,12 +166,15 @@ def documented(kind: Any) -> list[tuple[str, str, str]]:
 
 
 def _is_empty(value: Any, of: Field[Any]) -> bool:
+    if "description" not in of.metadata:
+        return value is None
     return value in (None, "", of.metadata["unknown"]) or (of.default_factory is not MISSING and value in ([], {}))
 
 
 @cache
 def _keys(kind: Any) -> list[Field[Any]]:
-    return [one for one in fields(kind) if "description" in one.metadata]
+    every = fields(kind)
+    return [one for one in every if "description" in one.metadata] or list(every)
 
 
 @cache
@@ -162,14 +185,27 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 @cache
-def _needed(kind: Any) -> list[str]:
-    return [one.name for one in _keys(kind) if one.default is MISSING and one.default_factory is MISSING]
+def _absent(kind: Any) -> dict[str, Any]:
+    """What the fields without a default have where they are absent: None, or MISSING for those that must be there."""
+    hints = get_type_hints(kind)
+    needed = [one.name for one in _keys(kind) if one.default is MISSING and one.default_factory is MISSING]
+    nullable = {name for name, hint in hints.items() if hint is Any or NoneType in get_args(hint)}
+    return {name: None if name in nullable else MISSING for name in needed}
 
 
 def _bare(hint: Any) -> Any:
     if get_origin(hint) in (Union, UnionType):
         (hint,) = (part for part in get_args(hint) if part is not NoneType)
     return hint
+
+
+def _packed(values: Sequence[float]) -> str:
+    return b64encode(struct.pack(f"<{len(values)}d", *values)).decode()
+
+
+def _unpacked(text: str) -> tuple[float, ...]:
+    content = b64decode(text, validate=True)
+    return struct.unpack(f"<{len(content) // 8}d", content)
 
 
 def _at(path: str, name: str) -> str:
@@ -182,57 +218,80 @@ def _noun(hint: Any) -> str:
     return "a list" if get_origin(hint) in (list, tuple) else "an object"
 
 
+@cache
 def _check(hint: Any) -> Check | None:
     if get_origin(hint) is Annotated:
         return next((one for one in hint.__metadata__ if isinstance(one, Check)), None)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        values = [one.value for one in hint]
+        return Check(f"one of {', '.join(values)}", lambda value: value in values, hint)
     return _PLAIN.get(hint)
 
 
 def _decoded(kind: Any, content: Mapping[str, Any], path: str, lenient: bool) -> Any:
-    known, needed = _hints(kind), _needed(kind)
+    known, absent = _hints(kind), _absent(kind)
     values: dict[str, Any] = {}
     for name, value in content.items():
         if name not in known or value is None:
             continue
         try:
-            values[name] = _decode(known[name], value, _at(path, name), lenient)
-        except _WrongTypeError:
-            if not lenient or name in needed:
+            values[name] = from_json(known[name], value, _at(path, name), lenient)
+        except WrongTypeError:
+            if not lenient or absent.get(name) is MISSING:
                 raise
-    if missing := [name for name in needed if name not in values]:
-        raise _WrongTypeError(_at(path, missing[0]), None, _noun(known[missing[0]]))
-    return kind(**values, unknown={name: value for name, value in content.items() if name not in known})
+    values = absent | values
+    if missing := [name for name, value in values.items() if value is MISSING]:
+        raise WrongTypeError(_at(path, missing[0]), None, _noun(known[missing[0]]))
+    if hasattr(kind, "unknown"):
+        values["unknown"] = {name: value for name, value in content.items() if name not in known}
+    return kind(**values)
 
 
-def _decode(hint: Any, value: Any, path: str, lenient: bool) -> Any:
+def from_json(hint: Any, value: Any, path: str = "", lenient: bool = False) -> Any:
+    """Return the value of a type that `to_json` wrote, at a `path` of keys.
+
+    Raises WrongTypeError, and what a dataclass refuses.
+    """
     if hint is Any:
         return value
     if check := _check(hint):
         if not check.holds(value):
-            raise _WrongTypeError(path, value, check.noun)
-        return value
+            raise WrongTypeError(path, value, check.noun)
+        return check.make(value) if check.make else value
+    if get_origin(hint) in (Union, UnionType):
+        return None if value is None else from_json(_bare(hint), value, path, lenient)
+    if hint == _DOUBLES and isinstance(value, str):
+        return _unpacked(value)
     if (sequence := get_origin(hint)) in (list, tuple):
         if not isinstance(value, list):
-            raise _WrongTypeError(path, value, _noun(hint))
-        inner, *_ = get_args(hint)
-        return sequence(_decode(inner, item, f"{path}[{number}]", lenient) for number, item in enumerate(value))
+            raise WrongTypeError(path, value, _noun(hint))
+        inners: Iterable[Any] = get_args(hint)
+        first, *others = inners
+        if sequence is list or others == [...]:
+            if (plain := _check(first)) and not plain.make and all(map(plain.holds, value)):
+                return sequence(value)
+            inners = repeat(first, len(value))
+        elif len(value) != len(others) + 1:
+            raise WrongTypeError(path, value, f"a list of {len(others) + 1}")
+        pairs = enumerate(zip(inners, value, strict=True))
+        return sequence(from_json(inner, item, f"{path}[{number}]", lenient) for number, (inner, item) in pairs)
     if not isinstance(value, Mapping):
-        raise _WrongTypeError(path, value, _noun(hint))
-    if get_origin(hint) is dict:
-        inner = get_args(hint)[1]
+        raise WrongTypeError(path, value, _noun(hint))
+    if get_origin(hint) in (dict, Mapping):
+        key, inner = get_args(hint)
         return {
-            name: _decode(inner, {} if item is None else item, _at(path, name), lenient)
+            key(name): from_json(inner, {} if item is None and is_dataclass(inner) else item, _at(path, name), lenient)
             for name, item in value.items()
-            if item is not None or is_dataclass(inner)
+            if item is not None or inner is Any or is_dataclass(inner)
         }
     if is_dataclass(hint):
         return _decoded(hint, value, path, lenient)
     (keys,) = (one for one in hint.__metadata__ if isinstance(one, Keys))
     for name, inner in keys.types.items():
         if value.get(name) is not None:
-            _decode(inner, value[name], _at(path, name), lenient)
+            from_json(inner, value[name], _at(path, name), lenient)
     if keys.required and (missing := [name for name in keys.types if value.get(name) is None]):
-        raise _WrongTypeError(_at(path, missing[0]), None, _noun(keys.types[missing[0]]))
+        raise WrongTypeError(_at(path, missing[0]), None, _noun(keys.types[missing[0]]))
     return dict(value)
 
 

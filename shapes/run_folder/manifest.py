@@ -15,7 +15,7 @@ from ..device import Device
 from ..errors import UsageError
 from ..files.json_file import read_object
 from ..files.record import Check, Keys, Number, Record, Scalar, Size, Whole, about
-from ..request import options
+from ..request import Request, options
 from ..shapeset import Shape
 
 MANIFEST = "run.json"
@@ -72,6 +72,8 @@ class StoredProtocol(Record):
     caches: list[str] | None = about("cache states", None)
     threads: Whole | None = about("requested CPU threads", None)
     llc_bytes: Whole | None = about("requested last-level cache", None)
+    refine_to: Number | None = about("requested end of --refine, as a fraction of M", None)
+    refine_most: Whole | None = about("requested most M of --refine", None)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -245,19 +247,7 @@ class Manifest(Record):
         return [part for part in (self.refine, *(shard.refine for shard in self.shards)) if part]
 
 
-_ROUND = Annotated[
-    Any,
-    Check(
-        "a round and the name of a version",
-        lambda value: (
-            isinstance(value, list)
-            and len(value) == 2
-            and isinstance(value[0], int)
-            and not isinstance(value[0], bool)
-            and isinstance(value[1], str)
-        ),
-    ),
-]
+_SELECTING = {one.name for one in options().values() if {"run", "compare"} <= {*one.commands}} - {"files"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -265,29 +255,38 @@ class ComparisonState(Record):
     """compare.json: a comparison of commits, and how far it is."""
 
     always: ClassVar[tuple[str, ...]] = (
-        *("commits", "files", "options", "setup", "suite_hash", "done", "only", "tables", "searches", "identity"),
+        *("commits", "files", "setup", "suite_hash", "done", "tables", "searches", "identity"),
     )
 
     repository: str = about("top of the repository", "")
     commits: dict[str, str] = about("commit by version", make=dict)
     suite: str = about("suite", "")
     files: list[str] = about("provider files in the repository", make=list)
-    options: list[str] = about("options of `rooflens run`", make=list)
+    request: StoredRequest | None = about("options of `rooflens compare`", None)
+    options: list[str] = about("the same in earlier versions", make=list)
     rounds: Size = about("rounds", 0)
     setup: str = about("command that prepares a checkout", "")
     suite_hash: str = about("hash of all that the suite says", "")
     tables: dict[str, str] = about("tuned table by version", make=dict)
-    only: str = about("file with the cells to measure", "")
+    cells: list[Any] = about("of a replay: the cells to measure", make=list)
     searches: dict[str, Whole] = about("searches by version", make=dict)
     identity: dict[str, Any] = about("what git says of base and head", make=dict)
     chunks: Whole = about("parts that a fleet divides the suite into", 0)
-    done: list[_ROUND] = about("finished (round, version)", make=list)
+    done: list[tuple[int, str]] = about("finished (round, version)", make=list)
     ended: str = about("why it ended before its last round", "")
 
     @property
     def is_complete(self) -> bool:
         """Return whether every round of every version is finished."""
         return len(self.done) >= self.rounds * len(self.commits)
+
+    @property
+    def words(self) -> list[str] | None:
+        """Options of a command line that say which cells are measured, and how; None where this version has others."""
+        try:
+            return self.options or Request.read(self.request or {}).with_settings(rounds=None).words(_SELECTING)
+        except UsageError:
+            return None
 
 
 def read_manifest(path: Path, required: Sequence[str] = ()) -> Manifest:

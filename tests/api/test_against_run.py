@@ -42,7 +42,7 @@ ATTEMPTS = 3
 def test_bench_measures_what_run_measures(tmp_path, device, dtype):
     (tmp_path / "square.csv").write_text(f"model,layer,N,K\nsquare,q,{SIZE},{SIZE}\n")
     (tmp_path / "square.toml").write_text(SUITE.format(dtype=dtype))
-    options = ("--device", device, "--threads", str(torch.get_num_threads()), "--no-calibrate", "--no-report")
+    options = ("--device", device, "--set", f"threads={torch.get_num_threads()}", "--no-calibrate", "--no-report")
     torch_dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype]
     x, w = (torch.randn(rows, SIZE, device=device).to(torch_dtype) for rows in (M, SIZE))
     out = torch.empty(M, SIZE, device=device, dtype=torch_dtype)
@@ -78,7 +78,7 @@ def agree(benched, ran, cache, device):
 @pytest.mark.gpu
 def test_on_a_gpu_twice_the_work_is_slower():
     x, w = (torch.randn(1024, SIZE, device="cuda").bfloat16() for _ in range(2))
-    found = rooflens.compare({"once": lambda: x @ w.t(), "twice": lambda: (x @ w.t(), x @ w.t())[0]}, rounds=4)
+    found = rooflens.bench({"once": lambda: x @ w.t(), "twice": lambda: (x @ w.t(), x @ w.t())[0]}, rounds=4)
     assert found["twice"].verdict == "slower"
     assert found.timings["twice"].output == "agrees"
     assert found.timings["once"].device == torch.cuda.get_device_name()

@@ -3,6 +3,7 @@
 import json
 import re
 import runpy
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ QUICK = {"cold": False, "device": "cpu", "rounds": 2, "budget_s": 0.002}
 
 
 def test_a_file_on_the_command_line(capsys):
-    assert main(["bench", str(FILE), "--json", "--warm", "--device", "cpu", "--within", "0.1s"]) == 5
+    assert main(["bench", str(FILE), "--json", "--cache", "warm", "--device", "cpu", "--within", "0.1s"]) == 5
     shown = capsys.readouterr()
     found = {one["name"]: one for one in json.loads(shown.out)["calls"]}
     assert found.keys() == offered.BENCH.keys()
@@ -43,7 +44,7 @@ def test_a_file_on_the_command_line(capsys):
 
 def test_the_table_names_what_has_no_verdict():
     chosen = ("norm", "product", "at_once", "nothing", "library")
-    found = rooflens.compare({name: offered.BENCH[name] for name in chosen}, **QUICK)
+    found = rooflens.bench({name: offered.BENCH[name] for name in chosen}, **QUICK)
     rows = {row["call"]: row for row in found.rows()}
     assert [rows[name]["output"] for name in chosen] == ["", "wrong", "failed", "unchecked", "agrees"]
     assert not rows["product"]["time"]
@@ -59,19 +60,19 @@ def test_the_table_names_what_has_no_verdict():
 
 
 def test_a_baseline_that_fails_leaves_times_without_verdicts():
-    found = rooflens.compare({"bad": offered.fail, "norm": offered.bench_norm}, **QUICK)
+    found = rooflens.bench({"bad": offered.fail, "norm": offered.bench_norm}, **QUICK)
     assert found.timings["norm"].output == "unchecked: the baseline failed"
     assert (list(found.failures), found.changes) == (["bad"], {})
     late = {"bad": offered.from_call(20, offered.fail), "norm": offered.bench_norm}
-    found = rooflens.compare(late, **QUICK)
+    found = rooflens.bench(late, **QUICK)
     assert (list(found.failures), list(found.timings), found.changes) == (["bad"], ["norm"], {})
     with pytest.raises(RooflensError, match="the baseline failed"):
         found["norm"]
-    assert rooflens.compare({"bad": offered.fail}, **QUICK).rows() == [{"call": "bad", "output": "failed"}]
+    assert rooflens.bench({"bad": offered.fail}, **QUICK).rows() == [{"call": "bad", "output": "failed"}]
 
 
 def test_without_a_check_it_says_so():
-    found = rooflens.compare({"norm": offered.bench_norm, "input": lambda: offered.x}, check=False, **QUICK)
+    found = rooflens.bench({"norm": offered.bench_norm, "input": lambda: offered.x}, check=False, **QUICK)
     assert found.timings["input"].output == "not checked"
     assert "not checked" in str(found)
     assert found["input"].verdict
@@ -91,26 +92,27 @@ def test_a_function_and_its_reference(name):
             timed()
 
 
-def test_a_function_of_arguments_that_remembers_its_output():
+def test_functions_of_arguments_are_compared_on_them():
     kept = []
 
     def remembers(x, w):
         kept.append(offered.norm(x, w))
         return kept[0].clone()
 
-    arguments = {"args": (offered.x, offered.w), "reference": offered.norm, **QUICK}
-    assert rooflens.bench(offered.norm, **arguments).output == "agrees"
-    with pytest.raises(CorrectnessError):
-        rooflens.bench(remembers, **arguments)
+    arguments = {"args": (offered.x, offered.w), **QUICK}
+    assert rooflens.bench(offered.norm, reference=offered.norm, **arguments).output == "agrees"
+    calls = {"norm": offered.norm, "scaled": partial(offered.norm, scale=1.0), "remembers": remembers}
+    found = rooflens.bench(calls, **arguments)
+    assert {name: found.outcome(name) for name in calls} == dict.fromkeys(calls, "passed") | {"remembers": "wrong"}
 
 
 def test_operands_and_outputs_are_left_as_they_were():
     before = {name: one.clone() for name, one in vars(offered).items() if isinstance(one, torch.Tensor)}
     step = torch.zeros(4)
-    found = rooflens.compare({"in_place": lambda: step.add_(1), "other": lambda: step.add_(0.5).add_(0.5)}, **QUICK)
+    found = rooflens.bench({"in_place": lambda: step.add_(1), "other": lambda: step.add_(0.5).add_(0.5)}, **QUICK)
     assert found.timings["other"].output == "agrees"
     timed = sum(len(timing.samples_s) for timing in found.timings.values())
     assert step.eq(step[0]).all()
     assert step[0] >= timed  # what was timed, and nothing that was checked
-    rooflens.compare({name: offered.BENCH[name] for name in ("norm", "library", "copied_weights")}, **QUICK)
+    rooflens.bench({name: offered.BENCH[name] for name in ("norm", "library", "copied_weights")}, **QUICK)
     assert all(torch.equal(vars(offered)[name], one) for name, one in before.items())

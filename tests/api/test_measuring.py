@@ -2,16 +2,20 @@
 
 import json
 from contextlib import chdir
+from pathlib import Path
 
 import pandas as pd
 import pytest
 import rooflens
+from rooflens.api.planned import describe, manifest, planned
 from rooflens.shapes.errors import UsageError
+from rooflens.shapes.request import Request
 
 from ..cli import tiny_runs
 from ..cli.tiny_runs import FAULTY, run_args, write_suite
+from ..harness.repositories import repository
 
-TINY = {"device": "cpu", "llc": 1 << 20, "calibrate": False, "axes": {"M": [1, 2]}}
+TINY = {"device": "cpu", "llc_bytes": 1 << 20, "calibrate": False, "axes": {"M": [1, 2]}}
 
 OF_THE_REQUEST = ("request", "suite", "seed", "baseline", "challengers", "rounds", "protocol", "planned_units")
 
@@ -24,10 +28,10 @@ def run_json(folder):
 def both(tmp_path_factory):
     """Measure the same by the command line and from Python; return the place, the run, and what was told."""
     place, told = write_suite(tmp_path_factory.mktemp("both")), []
-    tiny_runs.rooflens(place, *run_args("right", "wrong", "dequant_blas"), "-a", "M=1,2", "--budget", "10ms")
+    tiny_runs.rooflens(place, *run_args("right", "wrong", "dequant_blas"), "-a", "M=1,2", "--set", "budget_s=10ms")
     with chdir(place):
         providers = [FAULTY, "right", "wrong", "dequant_blas"]
-        run = rooflens.measure("tiny.toml", providers=providers, budget=0.01, to="python", tell=told.append, **TINY)
+        run = rooflens.measure("tiny.toml", providers=providers, budget_s=0.01, to="python", tell=told.append, **TINY)
     return place, run, told
 
 
@@ -53,10 +57,26 @@ def test_its_run_json_names_a_command_that_measures_the_same(both):
 
 def test_it_is_resumed_as_it_was_started(both):
     place, run, _ = both
+    shapes = run_json(place / "python")["shapes"]
     again = rooflens.measure(to=place / "python", resume=True)
     assert again.samples.equals(run.samples)
+    assert run_json(place / "python")["shapes"] == shapes
     with pytest.raises(UsageError, match=r"^--rounds changes what is measured, but --resume without SUITE"):
         rooflens.measure(to=place / "python", resume=True, rounds=3)
+
+
+def test_without_a_provider_file_the_working_directory_counts_and_git_need_not_be_installed(tmp_path, monkeypatch):
+    monkeypatch.chdir(repository(tmp_path / "repo", {"README": "kernels come from elsewhere"}))
+    plan = planned(Request(suite="llm4bit-quick", device="cpu"))
+
+    def stored():
+        content = manifest(Path("out"), plan.suite, plan.request)
+        describe(content, plan.suite, plan.cells, plan.request)
+        return content.repository
+
+    assert stored().top == str(Path.cwd().resolve())
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    assert stored() is None
 
 
 def test_a_table_is_searched_and_pinned(tmp_path):
@@ -67,7 +87,7 @@ def test_a_table_is_searched_and_pinned(tmp_path):
         "filter_expression": "layer == 'q'",
         "to": place / "t",
     }
-    tuned = rooflens.tune(place / "tiny.toml", searches=1, device="cpu", llc="1MiB", **search)
+    tuned = rooflens.tune(place / "tiny.toml", searches=1, device="cpu", llc_bytes="1MiB", **search)
     assert tuned.complete
     assert set(tuned.table["provider"]) == {"choosy"}
     assert rooflens.tune(to=place / "t", resume=True) == tuned

@@ -24,7 +24,7 @@ def test_the_examples_of_the_page_run(tmp_path, monkeypatch, capsys):
     for block in blocks:
         exec(compile(block, "docs/api.md", "exec"), names)
     shown = capsys.readouterr().out
-    assert len(blocks) == 5
+    assert len(blocks) == 8
     assert "mm: " in shown
     assert "linear" in shown
     assert "simd_4bit_cpu" in shown

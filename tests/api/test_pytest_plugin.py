@@ -67,10 +67,19 @@ def test_what_became_faster_passes_with_a_reference_and_the_summary_shows_its_ti
     result.stdout.fnmatch_lines(told)
 
 
-def test_an_output_that_is_not_the_reference_s_fails_the_test(session):
-    result = session(2e-3, body="rooflens(gemm, reference=lambda: 2 * gemm())")
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ("rooflens(gemm, reference=lambda: 2 * gemm())", "gemm is wrong: *"),
+        ("rooflens(gemm); rooflens(gemm)", "*has measured gemm before: give name=*"),
+        ("rooflens(gemm).not_slower_than('../main')", "baseline '../main': use letters*"),
+    ],
+)
+def test_what_is_wrong_or_cannot_be_told_fails_the_test_with_a_line(session, body, line):
+    result = session(2e-3, body=body)
     assert outcome(result) == {"failed": 1}
-    result.stdout.fnmatch_lines(["gemm is wrong: *"])
+    result.stdout.fnmatch_lines([line])
+    assert "During handling" not in result.stdout.str()
 
 
 @pytest.mark.parametrize(
@@ -153,10 +162,6 @@ def test_a_file_holds_device_versions_and_samples_of_every_round(session, pytest
 
 
 def test_several_calls_of_a_test_have_names(session):
-    twice = "rooflens(gemm); rooflens(gemm)"
-    result = session(2e-3, body=twice)
-    assert outcome(result) == {"failed": 1}
-    result.stdout.fnmatch_lines(["*has measured gemm before: give name=*"])
     named = "rooflens(gemm); assert rooflens(gemm, name='again').not_slower_than('main')"
     assert outcome(session(2e-3, "--rooflens-save", "main", body=named)) == {"passed": 1}
     assert outcome(session(4e-3, body=named)) == {"failed": 1}
@@ -173,20 +178,13 @@ def test_beside_other_tests_nothing_is_measured(session, monkeypatch):
     result.stdout.fnmatch_lines(["*run it with -n 0*"])
 
 
-def test_a_bad_name_of_a_baseline_is_an_error(session):
-    result = session(2e-3, body="rooflens(gemm).not_slower_than('../main')")
-    assert outcome(result) == {"failed": 1}
-    result.stdout.fnmatch_lines(["baseline '../main': use letters*"])
-    assert "During handling" not in result.stdout.str()
-
-
 def test_the_summary_says_what_a_reader_of_a_time_should_know(session):
     result = session(2e-3, body="rooflens(gemm, rounds=1)")
     result.stdout.fnmatch_lines(["  gemm: 2.0*1 warning)", "  note: gemm: one round has no interval"])
 
 
 def test_an_impossible_time_is_no_baseline(session, pytester, monkeypatch):
-    monkeypatch.setattr("rooflens.api.timing._least_s", lambda *work: 5e-3)
+    monkeypatch.setattr("rooflens.api.bench._Work.least_s", lambda *work: 5e-3)
     result = session(2e-3, "--rooflens-save", "main", body="rooflens(gemm)")
     assert outcome(result) == {"failed": 1}
     result.stdout.fnmatch_lines(["gemm is not stored: faster than *"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.cli.main import main
+from rooflens.shapes.request import Request
 
 from ..analysis.synthetic import write_run
 from .tiny_runs import write_suite
@@ -29,7 +30,8 @@ def plant_comparison(tmp_path) -> Callable[..., None]:
     def note(folder: Path, arms: tuple[str, ...], rounds: int) -> None:
         state = {
             "repository": str(tmp_path), "commits": dict.fromkeys(arms, "0" * 40), "suite": "tiny", "files": [],
-            "options": [], "rounds": rounds, "setup": "", "suite_hash": "", "tables": {}, "only": "", "searches": {},
+            "request": Request(suite="tiny").stored(),
+            "rounds": rounds, "setup": "", "suite_hash": "", "tables": {}, "only": "", "searches": {},
             "done": [[number, arm] for number in range(rounds) for arm in arms],
         }  # fmt: skip
         (folder / "compare.json").write_text(json.dumps(state))

@@ -2,8 +2,11 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
+from rooflens.api.planned import planned
+from rooflens.shapes.request import Request
 
 from ..environments import ROOT
 from .tiny_runs import rooflens, write_suite, write_traced
@@ -28,17 +31,17 @@ def write(folder, text):
 
 
 def measured(place, file, *options, code=0):
-    return rooflens(place, "bench", file, "--warm", "--device", "cpu", "--within", "1s", *options, code=code)
+    return rooflens(place, "bench", file, "--cache", "warm", "--device", "cpu", "--within", "1s", *options, code=code)
 
 
 @pytest.fixture
 def in_this_process(monkeypatch):
     """Let FILE.py be read and measured here: no start of Python, no imports."""
 
-    def act_here(act, files, limits, doing, within_s):
+    def act_here(act, files, limits, doing, returns, within_s):
         return act(doing)
 
-    monkeypatch.setattr("rooflens.harness.sweep.in_child.in_child", act_here)
+    monkeypatch.setattr("rooflens.api.bench_file.in_child", act_here)
 
 
 @pytest.mark.parametrize(
@@ -106,13 +109,16 @@ def test_providers_run_on_a_suite_beside_its_baseline(tmp_path):
     ("family", "suite"), [("fourbit", "llm4bit-quick"), ("fp8train", "fp8-train-quick"), ("", "llm4bit-quick")]
 )
 def test_the_quick_suite_of_the_family_is_the_default(tmp_path, monkeypatch, family, suite):
+    """`bench FILE` is `run FILE --within 20s`."""
     asked = []
+    file = write_traced(tmp_path, family)
     monkeypatch.setattr("rooflens.cli.bench.run_here", lambda request, own: asked.append(request))
-    rooflens(tmp_path, "bench", write_traced(tmp_path, family))
+    rooflens(tmp_path, "bench", file)
     (request,) = asked
-    assert request.suite == suite
+    assert (request.suite, request.within) == (suite, 20)
     assert request.providers[0] == "mine"
     assert (tmp_path / "imports").read_text() == "x", "imported once before there is a worker"
+    assert planned(Request(suite=str(file), within=20)).request == replace(request, calibrate=True)
 
 
 ENDS = f"""
@@ -136,7 +142,7 @@ def bench_exits():
 @pytest.mark.exclusive
 def test_functions_that_hang_or_end_the_process_are_named_and_the_others_measured(tmp_path):
     file = write(tmp_path, ENDS)
-    done = measured(tmp_path, file, "--timeout", "3s", code=1)
+    done = measured(tmp_path, file, "--set", "timeout_s=3s", code=1)
     assert "helper" not in done.stdout + done.stderr
     header, short, long, *_, how = done.stdout.splitlines()
     assert header.split()[:2] == ["call", "time"]
@@ -145,7 +151,7 @@ def test_functions_that_hang_or_end_the_process_are_named_and_the_others_measure
     assert "slower" in long
     assert how.startswith("warm, ")
     line = done.stderr.splitlines()[-1]
-    assert re.search(rf"bench_spins: {file}:(19|20): no end within 3 s; --timeout sets the limit", line)
+    assert re.search(rf"bench_spins: {file}:(19|20): no end within 3 s; timeout_s sets the limit", line)
     assert f"bench_crashes: {file}:23: process killed by SIGSEGV" in line
     assert f"bench_exits: {file}: process ended with exit code 0" in line
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from .tiny_runs import assert_gone, birth, read, rooflens, run_args, start, wait_until, write_suite
+from .tiny_runs import ON_CPU, assert_gone, birth, read, rooflens, run_args, start, wait_until, write_suite
 
 BUILDING = Path(__file__).parents[1] / "harness" / "building_providers.py"
 
 COMPILER = "#!/bin/sh\nsleep 1000 & echo $$ $! >> compiler.new\nmv compiler.new compiler.pids\nwait\n"
 """Hangs, with a child of its own."""
 
-LIMITS = ("--build-timeout", "3s", "--timeout", "1s", "--filter", "layer == 'q' and M == 1")
+LIMITS = ("--set", "build_timeout_s=3s,timeout_s=1s", "--filter", "layer == 'q' and M == 1")
 
 ARGUMENTS = (*run_args("builds", file=BUILDING), *LIMITS)
 
@@ -53,13 +53,13 @@ def test_a_build_that_hangs_ends_at_its_own_limit_and_its_lock_is_named_from_the
     build_at(monkeypatch, "prepare")
     rooflens(place, *ARGUMENTS)
     first = reason(place)
-    assert first.startswith("prepare: no end within 3 s; --build-timeout sets the limit; no process here holds ")
+    assert first.startswith("prepare: no end within 3 s; build_timeout_s sets the limit; no process here holds ")
     assert f" {lock_of(place)}, " in first
     assert not any(compilers(place).values())
     build_at(monkeypatch, "launch")
     rooflens(place, *ARGUMENTS, "-o", "again")
     (row,) = read(place, out=place / "again")
-    assert row["reason"].startswith("measure: no end within 1 s; --timeout sets the limit; no process here holds ")
+    assert row["reason"].startswith("measure: no end within 1 s; timeout_s sets the limit; no process here holds ")
     assert f" {lock_of(place)}, " in row["reason"]
     assert lock_of(place).exists()
 
@@ -89,20 +89,20 @@ def test_a_worker_whose_import_hangs_is_given_up(place, monkeypatch):
     done = rooflens(place, *ARGUMENTS, code=1)
     assert time.monotonic() - began < 60
     line = done.stderr.splitlines()[-1]
-    assert "could not be set up: import the providers: no end within 3 s; --build-timeout sets the limit; " in line
+    assert "could not be set up: import the providers: no end within 3 s; build_timeout_s sets the limit; " in line
     assert f"no process here holds {lock_of(place)}, " in line
     assert not any(compilers(place).values())
 
 
 @pytest.mark.slow
 @pytest.mark.exclusive
-@pytest.mark.parametrize("command", [ARGUMENTS, ("bench", BUILDING, "--build-timeout", "3s")])
+@pytest.mark.parametrize("command", [ARGUMENTS, ("bench", BUILDING, "--set", "build_timeout_s=3s")])
 def test_an_import_that_hangs_is_one_line_and_leaves_nothing(place, monkeypatch, command):
     build_at(monkeypatch, "import")
     done = rooflens(place, *command, code=2)
     (line,) = done.stderr.splitlines()
     assert f"{BUILDING}:" in line
-    assert "no end within 3 s; --build-timeout sets the limit; no process here holds " in line
+    assert "no end within 3 s; build_timeout_s sets the limit; no process here holds " in line
     assert not any(compilers(place).values())
 
 
@@ -110,11 +110,10 @@ def test_an_import_that_hangs_is_one_line_and_leaves_nothing(place, monkeypatch,
 @pytest.mark.exclusive
 def test_a_candidate_that_takes_too_long_to_build_costs_only_itself(place, monkeypatch):
     build_at(monkeypatch, "second candidate")
-    limits = ("--searches", "1", *LIMITS)
-    arguments = ("tune", "tiny.toml", "--device", "cpu", "--llc", "1MiB", "--providers", BUILDING, "-p", "builds")
-    rooflens(place, *arguments, "-o", "out", *limits)
+    arguments = ("tune", "tiny.toml", *ON_CPU, "--providers", BUILDING, "-p", "builds", "--searches", "1")
+    rooflens(place, *arguments, "-o", "out", *LIMITS)
     found = {row["candidate"]: (row["verdict"], row["reason"]) for row in read(place, "tuning.csv")}
     assert found["0"][0] == "passed"
     assert found["1"][0] == "timeout"
-    assert found["1"][1].startswith("no end within 3 s; --build-timeout sets the limit; no process here holds ")
+    assert found["1"][1].startswith("no end within 3 s; build_timeout_s sets the limit; no process here holds ")
     assert not any(compilers(place).values())

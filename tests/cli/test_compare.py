@@ -5,16 +5,20 @@ import json
 import math
 import re
 
-import pandas as pd
 import pytest
+import rooflens
 from rooflens.cli.main import main
+from rooflens.cli.shared.output import plain
 from rooflens.harness.storage.tables import fields
+from rooflens.shapes.errors import UsageError
 from rooflens.shapes.files.csv_file import csv_text
 from rooflens.shapes.run_folder.columns import TUNING
 from rooflens.shapes.run_folder.columns_isa import ISA
 
+from ..analysis.planted_searches import searched
 from ..analysis.synthetic import write_run, write_table
 
+TABLES = ("base.csv", "base.csv")
 QUIET = {"shapes": (("llama2-7b", "q/k/v/o", 4096, 4096),), "Ms": (1, 4, 16, 64), "providers": ("simt_4bit", "blas")}
 NOISE = {"rounds": 8, "round_noise": 0.003, "sample_noise": 0.002}
 
@@ -94,6 +98,32 @@ def test_arms_of_one_comparison_took_turns_and_runs_of_two_did_not(pair, invoke)
     assert main(["compare", str(folder / "base"), str(pair(1.3, folder="far") / "head")]) == 3
 
 
+def test_python_compares_what_the_command_line_does(pair, invoke):
+    folder = pair(1.05)
+    printed = json.loads(invoke("compare", folder, "--json", code=3).out)["cases"]
+    for targets in ([folder], [rooflens.load(folder / arm) for arm in ("base", "head")]):
+        two = rooflens.compare(*targets)
+        assert plain(two.verdicts.to_dict("records")) == printed
+        assert (two.complete, str(two.error())) == (True, "4 cases are verified to be slower")
+
+
+@pytest.mark.parametrize(
+    ("targets", "how", "words"),
+    [
+        (({"old": print, "new": print},), {}, r"rooflens\.bench\(calls\)"),
+        (("one", "two"), {"rounds": 8}, "^--rounds is for measuring: name two commits with --git"),
+        (("llm4bit-quick",), {"versions": ["main", "HEAD"], "rounds": 1}, "^--rounds 1: a verdict takes 2"),
+        (("llm4bit-quick",), {"versions": "a..b", "columns": {"M": "m"}}, "^--column is for tables"),
+        ((), {"versions": "a..b"}, "^--git measures one suite"),
+    ],
+)
+def test_what_python_cannot_compare_is_one_line(tmp_path, monkeypatch, targets, how, words):
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path, "base.csv", 1.0)
+    with pytest.raises(UsageError, match=words):
+        rooflens.compare(*targets, **how)
+
+
 def readings(*gemm_s):
     """Rows of canary.csv, a minute apart."""
     return [
@@ -155,22 +185,17 @@ def test_nothing_is_verified_where_a_second_copy_of_base_differs_from_it(pair, i
     assert "No result: a second copy of base differs from it beyond chance in 4 of 8 cases" in said
 
 
-TABLES = ("base.csv", "base.csv")
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ([], "name two runs or tables to compare"),
         (["one"], "name two runs or tables to compare"),
         (["--resume"], "--resume needs -o DIR"),
-        (["-o", "nowhere", "--resume"], "no comparison to resume"),
         (["--git", "main", "tiny"], "unknown suite"),
         (["--git", "a..b", "--repo", "nowhere", "llm4bit-quick"], "--repo nowhere: no such folder"),
         (["--git", "a..b", "llm4bit-quick"], "not a git repository"),
         ([*TABLES, "--column=M"], "write ROLE=NAME"),
         ([*TABLES, "--column=M=m", "--column=M=n"], "--column names a role twice"),
-        ([*TABLES, "--column=time_ms=nothing"], "unknown column 'nothing'"),
         ([*TABLES, "--column=rows=m"], "unknown role of --column 'rows'"),
         ([*TABLES, "--column=time_ms:old=ms"], "a comparison has no sides"),
         ([*TABLES, "--column=speedup=m"], "unknown role of --column in a comparison 'speedup'"),
@@ -203,47 +228,6 @@ def test_tables_of_ones_own_are_ranked_and_not_verified(tmp_path, monkeypatch, i
     assert "nothing in them is verified" in invoke("compare", "base.csv", "head.csv", *mapped, "--strict", code=4).err
 
 
-def two_passes(folder, change):
-    """Make cold cells fwd and warm ones bwd, one GEMM in two passes; head's times are `change(M, pass, round)` longer.
-
-    What a round adds to fwd it takes from bwd: each pass by itself is noisy, and their sum is not.
-    """
-    for arm in ("base", "head"):
-        cells, samples = (pd.read_csv(folder / arm / name, dtype=str) for name in ("cells.csv", "samples.csv"))
-        cells["pass"] = cells["cache"].map({"cold": "fwd", "warm": "bwd"})
-        cells["cache"], cells["cold_by"] = "cold", "flush"
-        cells.to_csv(folder / arm / "cells.csv", index=False)
-        which = cells.drop_duplicates("cell_id").set_index("cell_id")
-        for number, row in samples.iterrows():
-            cell, round_ = which.loc[row["cell_id"]], int(row["round"])
-            longer = change(int(cell["M"]), cell["pass"], round_) if arm == "head" else 0.0
-            samples.loc[number, "time_s"] = repr(1e-3 * (1 + longer))
-        samples.to_csv(folder / arm / "samples.csv", index=False)
-    return str(folder)
-
-
-@pytest.mark.parametrize(("change", "sums"), [(0.05, {"slower": 1, "same": 1}), (None, {"inconclusive": 2})])
-def test_a_sum_of_passes_is_counted_apart_and_judged_like_a_case(pair, invoke, change, sums):
-    """Noise of opposite signs leaves the sum known where neither pass is; shared noise does not."""
-
-    def longer(M, pass_, round_):
-        noise = 0.1 * (-1) ** (round_ // 2 % 2 + round_)
-        return noise if change is None or pass_ == "fwd" else -noise + 2 * change * (M == 16)
-
-    both = {"caches": ("cold", "warm"), "Ms": (1, 16), "providers": ("simt_4bit",)}
-    folder = two_passes(pair(both=both), longer)
-    out, err = invoke("compare", folder, "--json", code=3 if change else 0)
-    found = json.loads(out)
-    assert {name: count for name, count in found["verdicts"].items() if count} == {"inconclusive": 4}
-    assert {name: count for name, count in found["verdicts of sums"].items() if count} == sums
-    assert {(case["M"], case["pass"]) for case in found["sums"]} == {(1, "fwd+bwd"), (16, "fwd+bwd")}
-    if change:
-        assert "error: 1 sum of fwd+bwd is verified to be slower" in err
-        assert "sums of fwd+bwd: 1 slower, 0 faster" in invoke("compare", folder, code=3).out
-    else:
-        assert "4 cases and 2 sums of fwd+bwd are inconclusive" in invoke("compare", folder, "--strict", code=4).err
-
-
 def test_what_was_noted_of_commits_searches_and_machine_code_is_reported(pair, tmp_path, invoke):
     folder = pair(1.05, columns=lambda cell, round_: {"artifact": "k2", "config": {"stages": 3}})
     state = json.loads((folder / "compare.json").read_text())
@@ -255,7 +239,9 @@ def test_what_was_noted_of_commits_searches_and_machine_code_is_reported(pair, t
     }
     (folder / "compare.json").write_text(json.dumps(state))
     for side, candidates in (("base", 2), ("head", 3)):
-        write_tuning(folder / "tuned" / side, candidates)
+        found = searched(0, dict.fromkeys(range(candidates), 1e-3), 0, provider="simt_4bit", search_s=float(candidates))
+        (folder / "tuned" / side).mkdir(parents=True)
+        write_table(folder / "tuned" / side, TUNING, found)
         write_isa(folder / side, side)
     assert "base      base (0000000 Add a format)" in invoke("compare", folder, "--markdown", "pr.md", code=3).out
     text = (tmp_path / "pr.md").read_text()
@@ -266,22 +252,6 @@ def test_what_was_noted_of_commits_searches_and_machine_code_is_reported(pair, t
     assert "| kernel_of_it | store_short | 1 | 64 | 0 |" in text
     digest = hashlib.sha256((folder / "head" / "samples.csv").read_bytes()).hexdigest()[:16]
     assert digest in text
-
-
-def write_tuning(folder, candidates):
-    """One search of that many candidates, a second each."""
-    folder.mkdir(parents=True)
-    rows = [
-        {
-            "cell_id": "c", "search": 0, "candidate": number, "arch": "x", "compute_units": 2, "op": "gemm",
-            "pass": "fwd", "B": 1, "E": 1, "top_k": 1, "M": 1, "N": 4096, "K": 4096, "dtype": "bf16",
-            "scheme": "nf4-g64", "provider": "simt_4bit", "cache": "cold", "config": {"stages": number},
-            "verdict": "passed", "time_s": 1e-3, "winner": not number, "near_tie": False, "candidates": candidates,
-            "search_s": float(candidates), "source": "s",
-        }
-        for number in range(candidates)
-    ]  # fmt: skip
-    write_table(folder, TUNING, rows)
 
 
 def write_isa(folder, side):

@@ -3,13 +3,18 @@
 import json
 import math
 import os
+import re
 import signal
+from contextlib import chdir
 
 import pandas as pd
 import pytest
+import rooflens
 
+from ..environments import ROOT
 from ..harness.repositories import git, repository
-from .tiny_runs import ON_CPU, fresh, rooflens, start, wait_until
+from . import tiny_runs
+from .tiny_runs import ON_CPU, fresh, start, wait_until
 
 KERNEL = """
 import torch
@@ -50,7 +55,7 @@ SMALL = ("--rounds", 2, "-a", "M=3", "--filter", "layer == 'q'")
 
 
 def compare(here, *arguments, code=0):
-    return rooflens(here, *COMPARE, *arguments, code=code)
+    return tiny_runs.rooflens(here, *COMPARE, *arguments, code=code)
 
 
 def head_is_slow(done):
@@ -88,6 +93,27 @@ def test_more_work_in_a_package_is_found_from_inside_the_working_tree(here):
 
 
 @pytest.mark.slow
+def test_python_measures_what_the_command_line_does(here):
+    repo = repository(here / "repo", kernel(), kernel(300))
+    git(repo, "switch", "-q", "-c", "my-branch")
+    git(repo, "branch", "-f", "main", "HEAD~1")
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "comparing.md").read_text(), flags=re.DOTALL)
+    small = "rounds=2, device='cpu', llc='1MiB', axes={'M': 3}, filter_expression=\"layer == 'q'\", tell=told.append"
+    told, names = [], {}
+    with chdir(repo):
+        here_and_now = example.replace("llm4bit-quick", "../tiny.toml").replace("rounds=8", small)
+        exec(here_and_now.replace('"both"', '"../python"'), {"told": told}, names)
+        assert names["two"].complete
+        assert [line for line in told if line.startswith("check out head: ")]
+        assert set(rooflens.compare(to="../python", resume=True, rounds=3).verdicts["rounds"]) == {3}
+    compare(here, "--git", "main..my-branch", *SMALL, code=(0, 3))
+    stored, typed = (json.loads((here / name / "compare.json").read_text()) for name in ("python", "both"))
+    assert (stored["request"].pop("repo"), typed["request"].pop("repo")) == (None, str(repo))
+    same = {"request", "commits", "files", "suite", "suite_hash", "identity", "repository", "setup"}
+    assert {name: stored[name] for name in same} == {name: typed[name] for name in same}
+
+
+@pytest.mark.slow
 def test_a_package_of_the_invoking_python_is_no_second_version(here, tmp_path):
     """The file is in the checkout; what it imports is one install that both arms would share."""
     installed = tmp_path / "site" / "planted_package"
@@ -117,7 +143,7 @@ def test_killed_and_resumed(here, number):
         assert last.startswith("rooflens: error: interrupted; finished rounds are in")
         assert last.endswith("resume with: rooflens compare -o both --resume")
     before = (here / "both" / "base" / "samples.csv").read_bytes()
-    rooflens(here, "compare", "-o", "both", "--resume", code=(0, 3))
+    tiny_runs.rooflens(here, "compare", "-o", "both", "--resume", code=(0, 3))
     assert (here / "both" / "base" / "samples.csv").read_bytes().startswith(before)
     for arm in ("base", "head"):
         cells = pd.read_csv(here / "both" / arm / "cells.csv")

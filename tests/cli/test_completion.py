@@ -10,7 +10,7 @@ OFFERED = {
     ("rooflens", "ro"): ["roofline"],
     ("rooflens", "list", "dev"): ["devices"],
     ("rooflens", "run", "--cal"): ["--calibrate"],
-    ("rooflens", "run", "llm4bit", "--timer", "p"): ["profiler"],
+    ("rooflens", "run", "llm4bit", "--set", "timer=p"): ["timer=profiler"],
 }
 
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from rooflens.cli.run import contention_monitor
 from rooflens.cli.run.contention_monitor import ContentionMonitor, HostLoad
+from rooflens.harness.sweep.events import Finished, Started
 from rooflens.harness.telemetry.linux import HostFacts
 from rooflens.harness.telemetry.source import Reading
 from rooflens.shapes.device import Device
@@ -48,10 +49,10 @@ def told(monkeypatch, kind="cpu", elsewhere=0.0, load=0.1, others=(), verdicts=(
     cores = HostLoad(Host(elsewhere), sleep=lambda seconds: None)
     stream = io.StringIO()
     with ContentionMonitor(stream, Manifest(device=Device(kind=kind)), Store(*others), cores) as watch:
-        watch.started(2, done)
+        watch(Started(2, done))
         for verdict in verdicts:
             cell = SimpleNamespace(provider="p", shape=Shape(), problem="x", scheme="y", cache="warm")
-            watch.finished(cell, verdict, "", 1)
+            watch(Finished(1, cell, verdict))
     return [line.removeprefix("warning: ") for line in stream.getvalue().splitlines() if line.startswith("warning: ")]
 
 

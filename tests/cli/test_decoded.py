@@ -58,7 +58,7 @@ def measured(tmp_path_factory):
     (place / "mine.py").write_text(FILE)
     done = rooflens(
         place,
-        *("run", "llm4bit-quick", "--filter", "N == 512", "-a", "M=1,2", *ON_CPU, "--rounds", "2", "--budget", "0.05s"),
+        *("run", "llm4bit-quick", "--filter", "N == 512", "-a", "M=1,2", *ON_CPU, "--set", "rounds=2,budget_s=0.05"),
         *("--providers", "mine.py", "-p", "dequant_blas", *(part for name in NAMES for part in ("-p", name))),
         *("--no-calibrate", "--no-report", "-o", "runs/one"),
     )

@@ -54,7 +54,7 @@ def test_a_broken_device_context_is_left_with_its_process(broken):
 
 
 def test_a_kernel_that_does_not_end_is_ended_within_two_seconds_of_the_time_limit(tmp_path):
-    place = run_on_device(write_suite(tmp_path), "device_hang", options=("--timeout", f"{TIMEOUT_S:g}s"))
+    place = run_on_device(write_suite(tmp_path), "device_hang", options=("--set", f"timeout_s={TIMEOUT_S:g}s"))
     found = verdicts(place)
     assert found.pop(("device_hang", 2)) == {"timeout"}
     assert found.pop(("device_hang", 3)) == {"timeout"}, "what has hung is not tried again"

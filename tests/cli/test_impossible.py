@@ -3,11 +3,9 @@
 import json
 
 import pytest
-from rooflens.analysis.frames.load import load_run
-from rooflens.analysis.run.pipeline import analyze
+import rooflens
 from rooflens.cli.main import main
-from rooflens.cli.run.final_table import print_final_table
-from rooflens.reports.view import View
+from rooflens.cli.run.end_of_run import conclude
 
 from ..analysis.synthetic import H200, write_run
 
@@ -35,12 +33,12 @@ def folder(tmp_path, monkeypatch):
     return write_run(tmp_path / "runs" / "planted", latency=latency, **PLANTED)
 
 
-def test_the_final_table_counts_what_it_leaves_out(folder, capsys):
-    print_final_table(View(analyze(load_run(folder))))
-    out = capsys.readouterr().out
-    assert "excluded, faster than the device allows: 10 of 36 cells" in " ".join(out.split())
-    (best,) = (line for line in out.splitlines() if line.startswith("simt_4bit best"))
-    assert best.split()[2].startswith(("0.4", "0.5"))
+def test_the_end_of_a_run_says_what_it_leaves_out(folder, capsys):
+    conclude(folder, complete=True, report=True, strict=False)
+    told = capsys.readouterr()
+    assert "best 0.50× " in told.out
+    assert "excluded, faster than the device allows: 10 / 36 cells" in told.out
+    assert told.err.startswith("note: 10 of 36 cells are faster than possible")
 
 
 def test_the_commands_that_decide_leave_them_out(folder, invoke):
@@ -60,6 +58,7 @@ def test_sums_of_passes_say_how_many_they_leave_out(tmp_path, invoke):
     planted |= {"latency": lambda cell: FAST if (cell.layer, cell.M) == ("b bwd", 8) else 1e-2}
     runs = [write_run(tmp_path / "runs" / str(seed), seed=seed, **(PLANTED | planted)) for seed in (1, 2)]
     said = "".join(invoke("compare", *map(str, runs)))
+    assert set(rooflens.compare(*runs).sums.cases["word"]) == {"same"}
     assert f"2 of {3 * len(MS) * 2} sums of fwd+bwd are excluded: a time is faster than the device allows." in said
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from .tiny_runs import (
-    SLOW,
     assert_gone,
     check_whole,
     children,
@@ -17,6 +16,7 @@ from .tiny_runs import (
     rooflens,
     run_args,
     start,
+    unconverged,
     wait_for_rows,
     wait_until,
     whole_rows,
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.exclusive
 FEW, MANY = (2, 6), (10, 16)
 """Times that a parent is started, and sizes of M. In each life a worker is killed, then the parent: 4 kills, or 20."""
 
-PLAN = (*run_args("dequant_blas", "blas", file=None), *SLOW, "60ms")
+PLAN = (*run_args("dequant_blas", "blas", file=None), *unconverged("60ms"))
 """Four cells of each M in 2 rounds; units of some 60 ms."""
 
 SHARED = ("make the operands of", "compute the reference of")

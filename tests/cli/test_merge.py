@@ -53,7 +53,6 @@ def test_an_incomplete_merged_run_goes_on_with_its_shards(plant, tmp_path, invok
     ("arguments", "line"),
     [
         (["-o", "M1", "M1", "M8"], "M1 exists already: choose another -o"),
-        (["-o", "all", "M1", "planted"], "these runs do not merge: .*round 0 of cell .* duplicates"),
         (["-o", "all", "M1", "empty"], "cannot|empty"),
         (["-o", "all", "none"], "no cell of these runs is finished"),
         (["M1", "M8"], "Missing option '-o'"),

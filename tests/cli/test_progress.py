@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 from rooflens.cli.shared import progress as module
 from rooflens.cli.shared.progress import Progress
+from rooflens.harness.sweep.events import Doing, Finished, Grown, Started
 from rooflens.shapes.verdict import Verdict
 
 
@@ -19,9 +20,9 @@ def told(*failures):
     """Return the lines of a run in which these (provider, M, verdict, reason) came in."""
     stream = io.StringIO()
     with Progress(stream) as progress:
-        progress.started(len(failures), 0)
+        progress(Started(len(failures), 0))
         for provider, M, verdict, reason in failures:
-            progress.finished(cell(provider, M), verdict, reason, 1)
+            progress(Finished(1, cell(provider, M), verdict, reason))
     return stream.getvalue().splitlines()
 
 
@@ -53,11 +54,11 @@ def test_the_time_left_is_that_of_the_units_or_of_the_budget(monkeypatch, deadli
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     stream = io.StringIO()
     with Progress(stream, **({"deadline": deadline} if deadline else {})) as progress:
-        progress.started(2, 0)
-        progress.finished(cell(), Verdict.PASSED, "", 2)
-        progress.grown(8)  # cells are added
+        progress(Started(2, 0))
+        progress(Finished(2, cell()))
+        progress(Grown(8))  # cells are added
         for now[0] in (130.0, 270.0):
-            progress.doing("measure")
+            progress(Doing("measure"))
     assert stream.getvalue().splitlines() == [f"{planned} units, about {seconds} left: measure" for seconds in left]
 
 
@@ -82,18 +83,18 @@ def terminal(monkeypatch):
 
 def test_the_bar_counts_nothing_before_the_units_are_known(terminal):
     progress, clock, line = terminal
-    progress.doing("start the worker")
+    progress(Doing("start the worker"))
     clock.now += 3
     assert line() == "0:00:03 start the worker"
 
 
 def test_the_clock_goes_on_while_ceilings_are_measured_after_the_last_unit(terminal):
     progress, clock, line = terminal
-    progress.started(2, 0)
+    progress(Started(2, 0))
     for _ in range(2):
         clock.now += 5
-        progress.finished(cell(), Verdict.PASSED, "", 1)
-    progress.doing("ceiling 3 of 14: llc read bandwidth")
+        progress(Finished(1, cell()))
+    progress(Doing("ceiling 3 of 14: llc read bandwidth"))
     clock.now += 55
     assert line() == "2/2 0:01:05 ceiling 3 of 14: llc read bandwidth"
     clock.now += 3600

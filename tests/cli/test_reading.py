@@ -64,11 +64,7 @@ def test_the_pair_of_a_refined_run_is_the_default_and_else_the_leading_challenge
 @pytest.mark.parametrize(
     ("providers", "arguments", "words"),
     [
-        (
-            ("simt_4bit", "dequant_blas"),
-            ["--challenger", "simt"],
-            "unknown provider of this run 'simt': did you mean",
-        ),
+        (("simt_4bit", "dequant_blas"), ["--challenger", "simt"], "unknown provider of this run 'simt': did you"),
         (("simt_4bit", "dequant_blas"), ["--challenger", "dequant_blas"], "both 'dequant_blas'"),
         (("blas", "dequant_blas"), ["--challenger", "blas"], "--challenger blas: it is a reference of planted"),
         (("simt_4bit", "blas"), [], "dequant_blas was not measured; name one with --incumbent: simt_4bit, b"),

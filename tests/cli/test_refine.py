@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from rooflens.analysis.crossover.refine import PLACE
-from rooflens.cli.run.end_of_run import finish
+from rooflens.cli.run.end_of_run import conclude
 from rooflens.shapes.errors import IncompleteError
 
 from ..harness.crossing_providers import CROSSING, EDGE
@@ -44,7 +44,7 @@ timeout_s = 20.0
 """
 
 ARGUMENTS = (
-    *("run", "crossing.toml", "--providers", KERNELS, "--device", "cpu", "--llc", "1MiB", "--threads", "1"),
+    *("run", "crossing.toml", "--providers", KERNELS, "--device", "cpu", "--set", "llc_bytes=1MiB,threads=1"),
     *("--no-calibrate", "-o", "out", "-p", "constant"),
 )
 GROWING = (*ARGUMENTS, "-p", "growing", "--refine", "crossover")
@@ -92,8 +92,7 @@ def test_the_bracket_shrinks_to_the_planted_M(place):
         rounds = [row["round"] for row in read(place) if int(row["M"]) == m]
         assert rounds == sorted(rounds)
         assert rounds.count("0") == 2
-    report = (place / "out" / "report.md").read_text()
-    assert "1, 4, 16, 64" in report
+    assert "1, 4, 16, 64" in (place / "out" / "report.md").read_text()
     before = (place / "out" / "cells.csv").read_bytes()
     rooflens(place, "run", "-o", "out", "--resume", "--no-report")
     assert (place / "out" / "cells.csv").read_bytes() == before
@@ -145,20 +144,18 @@ def test_a_refinement_that_was_cut_short_is_told_with_the_way_on(plant, capsys):
     rows = [place | {"M": size, "providers": ["simt_4bit", "dequant_blas"]} for size in (5, 6)]
     refine = {"challenger": "simt_4bit", "incumbent": "dequant_blas", "complete": False, "added": rows}
     folder = plant(manifest={"refine": refine})
-    (folder / "events.log").write_text("2027-01-01T00:00:00.000+00:00 stopped at --max-time\n")
-    blemish = finish(folder, complete=False, report=False)
-    assert isinstance(blemish, IncompleteError)
+    with pytest.raises(IncompleteError):
+        conclude(folder, complete=False, report=False, strict=True)
     out, errors = capsys.readouterr()
     assert "refined: 2 further M at 1 shape, simt_4bit against dequant_blas, so far\n" in out
-    assert "only the closing calibration is missing" not in out
     assert f"resume with: rooflens run -o {folder} --resume" in errors
     plant("done", manifest={"refine": refine | {"complete": True, "added": []}})
-    assert finish(folder.parent / "done", complete=True, report=False) is None
+    conclude(folder.parent / "done", complete=True, report=False, strict=True)
     assert "refined: nothing added, no crossover" in capsys.readouterr().out
 
 
 def test_a_dry_run_says_what_is_not_known_yet(place):
-    done = rooflens(place, *GROWING, "--refine-most", "4", "--dry-run")
+    done = rooflens(place, *GROWING, "--set", "refine_most=4", "--dry-run")
     (told,) = [line for line in done.stdout.splitlines() if line.startswith("refined afterwards")]
     assert told.startswith("refined afterwards, the leading challenger against constant: up to 4 further M")
     assert "up to 40 units beyond the count below" in told  # one shape x 4 M x 2 providers x 5 rounds

@@ -26,7 +26,7 @@ def test_page_and_markdown_go_into_the_run_folder_or_where_they_are_told(planted
     assert {"runs/planted/report.html", "runs/planted/report.md"} <= set(out)
     assert "toy up" in (planted / "report.html").read_text("utf-8")
 
-    invoke("report", "latest", "--markdown", "here.md")
+    invoke("report", "latest", "-o", "here.md")
     assert (tmp_path / "here.md").read_text("utf-8") == (planted / "report.md").read_text("utf-8")
     assert not (tmp_path / "report.html").exists()
 
@@ -35,14 +35,14 @@ def test_another_preset_leaves_the_runs_own_report_alone(planted):
     assert main(["report", "planted", "--preset", "flat"]) == 0
     assert named(planted) == {"report-flat.html", "report-flat.md"}
     text = (planted / "report-flat.md").read_text("utf-8")
-    assert "rooflens report runs/planted --preset flat --html" in text
+    assert "rooflens report runs/planted --preset flat -o report.html" in text
 
 
 def test_text_and_json_on_stdout_are_alone_there(planted, invoke):
-    out, err = invoke("report", "planted", "--json", "-", "--markdown", "a.md")
+    out, err = invoke("report", "planted", "-o", "json=-", "-o", "a.md")
     assert json.loads(out)["facts"]["run"] == "planted"
     assert "a.md" in err
-    out, err = invoke("report", "planted", "--text", "-", "--ascii")
+    out, err = invoke("report", "planted", "-o", "text=-", "--ascii")
     assert out.isascii()
     assert "dequant_blas / simt_4bit (time), > 1: simt_4bit is faster" in out
     assert max(map(len, (line for line in out.splitlines() if not line.startswith("    ")))) <= 100
@@ -50,10 +50,10 @@ def test_text_and_json_on_stdout_are_alone_there(planted, invoke):
 
 
 def test_other_sides_of_any_role(planted, invoke):
-    out = invoke("report", "planted", "--preset", "crossover", "--challenger", "mma_4bit", "--json", "-").out
+    out = invoke("report", "planted", "--preset", "crossover", "--challenger", "mma_4bit", "-o", "json=-").out
     assert json.loads(out)["facts"]["challenger"] == "mma_4bit"
     sides = ["--baseline", "mma_4bit", "--challenger", "dequant_blas"]
-    tree = json.loads(invoke("report", "planted", "--preset", "decode-grid", *sides, "--json", "-").out)
+    tree = json.loads(invoke("report", "planted", "--preset", "decode-grid", *sides, "-o", "json=-").out)
     assert (tree["facts"]["baseline"], tree["facts"]["challenger"]) == ("mma_4bit", "dequant_blas")
     written = json.dumps(tree["sections"], ensure_ascii=False)
     assert "mma_4bit ÷ dequant_blas (time), > 1: dequant_blas is faster" in written
@@ -62,7 +62,7 @@ def test_other_sides_of_any_role(planted, invoke):
 
 def test_two_runs_are_two_versions(plant, planted, invoke):
     slow = plant("slow", providers=PROVIDERS, seed=1, drift=lambda round_: 1.5, **QUIET)
-    out = invoke("report", "slow", "planted", "--digest").out
+    out = invoke("report", "slow", "planted", "-o", "digest=-").out
     assert "planted -> slow" in out
     assert re.search(r"simt_4bit, fwd *: .*\(\+50\.\d+%\)", out)
     assert main(["report", "slow", "planted"]) == 0
@@ -75,7 +75,7 @@ def test_the_folder_of_a_comparison_is_a_report_of_two_versions(plant, plant_com
     for seed, arm in enumerate(arms):
         plant(f"both/{arm}", run_id=arm, providers=PROVIDERS, seed=seed, **QUIET)
     plant_comparison(tmp_path / "runs" / "both", arms, rounds=3)
-    tree = json.loads(invoke("report", "runs/both", "--json", "-").out)
+    tree = json.loads(invoke("report", "runs/both", "-o", "json=-").out)
     assert tree["facts"]["measured"] == "in turn, every round of every version in a fresh process"
     assert "holds both versions: leave planted out" in invoke("report", "runs/both", "planted", code=2).err
 
@@ -96,14 +96,13 @@ LACKING = {
     [
         (["planted", "--preset", "branch"], "name the BASE too"),
         (["planted", "planted", "--preset", "flat"], "is of one run: leave BASE out"),
-        (["planted", "planted", "planted"], "3 runs are given: name one, or one and its BASE"),
         (["planted", "planted", "--challenger", "mma_4bit"], "--challenger is for the report of one run"),
         (["planted", "--challenger", "dequant_blas"], "the baseline of planted; name another one with"),
-        (["planted", "--challenger", "mma_4bits"], "did you mean mma_4bit?"),
-        (["planted", "--baseline", "mma_4bits"], "unknown provider 'mma_4bits': did you mean mma_4bit"),
-        (["planted", "--baseline", "torch"], "planted has simt_4bit, "),
-        (["planted", "--text", "-", "--json", "-"], "only one of --text - and --json - can be printed"),
-        (["planted", "--html", "-"], "--html -: it cannot be printed; give it a FILE"),
+        (["planted", "-o", "text=-", "-o", "json=-"], "only one of text=- and json=- can be printed"),
+        (["planted", "-o", "html=-"], "-o html=-: it cannot be printed; give it a FILE"),
+        (["planted", "--text", "-"], "--text is no longer an option: write -o FILE.txt, or -o text=-"),
+        (["planted", "--digest"], "--digest is no longer an option: write -o digest=FILE, or -o digest=-"),
+        (["planted", "--markdown", "x"], "--markdown is no longer an option: write -o FILE.md;"),
         (["two", "--preset", "three-way"], "needs three providers with a time (old, new, reference), the run has 2"),
         (["one", "--preset", "crossover"], "needs two or more M at a shape"),
         (["alone", "--preset", "decode-grid"], "needs two providers with a time for the same cell"),
@@ -116,7 +115,7 @@ def test_what_cannot_be_said_is_one_line(plant, refused, arguments, words):
 
 
 def test_on_a_terminal_the_text_is_as_wide_and_coloured_unless_asked_not_to(planted, tmp_path):
-    arguments = ("-m", "rooflens.cli", "report", "runs/planted", "--preset", "decode-grid", "--text", "-")
+    arguments = ("-m", "rooflens.cli", "report", "runs/planted", "--preset", "decode-grid", "-o", "text=-")
     there = {"columns": 72, "cwd": tmp_path, "TERM": "xterm"}
     coloured = on_terminal(*arguments, **there)
     bare = on_terminal(*arguments, **there, NO_COLOR="1")

@@ -29,7 +29,7 @@ def exported(plant, invoke):
 
     def export(name, **what):
         plant("planted", **EXACT | what)
-        return invoke("report", "planted", f"--{name}", "-").out
+        return invoke("report", "planted", "-o", f"{name}=-").out
 
     return export
 
@@ -78,7 +78,7 @@ def test_an_impossible_time_wins_no_row_of_aiters_table(exported):
 
 def test_parquet_has_every_cell_with_and_without_a_time(plant, tmp_path, invoke):
     plant("planted", **EXACT, failures=lambda cell: ("oom", "no memory") if cell.M == 16 else None)
-    out = invoke("report", "planted", "--aiter", "a.csv", "--parquet", "cells.parquet", "--text", "r.txt").out
+    out = invoke("report", "planted", "-o", "aiter=a.csv", "-o", "cells.parquet", "-o", "r.txt").out
     assert out.split() == ["a.csv", "cells.parquet", "r.txt"]
     assert not (tmp_path / "runs" / "planted" / "report.html").exists()
     cells = pd.read_parquet(tmp_path / "cells.parquet")
@@ -92,14 +92,12 @@ def test_parquet_has_every_cell_with_and_without_a_time(plant, tmp_path, invoke)
 @pytest.mark.parametrize(
     "what, arguments, words",
     [
-        ({}, ["planted", "planted", "--aiter", "-"], "exports one run"),
-        ({}, ["planted", "--aiter", "same", "--parquet", "./same"], "would both write"),
-        ({}, ["planted", "--aiter", "same", "--html", "same"], "would both write"),
-        ({}, ["planted", "--aiter", "-", "--json", "-"], "only one of --aiter - and --json -"),
-        ({}, ["planted", "--parquet", "-"], "--parquet -: it cannot be printed"),
-        ({"failures": lambda cell: ("oom", "")}, ["planted", "--aiter", "-"], "no time of a GEMM's forward pass"),
-        ({}, ["planted", "--pdf", "-"], "--text, --json, --aiter, --parquet; see"),
-        ({"providers": ("blas",), "baseline": "blas"}, ["planted", "--aiter", "-"], "other than of references"),
+        ({}, ["planted", "planted", "-o", "aiter=-"], "aiter is of one run"),
+        ({}, ["planted", "-o", "aiter=same", "-o", "parquet=./same"], "aiter and parquet would both be written"),
+        ({}, ["planted", "-o", "aiter=-", "-o", "json=-"], "only one of aiter=- and json=-"),
+        ({"failures": lambda cell: ("oom", "")}, ["planted", "-o", "aiter=-"], "no time of a GEMM's forward pass"),
+        ({}, ["planted", "-o", "r.pdf"], "end it with .html, .md, .txt, .json, .parquet, or write FORMAT=FILE (html, "),
+        ({"providers": ("blas",), "baseline": "blas"}, ["planted", "-o", "aiter=-"], "other than of references"),
     ],
 )
 def test_what_cannot_be_exported_is_one_line(plant, invoke, what, arguments, words):

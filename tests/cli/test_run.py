@@ -59,26 +59,6 @@ def test_providers_of_a_problem_take_turns(measured):
     assert set(firsts) == {"right", "dequant_blas"}  # the order is drawn anew each time: neither is always first
 
 
-def test_resume_refuses_changed_code(place):
-    kernel = place / "mine.py"
-    kernel.write_text(FAULTY.read_text())
-    arguments = run_args("right", file=kernel)
-    rooflens(place, *arguments, "--filter", "M == 1 and layer == 'q'")
-    kernel.write_text(FAULTY.read_text() + "\n# faster now\n")
-    done = rooflens(place, *arguments, "--resume", code=2)
-    assert "source of provider right" in done.stderr
-
-
-def test_resume_of_a_finished_run_measures_nothing(copied):
-    def stored():
-        shapes = json.loads((copied / "out" / "run.json").read_text())["shapes"]
-        return (copied / "out" / "samples.csv").read_bytes(), sorted(map(str, shapes))
-
-    before = stored()
-    rooflens(copied, *RIGHT, "--resume")
-    assert stored() == before
-
-
 def test_the_named_sides_are_measured_stored_and_kept(copied):
     sides = ("--baseline", "right", "--challenger", "blas")
     rooflens(copied, *RIGHT, "--resume", *sides)
@@ -86,7 +66,7 @@ def test_the_named_sides_are_measured_stored_and_kept(copied):
         manifest = json.loads((copied / "out" / "run.json").read_text())
         assert (manifest["baseline"], manifest["challengers"]) == ("right", ["blas"])
         assert {row["provider"] for row in read(copied)} == {"right", "dequant_blas", "blas"}
-        shown = rooflens(copied, "report", "out", "--preset", "decode-grid", "--text", "-", "--ascii").stdout
+        shown = rooflens(copied, "report", "out", "--preset", "decode-grid", "-o", "text=-", "--ascii").stdout
         assert "right / blas (time), > 1: blas is faster" in " ".join(shown.split())  # a reference, as it was asked for
         rooflens(copied, "run", "-o", "out", "--resume", "--no-report")
     same = rooflens(copied, *RIGHT, "--resume", "--baseline", "right", "--challenger", "right", code=2)
@@ -104,7 +84,7 @@ def test_more_rounds_on_resume_are_added(copied):
 def test_resume_from_another_directory_remembers_the_request(place):
     """The suite, its shape set and the user's kernels are found again, in a folder with a blank in its name."""
     (place / "mine.py").write_text(FAULTY.read_text())
-    flags = ["--device", "cpu", "--llc", "1MiB", "--no-report", "--no-calibrate", "--providers", "mine.py"]
+    flags = [*ON_CPU, "--no-report", "--no-calibrate", "--providers", "mine.py"]
     rooflens(place, "run", "tiny.toml", *flags, "-p", "right", "-o", "out")
     cells = place / "out" / "cells.csv"
     cells.write_text("".join(cells.read_text().splitlines(keepends=True)[:-2]))  # two units are missing
@@ -175,32 +155,25 @@ SCANNED = (*RUN, "-o", "out", "--scan", "N=48~1x16")
         ([*RUN, "-p", "nobody"], "unknown provider 'nobody'"),
         ([*RUN, "-p", "mk.py"], "'mk.py': for a file of your own: --providers mk.py"),
         ([*RUN, "-a", "M=-3"], "positive"),
-        ([*RUN, "-a", "M=1..x"], "neither a size nor a range"),
         ([*RUN, "-a", "M=1..99999999"], "more than 10000 sizes"),
         ([*RUN, "-a", "M=" + "9" * 5000], "neither a size nor a range"),
         ([*RUN, "-a", "M=999999999999999999"], "too large"),
-        ([*RUN, "--timeout", "10ms"], "timeout_s=0.01 must be more than budget_s"),
-        ([*RUN, "--seed", "-1"], "--seed"),
-        ([*RUN, "--device", "cpu", "--timer", "event"], "--timer host"),
-        ([*RUN, "--device", "cpu", "--llc", "900000GiB"], "give the right size with --llc"),
+        ([*RUN, "--device", "cpu", "--set", "llc_bytes=900000GiB"], "give the right size with --set llc_bytes"),
         ([*RUN, "--tuned", "absent", "--dry-run"], "absent: no such tuned table; make one with roofl"),
-        ([*RUN, "--device", "cpu", "--timer", "graph", "--dry-run"], "it times GPUs, not --device cpu"),
-        ([*RUN, "--device", "cpu", "--llc", "big", "--dry-run"], "--llc 'big': write a size"),
+        ([*RUN, "--device", "cpu", "--set", "timer=graph", "--dry-run"], "it times GPUs, not --device cpu"),
         ([*RUN, "-o", "nowhere", "--resume", "--dry-run"], "no run to resume: nowhere/run.json does"),
         (["run", "typo.toml"], "unknown provider 'dequant_blass': did you mean dequant_blas"),
         (["run", "pinned.toml"], "make one with rooflens tune SUITE -o RUN"),
         ([*RUN, "--filter", "M >"], "--filter"),
         ([*RUN, "--device", "tpu"], "--device 'tpu'"),
-        ([*RUN, "--timeout", "soon"], "--timeout 'soon'"),
         ([*RUN, "--providers", "absent.py"], "no such file"),
         (["run", "absent.toml"], "cannot read suite absent.toml"),
         (["run"], "name a suite"),
         (["run", "--resume"], "-o RUN"),
-        ([*RUN, "-o", "arun", "--resume", "--seed", "5"], "seed was 0 and is 5 now"),
+        ([*RUN, "-o", "arun", "--resume", "--set", "seed=5"], "seed was 0 and is 5 now"),
         (["run", "other.toml", "-o", "arun", "--resume"], "suite was tiny and is other now"),
         (["run", "-o", "arun", "--resume", "--rounds", "5"], "--rounds changes what is measured"),
         ([*RUN, "--retry", "timeout"], "--retry measures again what failed in an earlier call"),
-        (["compare", "--retry", "timeout"], "--retry measures again what failed in an earlier call"),
         (["run", "-o", "out", "--resume", "--retry", "incorrect"], "'incorrect' is not one of"),
         (["tune"], "name a suite"),
         (["tune", "--resume"], "-o RUN"),
@@ -210,19 +183,16 @@ SCANNED = (*RUN, "-o", "out", "--scan", "N=48~1x16")
         (["tune", "-o", "arun", "--resume", "--searches", "3"], "--searches changes what is searched"),
         (["tune", "tiny.toml", "--searches", "0"], "--searches"),
         (["tune", "tiny.toml", "--cache", "cold,warm", "--export", "x.csv"], "choose one with --cache"),
-        ([*RUN, "--refine-most", "3"], "--refine-most goes with --refine crossover"),
-        ([*RUN, "--refine-to", "5%"], "--refine-to goes with --refine crossover"),
-        ([*REFINED, "roofline"], "write crossover, or crossover=CHALLENGER:INCUMBENT"),
+        ([*RUN, "--set", "refine_most=3"], "--set refine_most goes with --refine crossover"),
         ([*REFINED, "crossover=blas"], "write crossover, or crossover=CHALLENGER:INCUMBENT"),
         ([*REFINED, "crossover=blas:dequant_blass"], "did you mean dequant_blas"),
         ([*REFINED, "crossover=simd_4bit_cpu:blas"], "unknown provider of this run in --refine 'simd_4bit_cpu'"),
         ([*REFINED, "crossover=blas:blas"], "no challenger of blas is measured"),
         ([*REFINED, "crossover"], "no challenger of dequant_blas is measured"),  # but the baseline itself
-        ([*REFINED, "crossover=blas:dequant_blas", "--refine-to", "10"], "--refine-to '10': write a percentage"),
         ([*REFINED, "crossover=blas:dequant_blas", "--scan", "K=128,256"], "measure one of the two at a time"),
         ([*RUN, "--scan", "N=48~3x16", "--dry-run"], "N=0 of tiny q is not a size"),
-        ([*SCANNED, "--tuned", "absent", "--dry-run"], "omit --tuned and --tuning"),
-        ([*SCANNED, "--tuning", "cold", "--dry-run"], "omit --tuned and --tuning"),
+        ([*SCANNED, "--tuned", "absent", "--dry-run"], "omit --tuned and tuning"),
+        ([*SCANNED, "--set", "tuning=cold", "--dry-run"], "omit --tuned and tuning"),
     ],
 )
 def test_bad_input_is_one_line_and_an_exit_code(place, monkeypatch, refused, arguments, words):
@@ -277,23 +247,10 @@ def test_a_run_knows_the_commit_of_its_kernels_and_the_report_says_it(place):
     stored = repository_of(place / "out")
     assert (stored["commit"], stored["branch"], stored["subject"]) == (commit, "main", "version 0")
     assert stored["dirty"] is False
-    assert f"{commit[:12]} on main of {stored['committed_at']}: version 0" in (place / "out/report.html").read_text()
+    page = (place / "out/report.html").read_text()
+    assert "commit of the kernels" in page
+    assert f"{commit[:12]} on main of {stored['committed_at']}: version 0" in page
     git(bench, "commit", "--quiet", "--allow-empty", "-m", "another commit")
     more = ("--rounds", "2", "--resume", "--no-calibrate", "--no-report")
     rooflens(place, "run", *only, "-o", "out", *more)
     assert (repository_of(place / "out")["commit"], repository_of(place / "out")["dirty"]) == (commit, True)
-
-
-def test_without_a_provider_file_the_working_directory_counts_and_git_need_not_be_installed(place, monkeypatch):
-    repository(place / "repo", {"README": "kernels come from elsewhere"})
-    write_suite(place / "repo")
-    plain = ("run", "tiny.toml", "-p", "dequant_blas", "-a", "M=1", "--rounds", "1", "--no-calibrate", "--no-report")
-    rooflens(place / "repo", *plain, *ON_CPU, "-o", "a")
-    assert repository_of(place / "repo/a")["top"] == str((place / "repo").resolve())
-    rooflens(place, "report", "repo/a", "--markdown", "a.md")
-    told = (place / "a.md").read_text("utf-8")
-    assert "commit of the working directory" in told
-    assert "commit of the kernels" not in told
-    monkeypatch.setenv("PATH", str(place / "empty"))
-    rooflens(place / "repo", *plain, *ON_CPU, "-o", "b")
-    assert repository_of(place / "repo/b") is None

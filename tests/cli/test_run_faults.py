@@ -12,7 +12,6 @@ from rooflens.harness.storage.worker_log import MOST_BYTES
 from ..harness import hanging_providers
 from ..harness.hanging_providers import HANGING
 from .tiny_runs import (
-    SLOW,
     check_whole,
     events,
     fresh,
@@ -20,6 +19,7 @@ from .tiny_runs import (
     rooflens,
     run_args,
     start,
+    unconverged,
     verdicts,
     wait_for_rows,
     write_suite,
@@ -31,6 +31,7 @@ FAULTS = [
     ("late_wrong", "incorrect", "SNR"),
     ("raises", "runtime_error", "measuring: RuntimeError: shared memory exhausted second line (faulty_providers.py:"),
     ("oom", "oom", "allocate"),
+    ("babbles", "crashed", "measure: worker ended, as it sent what is no message: longer than 256 MiB"),
 ]
 """Providers that fail at M = 2 only."""
 
@@ -50,9 +51,9 @@ def test_a_fault_is_the_verdict_of_its_cell_and_costs_no_other(faults):
         assert reason in row["reason"]
         assert reason.split(":")[0] in done.stderr
     found = verdicts(place)
-    assert len(found) == 3 * 6
+    assert len(found) == 3 * 7
     assert {cell for cell, words in found.items() if words != {"passed"}} == {(name, 2) for name, _, _ in FAULTS}
-    check_whole(place, cells=3 * 6 - 5)
+    check_whole(place, cells=3 * 7 - 6)
 
 
 NEVER = [
@@ -90,7 +91,7 @@ HANGS = {"hang": "measure", "hang_prepare": "prepare", "hang_supports": "prepare
 @pytest.mark.slow
 @pytest.mark.exclusive
 def test_a_hang_ends_within_two_seconds_of_the_time_limit_and_costs_no_neighbour(place):
-    limits = ("--timeout", f"{TIMEOUT_S:g}s", "--build-timeout", f"{BUILD_TIMEOUT_S:g}s")
+    limits = ("--set", f"timeout_s={TIMEOUT_S:g}s,build_timeout_s={BUILD_TIMEOUT_S:g}s")
     fresh(place, *run_args("right", *HANGS), *limits, "--filter", "layer == 'q' and M <= 2")
     restarts = [at for at, text in events(place) if text.startswith("restart the worker")]
     assert len(restarts) == len(HANGS)
@@ -99,7 +100,7 @@ def test_a_hang_ends_within_two_seconds_of_the_time_limit_and_costs_no_neighbour
     for provider, phase in HANGS.items():
         assert found.pop((provider, 2)) == {"timeout"}
         (row,) = [row for row in read(place) if (row["provider"], row["M"]) == (provider, "2")]
-        limit_s, option = (BUILD_TIMEOUT_S, "--build-timeout") if phase == "prepare" else (TIMEOUT_S, "--timeout")
+        limit_s, option = (BUILD_TIMEOUT_S, "build_timeout_s") if phase == "prepare" else (TIMEOUT_S, "timeout_s")
         assert row["reason"] == f"{phase}: no end within {limit_s:g} s; {option} sets the limit"
         hung_at = float((place / f"{provider}.stamp").read_text())
         assert limit_s - 0.5 < next(at for at in restarts if at >= hung_at) - hung_at < limit_s + 2
@@ -115,7 +116,7 @@ def test_a_failure_is_measured_again_once_its_cause_is_gone(place, jobs):
     run(place, *run_args("licensed"), "--filter", "layer == 'q' and M <= 2", *jobs)
     assert verdicts(place) == {("licensed", 1): {"passed"}, ("licensed", 2): {"runtime_error"}}
     (place / "licence").touch()
-    again = ("--retry", "timeout", "--retry", "runtime_error", "--timeout", "60s")
+    again = ("--retry", "timeout", "--retry", "runtime_error", "--set", "timeout_s=60s")
     done = run(place, "run", "-o", "out", "--resume", "--no-report", *again, *jobs)
     assert "measure again what failed: 1 unit; events.log has the reasons" in done.stderr
     check_whole(place, cells=2)
@@ -176,7 +177,7 @@ def test_a_provider_that_changes_its_process_changes_no_neighbour_and_no_operand
     seen = []
     for others in ((), ("wanders", "throttles", "retypes", "reseeds", "spins")):
         place = write_suite(tmp_path_factory.mktemp("witness"))
-        fresh(place, *run_args("witness", *others), "--threads", "2")
+        fresh(place, *run_args("witness", *others), "--set", "threads=2")
         rows = [row for row in read(place) if row["provider"] == "witness"]
         assert {row["verdict"] for row in rows} == {"passed"}
         assert len(rows) == 12
@@ -192,7 +193,7 @@ def test_a_provider_that_changes_its_process_changes_no_neighbour_and_no_operand
 @pytest.mark.exclusive
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_interruption_keeps_what_is_finished_and_says_how_to_go_on(place, number):
-    process = start(place, *run_args("right", "dequant_blas"), *SLOW, "100ms")
+    process = start(place, *run_args("right", "dequant_blas"), *unconverged("100ms"))
     wait_for_rows(place, 2, process)
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
@@ -210,7 +211,7 @@ def test_interruption_keeps_what_is_finished_and_says_how_to_go_on(place, number
 @pytest.mark.exclusive
 def test_a_sigterm_to_the_whole_group_blames_no_kernel(place):
     """A batch system's way of ending a job: the worker gets the signal as well."""
-    process = start(place, *run_args("right", "dequant_blas"), *SLOW, "300ms", start_new_session=True)
+    process = start(place, *run_args("right", "dequant_blas"), *unconverged("300ms"), start_new_session=True)
     wait_for_rows(place, 2, process)
     os.killpg(process.pid, signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
@@ -221,7 +222,7 @@ def test_a_sigterm_to_the_whole_group_blames_no_kernel(place):
 @pytest.mark.slow
 @pytest.mark.exclusive
 def test_fast_cells_leave_no_pause_and_are_interrupted_all_the_same(place):
-    process = start(place, *run_args("right", "dequant_blas"), *SLOW, "30ms", "-a", "M=1..400")
+    process = start(place, *run_args("right", "dequant_blas"), *unconverged("30ms"), "-a", "M=1..400")
     wait_for_rows(place, 2, process)
     before = len(read(place))
     process.send_signal(signal.SIGINT)
@@ -233,7 +234,8 @@ def test_fast_cells_leave_no_pause_and_are_interrupted_all_the_same(place):
 @pytest.mark.slow
 @pytest.mark.exclusive
 def test_max_time_ends_cleanly_with_a_reading_of_the_canary_and_strict_says_incomplete(place):
-    done = rooflens(place, *run_args("right", "dequant_blas"), *SLOW, "1s", "--max-time", "12s", "--strict", code=4)
+    arguments = (*run_args("right", "dequant_blas"), *unconverged("1s"))
+    done = rooflens(place, *arguments, "--max-time", "12s", "--strict", code=4)
     assert "--resume" in done.stderr
     rows, (*starts, last) = read(place), read(place, "canary.csv")
     assert 0 < len(rows) < 24
@@ -245,7 +247,7 @@ def test_a_function_that_hangs_at_its_first_call_costs_its_limit_once(place):
     """Not the limit of a build, and not once per problem."""
     arguments = run_args("computes", *HANGING, file=hanging_providers.__file__)
     began = time.monotonic()
-    fresh(place, *arguments, "--timeout", "4s")
+    fresh(place, *arguments, "--set", "timeout_s=4s")
     spent_s = time.monotonic() - began
     rows = read(place)
     problems = 2 * 3
@@ -254,14 +256,14 @@ def test_a_function_that_hangs_at_its_first_call_costs_its_limit_once(place):
         first, *others = (row for row in rows if row["provider"] == name)
         assert (first["verdict"], first["reason"]) == (
             "timeout",
-            "measure: no end within 4 s; --timeout sets the limit",
+            "measure: no end within 4 s; timeout_s sets the limit",
         )
         assert len(others) == problems - 1
         assert {row["verdict"] for row in others} == {"timeout"}
         assert all(row["reason"].startswith("not tried: it hung at M=") for row in others)
     assert len([text for _, text in events(place) if text.startswith("restart the worker")]) == len(HANGING)
     assert spent_s < 90  # three limits, and four starts of a worker on a machine that others use
-    again = fresh(place, *arguments, "--timeout", "4s", "--resume")
+    again = fresh(place, *arguments, "--set", "timeout_s=4s", "--resume")
     assert "restarted" not in again.stderr
 
 

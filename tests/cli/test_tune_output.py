@@ -4,7 +4,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from rooflens.cli.tune.tune import tune
+from rooflens.cli.tune import tune
 from rooflens.harness.storage.tables import fields
 from rooflens.shapes.files.csv_file import csv_text
 from rooflens.shapes.run_folder.columns import TUNING

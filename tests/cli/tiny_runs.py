@@ -1,6 +1,8 @@
 """A tiny suite over misbehaving providers, measured by real workers, and what is found in its folder."""
 
 import csv
+import json
+import signal
 import subprocess
 import sys
 import time
@@ -9,6 +11,7 @@ from datetime import datetime
 from io import StringIO
 from pathlib import Path
 
+from rooflens.api.task import main as measuring_process
 from rooflens.cli.main import main
 
 FAULTY = Path(__file__).parents[1] / "harness" / "faulty_providers.py"
@@ -31,7 +34,7 @@ timeout_s = 20.0
 """
 
 
-ON_CPU = ("--device", "cpu", "--llc", "1MiB")
+ON_CPU = ("--device", "cpu", "--set", "llc_bytes=1MiB")
 
 
 def write_suite(folder):
@@ -56,6 +59,17 @@ def fresh(place, *arguments, code=0, **options):
     command = [sys.executable, "-m", "rooflens.cli", *map(str, arguments)]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=300, **options)
     return _ended(done, code)
+
+
+def run_task(place, request, origin=None, cells=None):
+    """Measure what a process of a comparison is asked for; return its exit code."""
+    task = place / "task.json"
+    task.write_text(json.dumps({"request": request.written(), "origin": origin, "cells": cells}))
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        return measuring_process(str(task))
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _ended(done, code):
@@ -151,8 +165,9 @@ def run_args(*providers, file=FAULTY, device=ON_CPU, out="out"):
     return ["run", "tiny.toml", *device, "--no-report", "--no-calibrate", *files, "-o", out, *flags]
 
 
-SLOW = ("--target-ci", "0.00001%", "--budget")
-"""No round converges, so that each takes its whole budget."""
+def unconverged(budget: str) -> tuple[str, ...]:
+    """Options with which every round takes its whole budget."""
+    return "--set", f"target_ci=0.00001%,budget_s={budget}"
 
 
 def read(place, name="cells.csv", out=None):

@@ -142,7 +142,7 @@ OPTIONS = {
     "axis.option": "M=1,2,4..64",
     "time.option": "0.5s",
     "percent.option": "1.5%",
-    "size.option": "256MiB",
+    "settings.option": "timer=host,budget_s=0.5s,target_ci=1.5%,llc_bytes=256MiB",
     "scan.option": "N=4096..4224",
     "map.option": "time_ms='Latency (ms)',M=m,N=n,K=k,provider=name",
     "cells.condition": "M <= 16 and provider == 'simt_4bit' and not model.str.startswith('n')",
@@ -162,8 +162,8 @@ _RUN = (
     "compare {}/other {}/run",
     "history {}/other {}/run --html {}/page.html",
 )
-_QUICK_REPORTS = ("report {}/run --text -", "report {}/run --json -", "report {}/run --digest")
-_REPORTS = (*3 * _QUICK_REPORTS, "report {}/run", "report {}/run {}/other --text -")
+_QUICK_REPORTS = ("report {}/run -o text=-", "report {}/run -o json=-", "report {}/run -o digest=-")
+_REPORTS = (*3 * _QUICK_REPORTS, "report {}/run", "report {}/run {}/other -o text=-")
 """Figures take seconds to draw: of ten reports one has them."""
 
 _RESUMED = "--rounds 1 -a M=1 --no-report --no-calibrate --resume -o {}/out"
@@ -198,7 +198,7 @@ _EVERY = (
         "compare.json",
         write_arms,
         ["both/compare.json"],
-        [f"compare {_BOTH}", f"history {_BOTH}", f"report {_BOTH} --text -", "validate {}/both/base"],
+        [f"compare {_BOTH}", f"history {_BOTH}", f"report {_BOTH} -o text=-", "validate {}/both/base"],
         10,
     ),
     Target(
@@ -255,10 +255,8 @@ _EVERY = (
         [name for name in OPTIONS if name.endswith(".option")],
         [
             f"{_DRY} -a @axis.option",
-            f"{_DRY} --budget @time.option",
+            f"{_DRY} --set @settings.option",
             f"{_DRY} --within @time.option",
-            f"{_DRY} --target-ci @percent.option",
-            f"{_DRY} --llc @size.option",
             f"{_DRY} --scan @scan.option",
             "dispatch {}/run --margin @percent.option",
             "compare {}/tiny.csv {}/tiny.csv --column @map.option",

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -181,6 +182,14 @@ def floods(inputs, out):
         os.write(handle, b"flood\n" * 50_000)
 
 
+def babbles(inputs, out):
+    """Write to every pipe and socket of this process."""
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                os.write(int(name), b"babble" * 9)
+
+
 SEED = 12345
 
 
@@ -244,6 +253,7 @@ FAULTY = {
     "interrupts": raises("", KeyboardInterrupt),
     "unwinds": raises("all the way up", UnwindingError),
     "floods": floods,
+    "babbles": babbles,
     "wanders": lambda inputs, out: os.chdir(tempfile.gettempdir()),
     "throttles": lambda inputs, out: torch.set_num_threads(1),
     "retypes": lambda inputs, out: torch.set_default_dtype(torch.float64),

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from rooflens.harness.plan.plan import plan
 from rooflens.harness.storage.store import RunStore
+from rooflens.harness.sweep.events import Doing, Finished, Grown, Remarked, Started
 from rooflens.harness.sweep.supervisor import WorkerEndedError, WorkerTimeoutError
 from rooflens.harness.timing.samples import Samples
 from rooflens.harness.worker.messages import (
@@ -12,11 +13,9 @@ from rooflens.harness.worker.messages import (
     Calibrate,
     Calibrated,
     CanaryTaken,
-    CandidateBegun,
     Done,
     Ready,
     SearchResult,
-    Step,
     Stored,
     TakeCanary,
     UnitResult,
@@ -42,20 +41,18 @@ class Silent:
         self.remarks, self.done, self.totals = [], [], []
         self.total = self.before = self.units = 0
 
-    def started(self, total_units, finished_units):
-        self.total, self.before = total_units, finished_units
-
-    def doing(self, what):
-        self.done.append(what)
-
-    def finished(self, cell, verdict, reason, units):
-        self.units += units
-
-    def grown(self, total_units):
-        self.totals.append(total_units)
-
-    def remark(self, text):
-        self.remarks.append(text)
+    def __call__(self, event):
+        match event:
+            case Started():
+                self.total, self.before = event.total, event.finished
+            case Doing():
+                self.done.append(event.what)
+            case Finished():
+                self.units += event.units
+            case Grown():
+                self.totals.append(event.total)
+            case Remarked():
+                self.remarks.append(event.text)
 
 
 def opened(folder):
@@ -74,6 +71,10 @@ def cells_of(providers, shapes=1, condition="M == 1", **changes):
 def passed(index, number):
     columns = {"order": 0, "verdict": "passed", "samples": 1, "started_at": "now"}
     return UnitResult(index, number, columns, Samples((1e-3,)))
+
+
+def tries(index, candidate):
+    return Begin("try", ((index, 0),), candidate)
 
 
 def tuned(index):
@@ -128,14 +129,14 @@ class Worker:
                 self.answers = [self.calibration]
                 return
             low = f"measured llc bandwidth of {self.calibrations}.5 GB/s is low: busy?"
-            steps = Step(1, 2, "dram read bandwidth"), Step(2, 2, "launch floors")
+            steps = Begin("ceiling 1 of 2: dram read bandwidth"), Begin("ceiling 2 of 2: launch floors")
             self.answers = [*steps, Calibrated([], {"low": low})]
         elif isinstance(message, TakeCanary):
             self.answers = [CanaryTaken([{"at": "now", "gemm_s": 2e-3, "copy_s": 1e-3}])]
         elif isinstance(message, Work):
             units = [(index, number) for index, rounds in enumerate(message.rounds) for number in rounds]
             if message.searches_only:
-                pairs = [(CandidateBegun(index, 0), tuned(index)) for index, _ in units]
+                pairs = [(tries(index, 0), tuned(index)) for index, _ in units]
             else:
                 pairs = [(Begin("measure", (unit,)), passed(*unit)) for unit in units]
             self.answers = [*(answer for pair in pairs for answer in pair), Done()]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from rooflens.analysis.comparison.decide import Word
 from rooflens.analysis.comparison.effects import Order
 from rooflens.reports.build import build_comparison
 from rooflens.reports.figures.chart import Figure
@@ -27,6 +28,10 @@ def rows_of(table):
 def cards(report):
     return {item.label: item for part in report.walk() for block in part.blocks if isinstance(block, KeyNumbers)
             for item in block.items}  # fmt: skip
+
+
+def small(shape, M):
+    return M == 4096
 
 
 FORWARD, BACKWARD = 2 / 1400, 4 / 1000
@@ -151,6 +156,22 @@ def test_losses_are_tabled_when_verified_and_named_when_small():
     assert "further case" not in all_text(sure)
 
 
+@pytest.mark.parametrize(("slower", "sums"), [(0.05, {"slower": 1, "same": 1}), (None, {"inconclusive": 2})])
+def test_a_sum_of_passes_is_counted_apart_and_judged_like_a_case(slower, sums):
+    """Noise of opposite signs leaves the sum known where neither pass is; shared noise does not."""
+    noise = 0.1 * np.array([1, -1, -1, 1] * 2)
+    backward = [noise, noise] if slower is None else [-noise, -noise + 2 * slower]
+    effects = np.log1p([noise, noise, *backward])
+    found = result_of(versions(effects, **TRAINING, M=[1, 16, 1, 16], layer="q", pass_=["fwd", "fwd", "bwd", "bwd"]))
+    assert found.count(Word.INCONCLUSIVE) == 4
+    assert {word: count for word in Word if (count := found.count_sums(word))} == sums
+    told, strict = ("" if error is None else str(error) for error in (found.error(), found.error(strict=True)))
+    if slower:
+        assert told == strict == "1 sum of fwd+bwd is verified to be slower"
+    else:
+        assert (told, strict) == ("", "4 cases and 2 sums of fwd+bwd are inconclusive: more --rounds would decide")
+
+
 def everything(report):
     """Render in every format; return the page."""
     text = markdown.render(report).text
@@ -161,10 +182,10 @@ def everything(report):
 @pytest.mark.parametrize(
     ("name", "planted", "says"),
     [
-        ("one round", lambda: training(exactly, rounds=1), "No case is verified to have changed"),
+        ("one round", lambda: training(exactly, rounds=1, keep=small), "No case is verified to have changed"),
         ("one model, one M", lambda: training(exactly, keep=lambda shape, M: shape.model == "Mistral-7B" and M == 4096),
          "one launch of every case"),
-        ("all failed in head", lambda: training(exactly, head_verdict="oom", head_reason="out of memory"),
+        ("all failed in head", lambda: training(exactly, head_verdict="oom", head_reason="out of memory", keep=small),
          "but not in head"),
         ("no FLOPs", lambda: versions(np_row(gain(0.1), 8), op="quantize", N=1, flops=0), ""),
         ("far slower", lambda: versions(np_row(math.log(5000), 8), **TRAINING), ""),
@@ -246,7 +267,7 @@ def test_what_is_undecided_looks_undecided():
 @pytest.mark.parametrize(("planted_gain", "proven"), [(0.0, False), (0.10, True)])
 def test_a_mean_whose_interval_includes_no_change_is_marked_wherever_it_stands(planted_gain, proven):
     drift = np.repeat([0.02, -0.02], 4)  # by round: what the cases have in common does not average out
-    found = training(lambda shape, M, pass_: gain(planted_gain), noise=0.001)
+    found = training(lambda shape, M, pass_: gain(planted_gain), noise=0.001, keep=small)
     found.rounds["head_s"] *= np.exp(drift[found.rounds["round"]])
     report = report_of(found)
     every = tables(report)
@@ -279,7 +300,7 @@ def test_the_slowest_twenty_lead_and_all_cases_stand_in_their_chapter():
 
 
 def test_titles_of_lists_follow_from_their_rows():
-    every = tables(report_of(training(lambda *_: gain(-0.1), noise=0.001)))
+    every = tables(report_of(training(lambda *_: gain(-0.1), noise=0.001, keep=small)))
     assert "compared-movers" not in every
     assert not [name for name in every if name.startswith("compared-pass")]
     assert (every["compared-least"].title, len(every["compared-least"].rows)) == ("Largest losses", 5)
@@ -287,7 +308,7 @@ def test_titles_of_lists_follow_from_their_rows():
     def one_loses(shape, M, pass_):
         return gain(-0.2 if (shape.model, shape.N, M) == ("Mistral-7B", 4096, 4096) else 0.1)
 
-    mixed = tables(report_of(training(one_loses, noise=0.001)))
+    mixed = tables(report_of(training(one_loses, noise=0.001, keep=small)))
     assert [row[-1].text for row in mixed["compared-least"].rows] == ["slower"] * len(mixed["compared-least"].rows)
     assert 0 < len(mixed["compared-least"].rows) < 5
     assert mixed["compared-least"].title == "Largest losses"
@@ -303,16 +324,16 @@ def test_without_a_verdict_the_reason_leads_and_no_number():
             item for block in report.sections[0].blocks if isinstance(block, KeyNumbers) for item in block.items
         )
 
-    found = result_of(training(lambda *_: gain(-0.2), rounds=1, noise=0.0))
+    found = result_of(training(lambda *_: gain(-0.2), rounds=1, noise=0.0, keep=small))
     card = first_card(found)
     assert (card.label, card.text) == ("No result", "no case has a time in two rounds of both versions")
     assert card.text == found.no_result
     assert "+25" in card.detail  # what was seen stands below it
-    withheld = replace(result_of(training(lambda *_: gain(-0.2))), withheld="the device changed")
+    withheld = replace(result_of(training(lambda *_: gain(-0.2), keep=small)), withheld="the device changed")
     assert first_card(withheld).text == "the device changed"
     checklist = build_comparison(withheld).sections
     (items,) = [block.items for part in checklist if part.id == "compared-open-items" for block in part.blocks]
     assert not [item for item in items if "rounds" in item and "inconclusive" in item]
-    assert result_of(training(exactly)).no_result == ""
-    broken = result_of(training(exactly, head_verdict="oom", head_reason="out of memory"))
+    assert result_of(training(exactly, keep=small)).no_result == ""
+    broken = result_of(training(exactly, head_verdict="oom", head_reason="out of memory", keep=small))
     assert first_card(broken).text == "nothing was compared, out of memory"

@@ -8,10 +8,10 @@ from dataclasses import replace
 from urllib.parse import unquote
 
 import pytest
-from rooflens.reports.figures import figure_data
 from rooflens.reports.figures.chart import Data
 from rooflens.reports.model import Report, Section
 from rooflens.reports.render import html
+from rooflens.reports.render import html as figure_data
 
 from .handmade import figure
 
@@ -64,5 +64,5 @@ def test_a_page_links_small_data_and_says_where_large_data_is():
     page = html.render(Report("r", (), (Section("s", "S", figures),), "g"))
     assert page.count('download="small.csv" href="data:text/csv') == 1
     assert "(2 rows)" in page
-    assert "rooflens report --markdown writes them to figures/large.csv" in page
+    assert "rooflens report -o FILE.md writes them to figures/large.csv" in page
     assert "none.csv" not in page

@@ -40,7 +40,7 @@ def written(request, tmp_path_factory):
     folder, here = tmp_path_factory.mktemp("gallery"), Path.cwd()
     os.chdir(DOCS.parent)
     try:
-        outputs = ["--html", str(folder / "page.html"), "--markdown", str(folder / f"{request.param}.md")]
+        outputs = ["-o", str(folder / "page.html"), "-o", str(folder / f"{request.param}.md")]
         assert main([*commands()[request.param], *outputs]) == 0
     finally:
         os.chdir(here)

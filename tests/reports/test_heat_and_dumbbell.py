@@ -12,7 +12,7 @@ from rooflens.reports.figures.chart import Draw
 from rooflens.reports.model import Report
 from rooflens.reports.render import html, markdown
 from rooflens.reports.sections.comparison.dumbbell import dumbbell
-from rooflens.reports.sections.speedups.heat import heat_fill
+from rooflens.reports.sections.speedups.speedup import heat_fill
 
 from .planted import SMALL, exact, figures_of, records, report_of, synthetic
 

@@ -6,8 +6,8 @@ import pytest
 from rooflens.analysis.comparison.effects import Order
 from rooflens.analysis.comparison.result import Side, compare_runs
 from rooflens.analysis.frames.load import load_run
-from rooflens.reports.build import build_comparison, build_report
-from rooflens.reports.presets import OF_A_RUN, PRESETS
+from rooflens.reports.build import build_comparison, build_report, build_side_by_side
+from rooflens.reports.presets import OF_A_RUN, OF_SEVERAL_RUNS, PRESETS
 from rooflens.reports.render import html, markdown
 from rooflens.reports.render.html_budget import LIMIT
 from rooflens.shapes.errors import RooflensError, UsageError
@@ -65,9 +65,9 @@ RUNS = {
 """What is odd, as options of a planted run of three shapes at two M."""
 
 FIT = {
-    "one cell": {"full", "flat", "branch"},
+    "one cell": {"full", "flat", "branch", "side-by-side"},
     "one M": set(PRESETS) - {"crossover"},
-    "all failed": {"full", "branch"},
+    "all failed": {"full", "branch", "side-by-side"},
     "no baseline": set(PRESETS) - {"three-way"},
 }
 """Presets that have something to say, where these are not all."""
@@ -90,6 +90,8 @@ def odd(request, tmp_path_factory):
         try:
             if name in OF_A_RUN:
                 reports[name] = build_report(runs[1], name)
+            elif name == OF_SEVERAL_RUNS.name:
+                reports[name] = build_side_by_side(runs)
             else:
                 sides = [(Side(run.id, f"runs/{run.id}"), run) for run in runs]
                 reports[name] = build_comparison(compare_runs(*sides, Order.SEQUENTIAL), name)

@@ -5,10 +5,9 @@ import hashlib
 import pytest
 from rooflens.reports.render import markdown
 from rooflens.reports.sections.conditions.context import provenance
-from rooflens.reports.sections.summary.known_limitations import known_limitations
-from rooflens.reports.sections.summary.open_items import open_items
-from rooflens.reports.sections.summary.tally import bar_text, tally
-from rooflens.reports.sections.summary.tally import floor_of as snr_floor
+from rooflens.reports.sections.summary.accuracy import bar_text, tally
+from rooflens.reports.sections.summary.accuracy import floor_of as snr_floor
+from rooflens.reports.sections.summary.open_items import known_limitations, open_items
 
 from .planted import PLAIN, SMALL, chapters_of, exact, tables, texts, view_of, words
 

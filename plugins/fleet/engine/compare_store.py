@@ -18,7 +18,7 @@ from pathlib import Path
 from ....harness.compare.runner import LOG
 from ....harness.compare.spec import CompareSpec, balanced, write_state
 from ....harness.storage.lock import locked
-from ....harness.storage.merge_conflicts import different_conditions
+from ....harness.storage.merge import different_conditions
 from ....harness.storage.shards import Shard, manifest_of
 from ....harness.storage.tables import reported
 from ....harness.telemetry.clock import CLOCK
@@ -127,14 +127,7 @@ class CompareStore:
             write_state(self.folder, self.what, tuple(done))
 
     def _remove_others(self) -> None:
-        """Remove shards of no job: a replay has other jobs when more rounds select other cases.
-
-        Raises UsageError for a folder of an earlier version, which kept the shards of each arm apart.
-        """
-        if any((self.folder / arm / SHARDS).exists() for arm in self.what.commits):
-            raise UsageError(
-                f"{self.folder} was begun by an earlier version of rooflens: compare anew, in another folder"
-            )
+        """Remove shards of no job: a replay has other jobs when more rounds select other cases."""
         with reported(self.folder):
             for path in (self.folder / SHARDS).glob(f"chunk-*{SUFFIX}"):
                 if path.name.removesuffix(SUFFIX) not in self.jobs:

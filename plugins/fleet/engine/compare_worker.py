@@ -9,13 +9,12 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ....harness.compare.replay import write_rows
 from ....harness.compare.runner import LOG, CompareRunner
 from ....harness.compare.spec import CompareSpec, read_state, suite_hash, version, write_state
 from ....harness.compare.worktrees import Repository
 from ....harness.storage.manifest import describe
 from ....harness.storage.tables import reported
-from ....harness.sweep.observer import JobObserver
+from ....harness.sweep.events import Doing
 from ....harness.sweep.supervisor import SETUP_TIMEOUT_S, SupervisedWorker
 from ....harness.telemetry.clock import CLOCK
 from ....shapes.errors import Interrupted, RooflensError
@@ -33,7 +32,7 @@ BUILDING_S = 3600.0
 class CompareWorkerSpec(WorkerSpec):
     """What all workers of a comparison share; its `setup` has no providers.
 
-    what      the comparison; `only` is set per chunk
+    what      the comparison; `cells` are set per chunk
     place     name of the folder for checkouts and environments, in the scratch folder of the worker
     tables    texts of the tuned tables, by the paths in `what.tables`
     """
@@ -60,25 +59,6 @@ class CompareWorkerSpec(WorkerSpec):
         return CompareWorker
 
 
-class _Progress:
-    """Observer of `CompareRunner` that reports only changes: repetition is no sign of life."""
-
-    def __init__(self, observer: JobObserver) -> None:
-        self.doing, self._received = observer.doing, observer.received
-        self._last = ("", -1, -1)
-
-    def started(self, finished: int) -> None:
-        pass
-
-    def measuring(self, arm: str, number: int, rows: int) -> None:
-        if self._last != (arm, number, rows):
-            self._last = arm, number, rows
-            self.doing(f"round {number + 1} of {arm}: {rows} units stored")
-
-    def finished(self, arm: str, number: int) -> None:
-        self._received(1)
-
-
 @dataclass
 class CompareWorker(DeviceWorker[CompareWorkerSpec]):
     """Measures chunks; leaves nothing behind in `scratch` unless it is killed."""
@@ -87,7 +67,7 @@ class CompareWorker(DeviceWorker[CompareWorkerSpec]):
     _preparing: CompareRunner | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._what, self._progress = self.spec.what, _Progress(self.observer)
+        self._what = self.spec.what
 
     def open(self) -> ResultArchive:
         """Find the device, check the versions out and set them up.
@@ -101,7 +81,7 @@ class CompareWorker(DeviceWorker[CompareWorkerSpec]):
                 self.scratch = self.scratch.resolve()  # modules are known by their real paths
                 self._what = replace(self._what, tables=self._tables())
             self._manifest = self._described()
-            self._preparing = CompareRunner(self.scratch / "open", self._what, self._progress, self._checkouts)
+            self._preparing = CompareRunner(self.scratch / "open", self._what, self.observer, self._checkouts)
             self._preparing.prepare()
             return self._record("open")
 
@@ -116,9 +96,9 @@ class CompareWorker(DeviceWorker[CompareWorkerSpec]):
             with reported(self.scratch):
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir()
-                what = replace(self._what, only=str(write_rows(folder / "only.json", chunk.rows)), rounds=chunk.rounds)
+                what = replace(self._what, cells=[*chunk.rows], rounds=chunk.rounds)
                 earlier_s = _unpacked(assignment.earlier, folder, what)
-            runner = CompareRunner(folder, what, self._progress, self._checkouts, self.spec.retry)
+            runner = CompareRunner(folder, what, self.observer, self._checkouts, self.spec.retry)
             try:
                 complete = runner.run(self.should_stop, deadline)
             except Interrupted:
@@ -187,7 +167,7 @@ class CompareWorker(DeviceWorker[CompareWorkerSpec]):
 
     def _described(self) -> Manifest:
         """Start a worker process to find out what device this is."""
-        self._progress.doing("find the device")
+        self.observer(Doing("find the device"))
         worker = SupervisedWorker(self.spec.setup, self.scratch / WORKER_LOG, self.should_stop)
         worker.kill()
         self.refuse_other_device(worker.ready.device.arch)

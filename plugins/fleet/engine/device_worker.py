@@ -1,5 +1,6 @@
 """The worker of a sweep: sessions as in `rooflens run`, but each job is stored apart, packed and returned."""
 
+import math
 import shutil
 import time
 from collections.abc import Callable
@@ -10,8 +11,9 @@ from ....harness.plan.plan import Cell
 from ....harness.storage.store import RunStore
 from ....harness.storage.tables import reported
 from ....harness.storage.worker_log import take
-from ....harness.sweep.observer import SweepObserver
-from ....harness.sweep.session import OutOfTimeError, Session
+from ....harness.sweep.deadline import Deadline, OutOfTimeError
+from ....harness.sweep.events import Event, Remarked
+from ....harness.sweep.session import Session
 from ....harness.telemetry.clock import CLOCK
 from ....shapes.errors import Interrupted
 from ....shapes.run_folder.manifest import WORKER_LOG, Manifest
@@ -20,32 +22,17 @@ from .jobs import SweepJob
 from .protocol import Assignment, DeviceWorker, ResultArchive, WorkerSpec
 from .result_archive import files_of, pack, unpack
 
-TUNED = "tuned.csv"
-
 
 @dataclass(frozen=True)
 class SweepWorkerSpec(WorkerSpec):
-    """`tuned` is the text of a tuned table, `cells` what the ceilings have to cover (none: no calibration)."""
+    """`cells` are what the ceilings have to cover (none: no calibration)."""
 
-    tuned: str | None
     cells: tuple[Cell, ...]
 
     @property
     def worker(self) -> type["SweepWorker"]:
         """The class of its workers."""
         return SweepWorker
-
-
-class _Recorder:
-    """`SweepObserver` that passes everything on, and keeps the remarks for the next archive."""
-
-    def __init__(self, observer: SweepObserver, keep: Callable[[str], object]) -> None:
-        self.started, self.doing, self.finished = observer.started, observer.doing, observer.finished
-        self.grown, self._observer, self._keep = observer.grown, observer, keep
-
-    def remark(self, text: str) -> None:
-        self._keep(text)
-        self._observer.remark(text)
 
 
 @dataclass
@@ -59,14 +46,10 @@ class SweepWorker(DeviceWorker[SweepWorkerSpec]):
 
         Raises RooflensError when there is no such device, or its software or the providers cannot be loaded.
         """
-        setup = self.spec.setup
-        observer = _Recorder(self.observer, lambda text: self.remarks.append(text))
         with reported(self.scratch):
             self.scratch.mkdir(parents=True, exist_ok=True)
-            if self.spec.tuned is not None:
-                (self.scratch / TUNED).write_text(self.spec.tuned, encoding="utf-8")
-                setup = replace(setup, tuned=self.scratch / TUNED)
-        self._session = session = Session(setup, observer, self.should_stop, log=self.scratch / WORKER_LOG)
+        deadline = Deadline(should_stop=self.should_stop)
+        self._session = session = Session(self.spec.setup, self._observe, deadline, self.scratch / WORKER_LOG)
 
         def begin() -> None:
             ready = session.start()
@@ -83,14 +66,12 @@ class SweepWorker(DeviceWorker[SweepWorkerSpec]):
         job = assignment.job
         assert isinstance(job, SweepJob)
         session, cells = self._opened(), job.task.cells
-        session.deadline = None if assignment.seconds is None else time.monotonic() + assignment.seconds
+        session.deadline.at = math.inf if assignment.seconds is None else time.monotonic() + assignment.seconds
 
         def work() -> None:
             session.identify(cells)
             session.describe()
-            planned = {session.ids[cell] for cell in cells}
-            if failed := {unit for unit in session.store.ended_with(self.spec.retry) if unit[0] in planned}:
-                session.store.retry(failed)
+            session.forget(cells, self.spec.retry)
             session.measure(job.task)
             session.measure_last((job.task,))
 
@@ -99,7 +80,7 @@ class SweepWorker(DeviceWorker[SweepWorkerSpec]):
     def close(self) -> ResultArchive:
         """Take the last canary and ceilings, end the worker process, and remove the scratch folder."""
         session = self._opened()
-        session.deadline = None
+        session.deadline.at = math.inf
 
         def finish() -> None:
             session.describe()
@@ -117,6 +98,12 @@ class SweepWorker(DeviceWorker[SweepWorkerSpec]):
         if self._session:
             self._session.end()
         shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _observe(self, event: Event) -> None:
+        """Pass an event on; remarks are kept for the next archive."""
+        if isinstance(event, Remarked):
+            self.remarks.append(event.text)
+        self.observer(event)
 
     def _opened(self) -> Session:
         if self._session is None:

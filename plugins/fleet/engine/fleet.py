@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from ....harness.sweep.observer import JobObserver
-from ....harness.sweep.session import END_S, OutOfTimeError
+from ....harness.sweep.deadline import OutOfTimeError
+from ....harness.sweep.events import Doing, Grown, Observer, Remarked, Started
+from ....harness.sweep.session import END_S
 from ....shapes.errors import Interrupted, RooflensError, UsageError
 from .cluster import Answered, Event, Failed, Heartbeat, Lost
 from .device_registry import device_of
@@ -40,13 +41,6 @@ STOP_S = 20.0
 """Time to wait for workers that were asked to stop."""
 
 
-class FleetObserver(JobObserver, Protocol):
-    """Receives the progress of a fleet."""
-
-    def looked(self, underway: int, busy: int, what: str) -> None:
-        """Report units measured but not received, the number of busy workers, and what one does."""
-
-
 class State(Enum):
     """What a worker does."""
 
@@ -74,7 +68,7 @@ class Fleet:
         self,
         queue: JobQueue,
         cluster: "RayCluster",
-        observer: FleetObserver,
+        observer: Observer,
         should_stop: Callable[[], bool] = lambda: False,
         deadline: float | None = None,
         patience_s: float = PATIENCE_S,
@@ -134,8 +128,8 @@ class Fleet:
     def _begin(self) -> None:
         self._queue.begin()
         missing = sum(job.units for job in self._queue.store.open_jobs())
-        self._observer.started(self._queue.units, self._queue.units - missing)
-        self._observer.doing("start the device workers: import torch and the providers, find the devices")
+        self._observer(Started(self._queue.units, self._queue.units - missing))
+        self._observer(Doing("start the device workers: import torch and the providers, find the devices"))
 
     def _is_open(self) -> bool:
         """Tell whether there is something to wait for; a queue that is finished may extend its plan."""
@@ -144,7 +138,7 @@ class Fleet:
         if len(self._queue.scheduler) or self._counts[State.BUSY]:
             return True
         if added := self._queue.extend():
-            self._observer.grown(self._queue.units)
+            self._observer(Grown(self._queue.units))
         return bool(added)
 
     def _turn(self, slot: Slot, worker: _Worker, state: State) -> None:
@@ -183,8 +177,9 @@ class Fleet:
     def _show(self, heartbeats: Mapping[Slot, Heartbeat]) -> None:
         busy = {slot: worker for slot, worker in self._workers.items() if worker.state is State.BUSY}
         underway = sum(heartbeats[slot].units for slot in busy if slot in heartbeats)
-        latest = next((f"{slot}: {heartbeats[slot].doing}" for slot in busy if slot in heartbeats), "")
-        self._observer.looked(underway, len(busy), latest)
+        latest = next((f"; {slot}: {heartbeats[slot].doing}" for slot in busy if slot in heartbeats), "")
+        if busy:
+            self._observer(Doing(f"{len(busy)} at work{latest}", underway))
 
     def _start_workers(self) -> None:
         """Start a worker in every free slot for which there is a job."""
@@ -297,7 +292,7 @@ class Fleet:
 
     def _close(self) -> None:
         """Let idle workers take their last readings; a worker that is lost meanwhile costs nothing more."""
-        self._observer.doing("last readings of the devices")
+        self._observer(Doing("last readings of the devices"))
         for slot, worker in list(self._workers.items()):
             if worker.state is State.IDLE:
                 self._turn(slot, worker, State.CLOSING)
@@ -309,7 +304,7 @@ class Fleet:
 
     def _collect(self) -> None:
         """Ask all workers for what they have, and wait a little."""
-        self._observer.doing("collect what is measured")
+        self._observer(Doing("collect what is measured"))
         self._cluster.ask_to_stop()
         for slot, worker in list(self._workers.items()):
             if worker.state is State.IDLE and self._queue.spec.closes_at_once:
@@ -343,4 +338,4 @@ class Fleet:
             self._queue.store.event(line)
         if text not in self._remarked:
             self._remarked.add(text)
-            self._observer.remark(line)
+            self._observer(Remarked(line))

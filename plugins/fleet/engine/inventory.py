@@ -3,7 +3,7 @@
 import os
 from functools import partial
 
-from ....harness.sweep.in_child import in_child
+from ....harness.sweep.supervisor import in_child
 from ....shapes.errors import RooflensError, UsageError
 from ....shapes.protocol import Protocol
 from .protocol import Slot
@@ -11,7 +11,7 @@ from .protocol import Slot
 
 def offer_in_child(device: str, slots: int) -> dict[str, int]:
     """Return `offer`, found in a process of its own: torch would stay in this one."""
-    found: dict[str, int] = in_child(partial(_offer, device, slots), (), Protocol(), str)
+    found: dict[str, int] = in_child(partial(_offer, device, slots), (), Protocol(), str, dict[str, int])
     return found
 
 

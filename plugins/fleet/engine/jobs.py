@@ -13,7 +13,7 @@ from itertools import chain, pairwise
 
 from ....harness.compare.replay import COORDINATES, Row
 from ....harness.plan.plan import MODEL_FIELDS, Cell, Task, tasks
-from ....harness.sweep.observer import JobObserver
+from ....harness.sweep.events import Finished, Observer
 from ....shapes.run_folder.manifest import Manifest, StoredWorker
 from ....shapes.verdict import Verdict
 
@@ -95,14 +95,14 @@ class SweepJob:
         """Number of units still to be measured: a failure ends its cell."""
         return sum(self._missing_rounds(stored.verdicts.get(place, {})) for place in self.cells)
 
-    def report(self, stored: JobResult, observer: JobObserver) -> None:
+    def report(self, stored: JobResult, observer: Observer) -> None:
         """Report each cell by its worst verdict. One that is stored in part, after a stop, is still to be measured."""
         for place, cell in self.cells.items():
             rounds = stored.verdicts.get(place, {})
             worst = next((verdict for verdict in rounds.values() if verdict is not Verdict.PASSED), Verdict.PASSED)
             if rounds:
                 units = self.rounds if worst.is_final else len(rounds)
-                observer.finished(cell, worst, stored.reasons.get(place, ""), units)
+                observer(Finished(units, cell, worst, stored.reasons.get(place, "")))
 
     def _missing_rounds(self, verdicts: Mapping[int, Verdict]) -> int:
         if any(verdict.is_final for verdict in verdicts.values()):
@@ -153,9 +153,9 @@ class Chunk:
         """Number of units counted from the first round that some arm has not finished: the same for all arms."""
         return max(0, self.rounds - (stored.worker.rounds or 0)) * self.arms
 
-    def report(self, stored: JobResult, observer: JobObserver) -> None:
+    def report(self, stored: JobResult, observer: Observer) -> None:
         """Report the rounds of arms that are stored."""
-        observer.received(stored.worker.steps or 0)
+        observer(Finished(stored.worker.steps or 0))
 
     @property
     def _first(self) -> list[tuple[str, object]]:

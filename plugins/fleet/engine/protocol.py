@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from ....harness.sweep.observer import JobObserver
+from ....harness.sweep.events import Observer
 from ....harness.worker.messages import Setup
 from ....shapes.errors import RooflensError
 from ....shapes.run_folder.manifest import Manifest, StoredWorker
@@ -59,7 +59,7 @@ class DeviceWorker(ABC, Generic[Spec]):
     slot: Slot
     name: str
     scratch: Path
-    observer: JobObserver
+    observer: Observer
     should_stop: Callable[[], bool] = lambda: False
     remarks: list[str] = field(default_factory=list)
 

@@ -9,9 +9,8 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from ....harness.plan.plan import Cell
 from ....harness.storage.scratch import new_scratch, open_scratch
-from ....shapes.verdict import Verdict
+from ....harness.sweep.events import Doing, Event, Finished
 from .cluster import Heartbeat
 from .inventory import take_cores
 from .protocol import Assignment, ResultArchive, Slot, WorkerSpec
@@ -53,34 +52,18 @@ class HeartbeatSender:
         self._answer: Any = None
         self._stop = False
 
-    def started(self, total_units: int, finished_units: int) -> None:
-        """Ignore it: units are counted per job."""
-
     def begin(self) -> None:
         """Count the units of the next job from 0."""
         self._units = 0
         self._count += 1
 
-    def doing(self, what: str) -> None:
-        """Send it with the next heartbeat."""
-        self._doing = what
+    def __call__(self, event: Event) -> None:
+        """Count units, and every event as a sign of life; what is done is sent with the next heartbeat."""
         self._count += 1
-
-    def finished(self, cell: Cell, verdict: Verdict, reason: str, units: int) -> None:
-        """Count units."""
-        self.received(units)
-
-    def received(self, units: int) -> None:
-        """Count units."""
-        self._units += units
-        self._count += 1
-
-    def grown(self, total_units: int) -> None:
-        """Ignore it: a job does not grow."""
-
-    def remark(self, text: str) -> None:
-        """Count it as a sign of life; the text is in events.log."""
-        self._count += 1
+        if isinstance(event, Doing):
+            self._doing = event.what
+        elif isinstance(event, Finished):
+            self._units += event.units
 
     def should_stop(self) -> bool:
         """Tell whether the board says stop. Called ten times a second, so heartbeats are posted from here."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ....shapes.architectures import is_architecture, is_gpu, one_per_call
+from ....shapes.architectures import is_architecture, is_gpu
 from ....shapes.errors import UsageError
 
 
@@ -33,7 +33,8 @@ def chosen(asked: str, count: int | None, offered: Mapping[str, int], stored: st
         return found
     kinds = [arch for arch in offered if is_gpu(arch)] or [*offered]
     if len(kinds) > 1:
-        raise one_per_call(kinds)
+        calls = " and ".join(f"one with --on {name}" for name in kinds)
+        raise UsageError(f"a call measures one architecture: make {calls}, each with its own -o")
     return kinds[0]
 
 

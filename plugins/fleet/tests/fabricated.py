@@ -40,7 +40,7 @@ def quick_jobs(shapes=2, sizes=(1, 8), rounds=PROTOCOL.rounds):
 
 
 def spec(cells=()):
-    return SweepWorkerSpec(Setup("cuda", None, None, PROTOCOL, PROVIDERS, ()), run_manifest(), None, tuple(cells))
+    return SweepWorkerSpec(Setup("cuda", PROTOCOL, PROVIDERS, ()), run_manifest(), tuple(cells))
 
 
 def run_json(**changes):

@@ -8,13 +8,13 @@ import time
 import zipfile
 from contextlib import contextmanager
 
-from tests.cli.tiny_runs import FAULTY, SLOW, read
+from tests.cli.tiny_runs import FAULTY, read, unconverged
 
 from .ray_nodes import PLANTED, cpu_arch
 
-SMALL = ("--llc", "1MiB", "--no-report", "--no-calibrate", "-o", "out")
+SMALL = ("--set", "llc_bytes=1MiB", "--no-report", "--no-calibrate", "-o", "out")
 
-SLOW_UNITS = (*SLOW, "60ms", "-a", "M=1..16")
+SLOW_UNITS = (*unconverged("60ms"), "-a", "M=1..16")
 """32 problems; with one provider in two rounds, each takes some 0.15 s."""
 
 

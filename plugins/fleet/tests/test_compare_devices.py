@@ -12,12 +12,13 @@ from rooflens.plugins.fleet.compare import devices
 from rooflens.plugins.fleet.engine.jobs import problems
 from rooflens.plugins.fleet.run import FleetTarget
 from rooflens.shapes.errors import UsageError
+from rooflens.shapes.request import Request
 
 from tests.harness.repositories import repository
 
 WHAT = CompareSpec(
     repository="/nowhere", commits={"base": "a" * 40, "head": "b" * 40}, suite="llm4bit-quick", files=("k.py",),
-    options=("--axis", "M=1,2,4", "--provider", "mine"), rounds=4, setup="", suite_hash=suite_hash("llm4bit-quick"),
+    request={"axes": ["M=1,2,4"], "providers": ["mine"]}, rounds=4, setup="", suite_hash=suite_hash("llm4bit-quick"),
 )  # fmt: skip
 
 
@@ -31,7 +32,8 @@ def fleet(monkeypatch, tmp_path):
             yield SimpleNamespace(offered=lambda: {"sm90": offered}), "sm90"
 
         monkeypatch.setattr(FleetTarget, "opened", opened)
-        with devices(FleetTarget("auto", most=most), tmp_path / "both", what, None) as found:
+        request = Request(address="auto", on=f"sm90={most}" if most else None)
+        with devices(request, tmp_path / "both", what, None, None) as found:
             return found
 
     return call
@@ -39,15 +41,15 @@ def fleet(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(("most", "axes", "chunks"), [(None, "M=1,2,4", 8), (2, "M=1,2,4", 4), (1, "M=1", 2)])
 def test_the_first_call_divides_by_its_devices_and_later_ones_keep_that(fleet, most, axes, chunks):
-    what = replace(WHAT, options=("--axis", axes, "--provider", "mine"))
-    divided = fleet(what, most).divided(what)
+    what = replace(WHAT, request={"axes": [axes], "providers": ["mine"]})
+    divided = fleet(what, most).what
     assert divided.chunks == chunks
-    assert fleet(divided, 1, 100).divided(divided) == divided
+    assert fleet(divided, 1, 100).what == divided
 
 
 def test_there_are_no_more_parts_than_problems(fleet):
     rows = devices_module._rows(WHAT, devices_module._suite(WHAT))
-    assert fleet(offered=1000).divided(WHAT).chunks == problems(rows)
+    assert fleet(offered=1000).what.chunks == problems(rows)
 
 
 @pytest.mark.parametrize(
@@ -55,16 +57,17 @@ def test_there_are_no_more_parts_than_problems(fleet):
 )
 def test_a_filter_that_speaks_of_providers_is_left_to_the_arms(expression, sizes):
     """The plan has the providers of the suite; those of the repository are known to its checkouts alone."""
-    what = replace(WHAT, options=(*WHAT.options, "--filter", expression))
+    what = replace(WHAT, request=WHAT.request | {"filter_expression": expression})
     rows = devices_module._rows(what, devices_module._suite(what))
     assert {row[COORDINATES.index("M")] for row in rows} == sizes
 
 
 def test_the_device_is_that_of_the_place_and_not_of_the_option(fleet, tmp_path):
-    what = replace(WHAT, options=(*WHAT.options, "--device", "cuda:3", "--threads", "2", "--llc", "1MiB"), chunks=2)
+    settings = {"threads": 2, "llc_bytes": "1MiB"}
+    what = replace(WHAT, request=WHAT.request | {"device": "cuda:3", "protocol": settings}, chunks=2)
     spec = fleet(what)._spec(tmp_path / "both", what, devices_module._suite(what))
-    assert spec.what.options == [*WHAT.options, "--threads", "2", "--llc", "1MiB", "--device", "cuda"]
-    assert (spec.setup.device, spec.setup.threads, spec.setup.llc_bytes) == ("cuda", 2, 1 << 20)
+    assert spec.what.request == what.request | {"device": "cuda"}
+    assert (spec.setup.device, spec.setup.protocol.threads, spec.setup.protocol.llc_bytes) == ("cuda", 2, 1 << 20)
     assert spec.manifest.protocol.rounds == 4
     assert spec.manifest.request is None
 
@@ -73,4 +76,4 @@ def test_a_suite_that_has_changed_is_refused(fleet, tmp_path):
     repository(tmp_path / "repo", {"k.py": ""})
     what = replace(WHAT, suite_hash="0", chunks=2, repository=str(tmp_path / "repo"))
     with pytest.raises(UsageError, match="has changed since the comparison began"):
-        fleet(what).measure(tmp_path / "both", what)
+        fleet(what).measure(tmp_path / "both", what, lambda: False)

@@ -9,29 +9,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from rooflens.shapes.request import Request
 
 from tests.cli.test_compare_git import head_is_slow, kernel
-from tests.cli.tiny_runs import ON_CPU, fresh, rooflens, start, wait_until
+from tests.cli.tiny_runs import ON_CPU, fresh, rooflens, run_task, start, wait_until
 from tests.harness.repositories import git, repository
 
 GIVEN = ("--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "bench/kernels.py", "tiny.toml", *ON_CPU)
 FLEET = ("-o", "both", "--jobs", "local:2")
-
-WRONG = """
-import torch
-from rooflens.kernels.fourbit.quantize import dequantize
-from rooflens.kernels.provider import Launch, Provider
-
-class Mine(Provider):
-    name = "mine"
-
-    def prepare(self, inputs, config=None):
-        weight = dequantize(inputs.weight, inputs.x.dtype).view(inputs.problem.N, -1).t() * {factor}
-        out = inputs.empty_output()
-        return Launch(lambda: torch.mm(inputs.x, weight, out=out), out)
-
-PROVIDERS = [Mine()]
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -80,9 +65,7 @@ def test_more_work_is_found_and_both_arms_of_a_problem_are_of_one_slot(here, scr
 @pytest.mark.ray
 @pytest.mark.slow
 def test_interrupted_and_resumed_only_what_is_missing_is_measured(here, scratch):
-    repository(
-        here / "repo", {"bench/kernels.py": WRONG.format(factor=1)}, {"bench/kernels.py": WRONG.format(factor=2)}
-    )
+    repository(here / "repo", kernel(), kernel(0))  # head computes nothing
     process = start(here, "compare", *GIVEN, "-o", "both", "--jobs", "local:1", "--rounds", 2, "-a", "M=1")
 
     def kept():
@@ -111,21 +94,14 @@ def test_interrupted_and_resumed_only_what_is_missing_is_measured(here, scratch)
 @pytest.mark.slow
 def test_an_arm_that_has_no_cell_in_a_part_is_done_with_it(here):
     """A filter that speaks of providers is known to the arms alone, so that parts are made without it."""
-    (here / "only.json").write_text("[]")
-    rooflens(here, "run", "tiny.toml", *ON_CPU, "--no-calibrate", "--only", "only.json", "-o", "out")
+    asked = Request(suite=str(here / "tiny.toml"), device="cpu", calibrate=False, to=here / "out")
+    assert run_task(here, asked, cells=[]) == 0
     manifest = json.loads((here / "out" / "run.json").read_text())
     assert manifest["planned_units"] == 0
     assert (here / "out" / "cells.csv").read_text().count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((*GIVEN, "--jobs", "local:2", "--tune"), "--tune searches on one device"),
-        (("a", "b", "--jobs", "local:2"), "--jobs and --address measure"),
-    ],
-)
-def test_what_does_not_go_together_is_told(here, arguments, words):
+def test_searches_of_several_devices_are_refused(here):
     repository(here / "repo", kernel(), kernel())
-    done = rooflens(here, "compare", *arguments, code=2)
-    assert words in done.stderr
+    done = rooflens(here, "compare", *GIVEN, "--jobs", "local:2", "--tune", code=2)
+    assert "--tune searches on one device" in done.stderr

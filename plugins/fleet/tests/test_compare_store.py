@@ -20,11 +20,12 @@ from rooflens.plugins.fleet.engine.result_archive import entries, pack
 from rooflens.shapes.errors import Interrupted, RooflensError, UsageError
 from rooflens.shapes.run_folder.retries import retries
 
+from tests.harness.scripted_workers import Silent
 from tests.harness.sharded import read_rows
 
 from .fabricated import PROTOCOL, manifest, packed, quick_jobs, run_manifest, slot, tables, units
 from .scripted_cluster import Failed, Lost, ScriptedCluster, answering
-from .test_fleet import Quiet, run_fleet
+from .test_fleet import run_fleet
 
 ROUNDS = PROTOCOL.rounds
 PLAN = tuple(cell for job in quick_jobs(shapes=3, sizes=(1, 2, 4, 8)) for cell in job.task.cells)
@@ -33,7 +34,7 @@ ROWS = rows_of(PLAN)
 
 WHAT = CompareSpec(
     repository="/somewhere", commits={"base": "a" * 40, "head": "b" * 40}, suite="llm4bit-quick", files=("k.py",),
-    options=(), rounds=ROUNDS, setup="", suite_hash="0", chunks=5,
+    rounds=ROUNDS, setup="", suite_hash="0", chunks=5,
 )  # fmt: skip
 ARMS = tuple(WHAT.commits)
 
@@ -100,7 +101,7 @@ class Stations(ScriptedCluster):
 
 
 def spec():
-    return CompareWorkerSpec(Setup("cuda", None, None, PROTOCOL, (), ()), run_manifest(), WHAT, "place")
+    return CompareWorkerSpec(Setup("cuda", PROTOCOL, (), ()), run_manifest(), WHAT, "place")
 
 
 class Trial:
@@ -115,8 +116,7 @@ class Trial:
     def run(self, cluster, stop=lambda: False, deadline=None, what=WHAT, chunks=CHUNKS, retry=()):
         arms = self.arms(what, chunks)
         arms.retry(retry)
-        self.observer = Quiet()
-        self.observer.received = lambda units: setattr(self.observer, "units", self.observer.units + units)
+        self.observer = Silent()
         queue = JobQueue("sm90", arms, spec(), job_noun="parts of the suite")
         complete, self.unmeasured = run_fleet(queue, cluster, self.observer, stop, deadline)
         return complete
@@ -268,15 +268,6 @@ def test_shards_of_another_division_go(trial):
     other = chunks_of(ROWS, 3, "llm4bit-quick", ROUNDS, 2)
     assert trial.run(Stations([slot(0)]), chunks=other)
     trial.check_whole()
-
-
-def test_a_folder_of_an_earlier_version_keeps_its_rows(trial):
-    assert trial.run(Stations([slot(0)]))
-    (trial.folder / "base" / "shards").mkdir()
-    before = trial.rows("base")
-    with pytest.raises(UsageError, match="earlier version"):
-        trial.arms()
-    assert trial.rows("base") == before
 
 
 def test_only_one_writes_a_comparison(trial):

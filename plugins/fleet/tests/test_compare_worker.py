@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,8 +16,10 @@ from rooflens.plugins.fleet.engine.protocol import Assignment
 from rooflens.plugins.fleet.engine.result_archive import entries, unpack
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import Interrupted, RooflensError
+from rooflens.shapes.request import Request
 
 from tests.harness.repositories import git, repository
+from tests.harness.scripted_workers import Silent
 
 from .fabricated import PROTOCOL, run_json, run_manifest, slot
 from .test_compare_store import CHUNKS
@@ -34,17 +35,18 @@ class Played:
         self.calls, self.script = [], lambda call: True
 
     def __call__(self, what, command, folder, variables, log, should_stop, look):
-        options = dict(pairwise(command))
+        task = json.loads(Path(command[-1]).read_text())
+        request = Request.read(task["request"])
         said = SimpleNamespace(
             what=what,
             tree=folder,
             kernel=(folder / "k.py").read_text(),
-            rounds=int(options["--rounds"]),
-            output=Path(options["-o"]),
-            only=json.loads(Path(options["--only"]).read_text()),
-            resume="--resume" in command,
-            device=options["--device"],
-            tuned=Path(options["--tuned"]).read_text() if "--tuned" in command else None,
+            rounds=request.rounds,
+            output=request.to,
+            only=task["cells"],
+            resume=bool(request.resume),
+            device=request.device,
+            tuned=request.tuned.read_text() if request.tuned else None,
         )
         self.calls.append(said)
         ended = self.script(said)
@@ -55,19 +57,6 @@ class Played:
             file.write(f"{what} ran\n")
         look()
         return ended
-
-
-class RemarkCollector:
-    """Observer that counts."""
-
-    def __init__(self):
-        self.units, self.said = 0, []
-
-    def doing(self, what):
-        self.said.append(what)
-
-    def received(self, units):
-        self.units += units
 
 
 @pytest.fixture
@@ -87,7 +76,7 @@ def what(tmp_path):
     repo = repository(tmp_path / "repo", {"k.py": "first"}, {"k.py": "second"})
     commits = {"base": git(repo, "rev-parse", "HEAD~1"), "head": git(repo, "rev-parse", "HEAD")}
     return CompareSpec(
-        repository=str(repo), commits=commits, suite="llm4bit-quick", files=("k.py",), options=("--device", "cuda"),
+        repository=str(repo), commits=commits, suite="llm4bit-quick", files=("k.py",), request={"device": "cuda"},
         rounds=2, setup="", suite_hash=suite_hash("llm4bit-quick"), chunks=5,
     )  # fmt: skip
 
@@ -97,9 +86,9 @@ def worker(tmp_path, what):
     """Return `station(**changes of the comparison)`."""
 
     def call(name="first", place=None, stop=lambda: False, shipped=None, **changes):
-        setup = Setup("cuda", None, None, PROTOCOL, (), ())
+        setup = Setup("cuda", PROTOCOL, (), ())
         spec = CompareWorkerSpec(setup, run_manifest(), replace(what, **changes), "comparison-1", shipped or {})
-        heard = RemarkCollector()
+        heard = Silent()
         made = CompareWorker(spec, place or slot(), name, tmp_path / f"scratch-{name}", heard, stop, ["a remark"])
         made.heard = heard
         return made
@@ -131,11 +120,11 @@ def test_it_says_what_device_it_is_and_sets_the_versions_up_once(worker, played,
     assert manifest["station"] | {"elapsed_s": 0} == {
         "name": "first", "host": "one", "slot": 0, "elapsed_s": 0, "remarks": ["a remark"],
     }  # fmt: skip
-    checkouts = [text for text in made.heard.said if "check out" in text]
+    checkouts = [text for text in made.heard.done if "check out" in text]
     assert len(checkouts) == 2
     for number in range(2):
         made.measure(Assignment(chunk(number), b"", None))
-    assert [text for text in made.heard.said if "check out" in text] == checkouts
+    assert [text for text in made.heard.done if "check out" in text] == checkouts
     assert {call.kernel for call in played.calls} == {"first", "second"}
     assert {call.tree for call in played.calls if call.kernel == "first"} == {
         tmp_path / "scratch-first" / "comparison-1" / "base" / "tree"

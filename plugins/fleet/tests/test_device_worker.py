@@ -9,7 +9,7 @@ import pytest
 from rooflens.harness.storage.worker_log import MOST_BYTES
 from rooflens.harness.sweep import session as sessions
 from rooflens.harness.worker.messages import Begin
-from rooflens.plugins.fleet.engine.device_worker import SweepWorker, SweepWorkerSpec
+from rooflens.plugins.fleet.engine.device_worker import SweepWorker
 from rooflens.plugins.fleet.engine.protocol import Assignment, Slot
 from rooflens.plugins.fleet.engine.result_archive import unpack
 from rooflens.plugins.fleet.engine.result_store import ResultStore
@@ -107,6 +107,10 @@ def test_a_failure_is_measured_again_where_that_is_asked_for(worker, retry, foun
     assert units(again.measure(Assignment(JOBS[0], earlier.content, None))) == found
 
 
+def begun(index, number):
+    return Begin("measure", ((index, number),)), passed(index, number)
+
+
 class Slow(Worker):
     """Stops after the first round, as one that is asked to."""
 
@@ -118,7 +122,7 @@ class Slow(Worker):
 
 def interrupted(source):
     """Workers that end after the first round."""
-    return lambda setup, *given: Slow(setup, [Begin("measure", ((0, 0),)), passed(0, 0), passed(1, 0)], source)
+    return lambda setup, *given: Slow(setup, [*begun(0, 0), *begun(1, 0)], source)
 
 
 def test_a_part_comes_home_and_is_completed_where_it_was_begun(worker):
@@ -167,16 +171,3 @@ def test_a_flood_of_output_comes_home_with_the_results(worker, tmp_path):
     files = unpack(one.measure(Assignment(JOBS[0], b"", None)).content, "x")
     assert len(files["worker.log"]) < MOST_BYTES
     assert files["cells.csv"].count(b"passed") == 4
-
-
-def test_a_tuned_table_is_handed_to_the_worker_as_a_file(worker, tmp_path):
-    seen = []
-
-    def workers(setup, *given):
-        seen.append(setup.tuned.read_text())
-        return Worker(setup, None, "source")
-
-    about = dataclasses.replace(spec(), tuned="the table")
-    assert isinstance(about, SweepWorkerSpec)
-    worker(workers, about=about).open()
-    assert seen == ["the table"]

@@ -8,7 +8,6 @@ import time
 import pytest
 
 from tests.cli.tiny_runs import (
-    SLOW,
     assert_gone,
     birth,
     check_whole,
@@ -16,6 +15,7 @@ from tests.cli.tiny_runs import (
     fresh,
     read,
     rooflens,
+    unconverged,
     wait_until,
     write_suite,
 )
@@ -30,7 +30,7 @@ PROBLEMS, ROUNDS = 24, 4
 def plan(address):
     """Arguments of a sweep whose units take some 80 ms each."""
     arguments = fleet_args(address, "dequant_blas", file=None)
-    return (*arguments, *SLOW, "80ms", "--threads", "1")
+    return (*arguments, *unconverged("80ms"), "--set", "threads=1")
 
 
 def at_work(nodes, kind):
@@ -91,7 +91,7 @@ sys.exit(main())
 """Little patience with a station that is frozen, and none of it with one that starts its worker on a slow machine."""
 
 
-LIMITS = ("--timeout", "1s", "--build-timeout", "10s")
+LIMITS = ("--set", "timeout_s=1s", "--set", "build_timeout_s=10s")
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ PROBLEMS = 32
 
 def plan(address, machine, file=None):
     arguments = fleet_args(address, "right" if file else "dequant_blas", file=file, on=(arch_of(machine),))
-    return (*arguments, *SLOW_UNITS, "--threads", "1", "--wait", "2s")
+    return (*arguments, *SLOW_UNITS, "--set", "threads=1", "--wait", "2s")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def left(two_nodes, tmp_path_factory):
     file = place / "kernels.py"
     shutil.copy(FAULTY, file)
     offer, what = {arch_of("aarch64"): 1}, planted("aarch64", cores=2)
-    command = (*plan(two_nodes.address, "aarch64", file), "--budget", "250ms")
+    command = (*plan(two_nodes.address, "aarch64", file), "--set", "budget_s=250ms")
     with (
         two_nodes.added(offer, **what) as one,
         two_nodes.added(offer, **what) as other,
@@ -114,7 +114,7 @@ def test_another_cluster_goes_on_with_what_is_stored(left, another):
 
 def test_a_head_that_is_gone_is_told_in_one_line(another, place):
     """The last test of this cluster."""
-    command = (*fleet_args(another.address, "dequant_blas", file=None), *SLOW_UNITS, "--budget", "500ms")
+    command = (*fleet_args(another.address, "dequant_blas", file=None), *SLOW_UNITS, "--set", "budget_s=500ms")
     with another.added(), started(place, command, another.environment) as process:
         wait_for_problems(place, 1, process)
         another.head.signal(signal.SIGKILL, another.head.processes("gcs_server"))

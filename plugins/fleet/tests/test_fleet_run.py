@@ -17,7 +17,7 @@ from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.request import Request
 from rooflens.shapes.run_folder.manifest import StoredRefinement
 
-from tests.cli.tiny_runs import SLOW, check_whole, fresh, read, rooflens, run_args, write_suite
+from tests.cli.tiny_runs import check_whole, fresh, read, rooflens, run_args, unconverged, write_suite
 
 from .fabricated import slot
 from .fleet_runs import SMALL, ended, fleet_args, rows_by_unit, started, wait_for_problems
@@ -39,7 +39,7 @@ OF_A_RUN = {
 @pytest.fixture(scope="module")
 def both(two_nodes, tmp_path_factory):
     """Measure one suite by a fleet and by a single process; return both folders."""
-    limits = ("--timeout", "2s", "--threads", "1", "-a", "M=1,2", "--filter", "layer == 'q'")
+    limits = ("--set", "timeout_s=2s", "--set", "threads=1", "-a", "M=1,2", "--filter", "layer == 'q'")
     alone = write_suite(tmp_path_factory.mktemp("alone"))
     rooflens(alone, *run_args(*ODD), *limits)
     fleet = write_suite(tmp_path_factory.mktemp("fleet"))
@@ -73,7 +73,7 @@ def test_all_providers_of_a_problem_are_measured_on_one_device(both):
 @pytest.mark.ray
 @pytest.mark.slow
 def test_a_cluster_of_this_machine_alone_listens_nowhere_else_and_ends_with_the_sweep(place):
-    arguments = (*run_args("dequant_blas", file=None), *SLOW, "60ms", "-a", "M=1..8", "--jobs", "local:2")
+    arguments = (*run_args("dequant_blas", file=None), *unconverged("60ms"), "-a", "M=1..8", "--jobs", "local:2")
     with started(place, arguments) as process:
         wait_for_problems(place, 1, process)
         heard = listening(processes_of(process.pid))
@@ -99,7 +99,7 @@ def beside(tmp_path_factory):
     with tempfile.TemporaryDirectory(prefix="r") as short:  # sockets are in there: their paths may have 107 bytes
         (Path(short) / "ray").mkdir()
         (Path(short) / "ray" / "ray_current_cluster").write_text("127.0.0.1:9")
-        fresh(place, *ONE_JOB, "--threads", "1", env={**os.environ, "RAY_TMPDIR": short})
+        fresh(place, *ONE_JOB, "--set", "threads=1", env={**os.environ, "RAY_TMPDIR": short})
     return place
 
 
@@ -122,7 +122,7 @@ def test_nothing_is_left_where_temporary_files_are(tmp_path):
         before = {path: path.read_bytes() for path in mine.iterdir()}
         aged = time.time() - 3600
         os.utime(mine / ".lock", times=(aged, aged))
-        fresh(place, *ONE_JOB, "--threads", "1", env={**os.environ, "TMPDIR": short})
+        fresh(place, *ONE_JOB, "--set", "threads=1", env={**os.environ, "TMPDIR": short})
         assert {path: path.read_bytes() for path in mine.iterdir()} == before
         (others,) = {path for path in Path(short).iterdir() if path.name.startswith(("rooflens-", "ray"))} - {mine}
         assert not list(others.iterdir())
@@ -130,16 +130,12 @@ def test_nothing_is_left_where_temporary_files_are(tmp_path):
 
 @pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("option", "words"),
-    [("--threads=2", "threads was 1 and is 2"), ("--tuning=cold", "tuning was default and is cold")],
-)
-def test_what_measures_otherwise_is_refused_and_changes_nothing(beside, option, words):
+def test_what_measures_otherwise_is_refused_and_changes_nothing(beside):
     manifest = beside / "out" / "run.json"
     before = manifest.read_bytes()
-    done = fresh(beside, *ONE_JOB, "--resume", option, code=2)
+    done = fresh(beside, *ONE_JOB, "--resume", "--set=threads=2", code=2)
     assert done.stderr.count("\n") == 1, done.stderr
-    assert words in done.stderr
+    assert "threads was 1 and is 2" in done.stderr
     assert manifest.read_bytes() == before
 
 

@@ -190,8 +190,6 @@ def test_processes_of_all_stations_are_told_apart(store):
     ("changes", "words"),
     [
         ({"environment": {"torch": "2.11.0"}}, "torch is 2.13.0"),
-        ({"seed": 7}, "seed is 0"),
-        ({"threads": 9}, "threads is 4"),
         ({"cold_by": "rotation"}, "cold_by"),
         ({"timer": "graph"}, "timer"),
         ({"providers": {"blas": {"role": "candidate", "source": "other", "file": "x"}}}, "provider blas is other code"),

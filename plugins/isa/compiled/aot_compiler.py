@@ -14,10 +14,12 @@ from pathlib import Path
 from ....harness.isolation.child import die_with, redirect_output
 from ....harness.sweep.fault_attribution import Limit
 from ....harness.sweep.supervisor import SupervisedWorker, WorkerEndedError, WorkerSetupError, WorkerTimeoutError
-from ....harness.worker.messages import ChildCall
+from ....harness.worker import wire
+from ....harness.worker.messages import ChildCall, Plain
 from ....kernels import registry
 from ....kernels.aot import Build, BuildRequest, diagnosis, find_kernel, last_line, specialize_request
 from ....shapes.errors import RooflensError
+from ....shapes.files.record import WrongTypeError, from_json
 from ....shapes.gpu_architectures import architecture
 from ....shapes.protocol import Protocol
 from ....shapes.verdict import Verdict
@@ -53,13 +55,15 @@ class AotCompiler:
         """Compile one request for one of KNOWN_ARCHES."""
         child = self._child = self._child or self._started()
         before = self._log.stat().st_size
-        child.send((arch, request))
         try:
-            build: Build = child.receive(self._limit)
+            child.send(Plain([arch, request]))
+            build: Build = from_json(Build, getattr(child.receive(self._limit), "value", None))
+        except TypeError as error:
+            return Build(Verdict.COMPILE_ERROR, f"not to be compiled ahead of time: {error}")
         except WorkerTimeoutError:
             self.stop()
             return Build(Verdict.TIMEOUT, f"not compiled after {self._limit.seconds:g} s")
-        except WorkerEndedError as error:
+        except (WorkerEndedError, WrongTypeError) as error:
             self.stop()
             text = self._written(before)
             return Build(Verdict.CRASHED, f"{error}: {diagnosis(text) or last_line(text)}")
@@ -94,10 +98,14 @@ def _prepare(variables: Mapping[str, str], files: Sequence[Path], _: object) -> 
 def _enter(connection: Connection, call: ChildCall, parent: int, log: Path) -> None:
     die_with(parent)
     redirect_output(log)
-    connection.send(call.act(str))
+    wire.send(connection, Plain(call.act(str)))
     with suppress(EOFError):
         while True:
-            connection.send(compile_here(*connection.recv()))
+            arch, request = wire.receive(connection).value
+            constants = {
+                name: tuple(one) if isinstance(one, list) else one for name, one in request["constants"].items()
+            }
+            wire.send(connection, Plain(compile_here(arch, BuildRequest(**request | {"constants": constants}))))
 
 
 def compile_here(arch: str, request: BuildRequest) -> Build:

@@ -22,7 +22,7 @@ class Place:
         self.table = folder / "isa.csv"
         names = [part for name in ("plain", "transposed", "faulty", "dequant_blas") for part in ("-p", name)]
         self.command = ["isa", folder / "tiny.toml", "--arch", "gfx950,sm90,sm89", "--providers", PROBES, *names]
-        self.command += ["-a", "M=64", "--cache", folder / "cache"]
+        self.command += ["-a", "M=64"]
 
     def rows(self):
         with self.table.open(newline="") as file:
@@ -39,8 +39,10 @@ pytestmark = pytest.mark.compile
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     found = Place(tmp_path_factory.mktemp("isa"))
-    assert call(*found.command, "-o", found.table, "--asm", found.folder / "asm") == 0
-    return found
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ROOFLENS_CACHE", str(found.folder / "cache"))
+        assert call(*found.command, "-o", found.table, "--asm", found.folder / "asm") == 0
+        yield found
 
 
 def table(text, title=""):
@@ -216,7 +218,7 @@ def test_strictness_has_exit_codes(place, invoke):
         (["nothing.csv"], "cannot read nothing.csv: No such file or directory"),
         (["TABLE", "--filter", "store_short > 1000"], "--filter 'store_short > 1000' leaves no row of 13"),
         (["TABLE", "--arch", "gfx942"], "unknown arch of"),
-        (["TABLE", "-a", "M=1"], "-a says what to compile"),
+        (["TABLE", "-a", "M=1"], "--axis says what to compile"),
     ],
 )
 def test_misuse_is_one_line_and_exit_code_2(place, arguments, words, refused):

@@ -22,11 +22,12 @@ SAME = ["arch", "provider", "pass", "dtype", "scheme", "B", "E", "M", "N", "K", 
         ("ao-quant-quick", "triton_quant_ao"),
     ],
 )
-def test_default_configurations_compile_to_the_stored_binaries(suite, provider, tmp_path):
+def test_default_configurations_compile_to_the_stored_binaries(suite, provider, tmp_path, monkeypatch):
+    monkeypatch.setenv("ROOFLENS_CACHE", str(tmp_path / "cache"))
     stored = pd.read_csv(STORED).query(f"verdict == 'passed' and provider == '{provider}' and arch == 'gfx942'")
     if version("triton") not in set(stored["triton"]):
         pytest.skip("compiled by another release of Triton")
-    options = ["-p", provider, "--arch", "gfx942", "--defaults", "--cache", str(tmp_path / "cache")]
+    options = ["-p", provider, "--arch", "gfx942", "--defaults"]
     assert main(["isa", suite, *options, "-o", str(tmp_path / "isa.csv")]) == 0
     today = pd.read_csv(tmp_path / "isa.csv").query("verdict == 'passed'")
     both = today.merge(stored, on=SAME, suffixes=("", "_stored"))

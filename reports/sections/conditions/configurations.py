@@ -11,7 +11,7 @@ from ... import formatting as fmt
 from ...model import Column, Section, Table, Text, integer, number_columns, text_columns, texts
 from ...view import View
 from ..speedups.decode_grid import compared
-from .timing import TUNINGS
+from .conditions import TUNINGS
 
 _VERSIONS = ("torch", "triton", "CUDA", "HIP", "driver", "rooflens", "commit")
 """Of the environment, what says which code ran."""

@@ -8,20 +8,16 @@ from ....shapes.gpu_architectures import architecture
 from ....shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, TUNING
 from ....shapes.run_folder.manifest import MANIFEST, StoredProtocol
 from ... import formatting as fmt
-from ...cells import coverage_text
 from ...model import Bullets, CodeBlock, Column, Section, Table, TableCell, Text, integer, text_columns, texts
 from ...view import View
-from .conditions import conditions, has_telemetry
-from .timing import how_timed, sample_counts
+from .conditions import conditions, has_telemetry, how_timed, sample_counts
 
 
 def reproduce(view: View) -> Section:
     """Say which commands measured this and which one writes this report from the stored files."""
     manifest = view.manifest
     commands = [shell(manifest.command)] if manifest.command else []
-    commands.append(
-        shell(["rooflens", "report", view.run_path, *view.options, "--html", "report.html", "--markdown", "report.md"])
-    )
+    commands.append(shell(["rooflens", "report", view.run_path, *view.options, "-o", "report.html", "-o", "report.md"]))
     rows = [
         ("suite", manifest.suite),
         ("seed of order and operands", "" if manifest.seed is None else str(manifest.seed)),
@@ -232,7 +228,7 @@ def provenance(view: View) -> Section:
     stored = manifest.environment
     versions = [f"{name} {stored[name]}" for name in ("rooflens", "commit", "torch", "triton") if stored.get(name)]
     merged = f", merged from {len(manifest.devices)} devices" if run.several_devices else ""
-    planned = f"cells: {coverage_text(view.coverage)}"
+    planned = f"cells: {fmt.coverage(view.coverage)}"
     said = f"; {', '.join(versions)}" if versions else ""
     lead = (
         f"Run {view.run.id} of {manifest.created_at or 'an unknown time'}{merged}, {planned}"

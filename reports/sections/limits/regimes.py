@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ....analysis.roofline.bounds import Bound
-from ...figures.axes import band, bands
-from ...figures.chart import Box, Chart, Data, Figure, LegendEntry
-from ...figures.frames import shortened
+from ...figures.chart import Chart, Data, Figure, LegendEntry
+from ...figures.frames import map_chart, shortened
 from ...formatting import plural, share
 from ...model import Section
 from ...terms import BOUND_CODES, BOUNDS
@@ -75,23 +74,11 @@ def _figure(view: View, part: Slice) -> Figure | None:
 
 
 def _chart(provider: str, rows: Mapping[tuple[ShapeKey, int], Row], shapes: list[ShapeKey], sizes: list[int]) -> Chart:
-    boxes = []
-    for number, shape in enumerate(shapes):
-        y = band(len(shapes), number, down=True)
-        for x, m in enumerate(sizes):
-            if row := rows.get((shape, m)):
-                bound = Bound(row["bound_class"])
-                boxes.append(Box(x, x + 1, y, y + 1, f"k-{bound}", BOUND_CODES[bound]))
+    bounds = {at: Bound(row["bound_class"]) for at, row in rows.items()}
     models = {shape.model for shape in shapes}
-    names = [shortened(shape.label if len(models) > 1 else shape.layer) for shape in shapes]
-    return Chart(
-        title=provider,
-        x=bands([f"{m}" for m in sizes], "M"),
-        y=bands(names, down=True),
-        series=(),
-        alt=_alt(provider, rows),
-        boxes=tuple(boxes),
-    )
+    names = {shape: shortened(shape.label if len(models) > 1 else shape.layer) for shape in shapes}
+    boxes = {at: (f"k-{bound}", BOUND_CODES[bound]) for at, bound in bounds.items()}
+    return map_chart(provider, names, sizes, boxes, _alt(provider, rows))
 
 
 def _alt(provider: str, rows: Mapping[tuple[ShapeKey, int], Row]) -> str:

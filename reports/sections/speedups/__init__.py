@@ -1,14 +1,12 @@
 """Who wins, where, by how much.
 
-speedup      grids of speedups
+speedup      grids of speedups, as pictures too
 decode_grid  layer x M, with ties
 three_way    beside what it replaces and a reference
 winners      the fastest provider
-maxima       the best ratios
 crossover    crossover M
 curves       time and speedup against M
 cells        every cell
-heat         a grid as a picture
-sides        the sides of a comparison
+sides        the sides of a comparison, and the best ratios
 sizes        sizes as columns
 """

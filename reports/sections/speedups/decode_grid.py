@@ -25,9 +25,8 @@ from ...model import (
     texts,
 )
 from ...view import Row, ShapeKey, Slice, View, anchors, shape_of, sliced
-from .heat import heat
 from .sizes import averaged, counting, shape_names, size_cells, size_columns
-from .speedup import Heads, grid
+from .speedup import Heads, grid, heat
 
 FEW = 8
 """Undecided cells of a grid up to which each has a footnote with its own band; beyond it they share one."""

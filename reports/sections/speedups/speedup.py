@@ -1,4 +1,7 @@
-"""Speedup grids: shape x M, one per provider, each cell the ratio of the baseline's time to the provider's."""
+"""Speedup grids: shape x M, one per provider, each cell the ratio of the baseline's time to the provider's.
+
+`heat` is a picture of such a grid, for texts whose tables have no colour.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -7,9 +10,11 @@ from functools import partial
 
 from ... import formatting as fmt
 from ...cells import mean_cell, ratio_cell
+from ...figures import colours
+from ...figures.chart import Data, Figure, LegendEntry
+from ...figures.frames import map_chart, shortened
 from ...model import Block, Column, HowToRead, Scale, Section, Table, TableCell, Text, integer, text_columns, texts
 from ...view import Row, ShapeKey, Slice, View, anchors, sliced
-from .heat import heat
 from .sizes import averaged
 
 HOW = (
@@ -143,3 +148,73 @@ def _common_reason(rows: Iterable[Row]) -> str:
     if len(reasons) == 1:
         return f"{reasons[0]}."
     return f"{len(reasons)} reasons, listed under “Failed and missing cells”." if reasons else ""
+
+
+PICTURE_HOW = (
+    "The same numbers as in the table, one row per shape and one column per M: the time of {baseline} divided by that "
+    "of the provider, blue above 1 (faster) and red below (slower), on a logarithmic scale. ~ is undecided, an empty "
+    "place has no ratio."
+)
+
+SEVERAL = 24
+"""Cells from which on colours tell more than digits."""
+
+KEY = (-12, -8, -4, 0, 4, 8, 12)
+
+
+def heat(
+    view: View, part: Slice, provider: str, table: Table, rows: Mapping[tuple[ShapeKey, int], Row]
+) -> Figure | None:
+    """Draw the ratios of one provider in a slice, of which `table` shows the numbers; None for a small grid."""
+    known = {at: row for at, row in rows.items() if not math.isnan(row["ratio"])}
+    if len(known) < SEVERAL:
+        return None
+    names = {shape: shortened(f"{shape.label} {shape.size}", 36) for shape in view.shapes_in(known)}
+    boxes = {
+        at: (heat_fill(colours.step(math.log2(row["ratio"]))), ratio_cell(row).text.rstrip("×"))
+        for at, row in known.items()
+    }
+    chart = map_chart(provider, names, view.Ms_in(known), boxes, _alt(view, provider, known))
+    return Figure(
+        f"heat-{table.id}",
+        f"{provider} over {view.baseline} in colours ({part.title})",
+        (chart,),
+        how_to_read=PICTURE_HOW.format(baseline=view.baseline),
+        alt=chart.alt,
+        legend=tuple(LegendEntry(_key(step), fill=heat_fill(step)) for step in KEY),
+        detail=table.detail,
+        picture_of=table.id,
+        data=Data(
+            ("provider", "model", "layer", "B", "E", "N", "K", "M", "ratio", "ratio_low", "ratio_high", "verdict"),
+            tuple(
+                (
+                    *(provider, shape.model, shape.layer, shape.B, shape.E, shape.N, shape.K, m),
+                    *(float(row[name]) for name in ("ratio", "ratio_low", "ratio_high")),
+                    str(row["verdict"]),
+                )
+                for (shape, m), row in known.items()
+            ),
+        ),
+    )
+
+
+def heat_fill(step: int) -> str:
+    """Name of the colour of a step of the diverging scale."""
+    return f"r{-step}" if step < 0 else f"g{step}"
+
+
+def _key(step: int) -> str:
+    text = fmt.tick_ratio(2.0 ** (step / colours.STEPS * colours.OCTAVES))
+    return f"≤ {text}" if step == -colours.STEPS else f"≥ {text}" if step == colours.STEPS else text
+
+
+def _alt(view: View, provider: str, known: Mapping[tuple[ShapeKey, int], Row]) -> str:
+    """State the finding: where the provider is faster, and the best and the worst cell."""
+    decided = [row for row in known.values() if row["verdict"] != "undecided"]
+    faster = sum(row["ratio"] > 1 for row in decided)
+    (best, _), (worst, _) = (pick(known.items(), key=lambda item: float(item[1]["ratio"])) for pick in (max, min))
+    ends = (f"{ratio_cell(known[at]).text} at {at[0].label}, M={at[1]}" for at in dict.fromkeys((best, worst)))
+    return (
+        f"{provider} is faster than {view.baseline} in {faster} and slower in {len(decided) - faster} of "
+        f"{fmt.plural(len(known), 'cell')}: from best to worst {', '.join(ends)}"
+    )

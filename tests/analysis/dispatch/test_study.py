@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from rooflens.analysis.dispatch.changes import changes, chosen_by
 from rooflens.analysis.dispatch.policy import choices
-from rooflens.analysis.dispatch.study import Question, study
+from rooflens.analysis.dispatch.study import Question, changes, chosen_by, study
 from rooflens.analysis.frames.load import load_run
 from rooflens.shapes.errors import UsageError
 

@@ -20,7 +20,7 @@ from ..synthetic import H200, PlantedCell, write_run
 def test_tables_come_back_as_they_were_written(tmp_path):
     run = load_run(write_run(tmp_path / "run", **ONE, run_id="r1"))
     assert (run.id, run.baseline, run.challengers) == ("r1", "dequant_blas", ("simt_4bit",))
-    assert len(run.cells) == run.planned_units == 12
+    assert len(run.cells) == run.coverage.rounds == 12
     assert run.missing_units == 0
     assert len(run.samples) == 120
     assert list(run.cells.columns) == list(CELLS.names)

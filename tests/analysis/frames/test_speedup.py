@@ -83,8 +83,8 @@ SIMT, BOTH = ("simt_4bit",), ("simt_4bit", "dequant_blas")
 @pytest.mark.parametrize(
     ("who", "columns", "reason"),
     [
-        (SIMT, {"timer": ["graph"] * 3}, "timer differs: graph here, host for dequant_blas: * one --timer"),
-        (SIMT, {"cold_by": ["rotation"] * 3}, "cold_by differs: rotation here, flush for * one --cold-by"),
+        (SIMT, {"timer": ["graph"] * 3}, "timer differs: graph here, host for dequant_blas: * one timer"),
+        (SIMT, {"cold_by": ["rotation"] * 3}, "cold_by differs: rotation here, flush for * one cold_by"),
         (SIMT, {"timer": [""] * 3}, "timer differs: unknown here, host for dequant_blas: *"),
         (BOTH, {"timer": ["graph", "host", "host"]}, "timer differs: mixed here, mixed for dequant_blas: *"),
         (BOTH, {"timer": ["graph"] * 3, "cold_by": ["rotation"] * 3, "tuning": ["cold"] * 3}, ""),

@@ -3,8 +3,9 @@
 import pandas as pd
 import pytest
 from rooflens.analysis.frames.load import load_run
-from rooflens.analysis.run.coverage import Coverage, Remedy, are_ties, remedy
 from rooflens.analysis.run.pipeline import analyze
+from rooflens.analysis.run.remedy import Remedy, are_ties, remedy
+from rooflens.shapes.run_folder.coverage import Coverage
 
 from ..synthetic import write_run
 

@@ -142,7 +142,7 @@ def test_cells_that_were_timed_in_different_ways_are_told_of_the_run(tmp_path):
 
     warnings = analyzed(tmp_path, Ms=(1, 2), caches=("cold", "warm"), columns=graph_for_small).warnings
     told = [text for text in warnings if "no ratio across" in text]
-    assert told[0] == "cold cells differ in timer (host 42, graph 6): no ratio across them; use one --timer"
+    assert told[0] == "cold cells differ in timer (host 42, graph 6): no ratio across them; use one timer"
     assert not [text for text in warnings if "cold_by" in text]  # that warm cells have none is no difference
     assert not [text for text in analyzed(tmp_path / "alike", Ms=(1,)).warnings if "no ratio across" in text]
 
@@ -169,7 +169,7 @@ def of(provider, verdict, reason=""):
         (
             {"columns": lambda cell, round_: {"timer": "graph"} if cell.provider == "simt_4bit" else {}},
             "no challenger has a time beside one of dequant_blas (timer differs: graph here, host for dequant_blas: "
-            "measure both with one --timer)",
+            "measure both with one timer)",
         ),
         ({}, ""),
     ],

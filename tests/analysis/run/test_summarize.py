@@ -150,7 +150,7 @@ SAID = {"blocked": False, "reason": "the launch waits for the device; always"}
             {"timer": "a"},
             {"timer": "b"},
             {"timer": "mixed"},
-            "its rounds differ in timer: measure it again with one --",
+            "its rounds differ in timer: measure it again with one timer",
         ),
         ({"cold_by": "a"}, {"cold_by": "b"}, {"cold_by": "mixed"}, "its rounds differ in cold_by: "),
         ({"tuning": "a"}, {"tuning": "b"}, {"tuning": "mixed"}, "its rounds differ in tuning: "),

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from rooflens.analysis.statistics.intervals import expected_half_width, half_width_after, mean_interval
+from rooflens.analysis.statistics.intervals import expected_half_width, mean_interval
 from scipy import stats
 
 NOISES = {
@@ -82,28 +82,5 @@ def test_the_precision_that_is_forecast_is_that_of_the_intervals(rounds, cells):
     assert np.median(halves) == pytest.approx(usual, rel=0.1)
 
 
-@pytest.mark.parametrize("cells", (4, 60))
-def test_the_precision_of_further_rounds_is_that_of_the_intervals_that_they_give(cells):
-    """After 3 rounds of times that scatter unlike, what 12 rounds will give."""
-    generator = np.random.default_rng(cells)
-    told, found = [], []
-    for _ in range(40):
-        sd = 0.01 * np.exp(generator.normal(0, 0.3, (cells, 1)))
-        logs = generator.normal(0, 1, (2, cells, 12)) * sd
-        told.append(half_width_after({str(at): np.exp(row[:3]) for at, row in enumerate(logs[0])}, 12))
-        interval = mean_interval(*frame(logs[0] - logs[1]))
-        found.append(((interval["high"] - interval["low"]) / 2).median())
-    assert np.mean(told) == pytest.approx(np.mean(found), rel=0.2)
-
-
 def test_what_no_round_tells():
     assert expected_half_width(1, 50, 0.01) == math.inf
-    assert half_width_after({"a": [1.0]}, 5) is None
-    assert half_width_after({"a": [1.0, 1.01]}, 1) == math.inf
-
-
-def test_scatter_is_that_of_the_median_cell():
-    quiet, wild = [1.0, 1.01], [1.0, 3.0]
-    sd = abs(math.log(1.01)) / math.sqrt(2)
-    alone = math.expm1(stats.t.ppf(0.975, 4) * sd * math.sqrt(2 / 5))
-    assert half_width_after({"a": quiet, "b": quiet, "c": wild, "d": [1.0]}, 5) == pytest.approx(alone)

@@ -1,6 +1,8 @@
 """Files of a replay: tables that pin what a version ran, and the cells to run again."""
 
-from rooflens.harness.compare.replay import keep_only, write_only, write_table
+import json
+
+from rooflens.harness.compare.replay import coordinates, keep_only, write_table
 from rooflens.harness.plan.plan import MODEL_FIELDS, plan
 from rooflens.harness.worker.prepared import offered
 from rooflens.shapes import suite as suites
@@ -30,10 +32,9 @@ def test_the_table_gives_each_cell_its_own_configuration(tmp_path):
     assert found == [{"BM": 16}, {"BM": 32, "stages": 2}, None]
 
 
-def test_only_the_named_cells_are_kept(tmp_path):
-    path = write_only(tmp_path / "only.json", rows(['{"a": 1}'] * 2))
-    kept = keep_only(cells(), path)
-    assert kept == cells()[:2]
+def test_only_the_named_cells_are_kept():
+    named = json.loads(json.dumps(coordinates(rows(['{"a": 1}'] * 2))))
+    assert keep_only(cells(), named) == cells()[:2]
     assert "suite" in MODEL_FIELDS, "a suite of another name may hold the same cells"
 
 
@@ -46,11 +47,11 @@ def test_a_launch_that_says_more_than_its_candidate_names_it_all_the_same():
     assert offered({"threads": 4}, [{}]) is None
 
 
-def test_a_row_without_a_provider_keeps_the_cells_of_all(tmp_path):
+def test_a_row_without_a_provider_keeps_the_cells_of_all():
     some = cells()
     assert len({cell.provider for cell in some}) > 1
     place = {**some[0].fields, "provider": None}
-    kept = keep_only(some, write_only(tmp_path / "only.json", [place]))
+    kept = keep_only(some, coordinates([place]))
     same = [cell for cell in some if (cell.problem, cell.cache) == (some[0].problem, some[0].cache)]
     assert kept == tuple(same)
     assert 1 < len(kept) < len(some)

@@ -9,20 +9,21 @@ import pytest
 import rooflens
 from rooflens.harness.compare import spec
 from rooflens.shapes.errors import UsageError
+from rooflens.shapes.request import Request
 
 HERE = Path(rooflens.__file__).resolve().parent
 
 WHAT = spec.CompareSpec(
     repository="/nowhere", commits={"base": "a" * 40, "head": "b" * 40}, suite="tiny", files=["kernels.py"],
-    options=["-a", "M=1,2"], rounds=8, setup="", suite_hash="0123",
+    request=Request(axes={"M": [1, 2]}).stored(), rounds=8, setup="", suite_hash="0123",
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("what", [WHAT, replace(WHAT, tables={"head": "t"}, only="o.json", searches={"base": 1})])
+@pytest.mark.parametrize("what", [WHAT, replace(WHAT, tables={"head": "t"}, cells=[["a", 1]], searches={"base": 1})])
 def test_what_was_noted_is_gone_on_with(tmp_path, what):
     spec.write_state(tmp_path, what, {(1, "head"), (0, "base")})
     assert spec.stored(tmp_path) == what
-    assert spec.read_state(tmp_path).done == [[0, "base"], [1, "head"]]
+    assert spec.read_state(tmp_path).done == [(0, "base"), (1, "head")]
 
 
 def test_a_folder_without_a_note_or_with_half_a_note_holds_no_comparison(tmp_path):
@@ -34,7 +35,9 @@ def test_a_folder_without_a_note_or_with_half_a_note_holds_no_comparison(tmp_pat
         spec.read_state(tmp_path)
 
 
-@pytest.mark.parametrize("change", [{"rounds": ...}, {"files": ...}, {"done": ...}, {"speed": 3}], ids=str)
+@pytest.mark.parametrize(
+    "change", [{"rounds": ...}, {"files": ...}, {"done": ...}, {"speed": 3}, {"options": ["-a"]}], ids=str
+)
 def test_a_note_of_another_version_is_told(tmp_path, change):
     spec.write_state(tmp_path, WHAT, [])
     state = json.loads((tmp_path / spec.COMPARISON).read_text()) | change

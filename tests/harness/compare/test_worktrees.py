@@ -5,6 +5,7 @@ import shutil
 import pytest
 from rooflens.harness.compare.worktrees import Repository
 from rooflens.shapes.errors import RooflensError, UsageError
+from rooflens.shapes.request import Request
 
 from ..repositories import git, repository
 
@@ -27,9 +28,13 @@ def test_a_folder_outside_is_told(tmp_path):
         Repository.at(tmp_path / "nowhere")
 
 
+def names(span):
+    return Request(versions=span).versions
+
+
 def test_spans_name_two_commits(repo):
     here, both = Repository.at(repo), (git(repo, "rev-parse", "HEAD~2"), git(repo, "rev-parse", "HEAD"))
-    assert {here.commits(span) for span in ("start..main", "start..", "HEAD~2..HEAD", "HEAD~2..")} == {both}
+    assert {here.commits(names(span)) for span in ("start..main", "start..", "HEAD~2..HEAD", "HEAD~2..")} == {both}
 
 
 @pytest.mark.parametrize(
@@ -42,12 +47,12 @@ def test_spans_name_two_commits(repo):
 def test_what_is_no_span_of_commits_is_told(repo, spans, words):
     for span in spans:
         with pytest.raises(UsageError, match=words):
-            Repository.at(repo).commits(span)
+            Repository.at(repo).commits(names(span))
 
 
 def test_worktrees_come_and_go(repo, tmp_path):
     here = Repository.at(repo)
-    base, head = here.commits("start..main")
+    base, head = here.commits(["start", "main"])
     assert here.describe("start").endswith(" version 0")
     before = git(repo, "status", "--porcelain", "--branch")
     for place, commit in ((tmp_path / "x" / "base", base), (tmp_path / "x" / "head", head)):
@@ -101,7 +106,7 @@ def test_identity_has_names_subjects_and_lines_of_every_file(tmp_path):
     git(where, "rm", "-q", "old.py")
     git(where, "commit", "-q", "-m", "a subject | with <b>\n\nand a body")
     here = Repository.at(where)
-    span = "HEAD~2.."
+    span = ("HEAD~2", "")
     found = here.identity(span, *here.commits(span))
     assert (found["base"]["name"], found["head"]["name"]) == ("HEAD~2", "HEAD")
     assert found["head"]["subject"] == "a subject | with <b>"
@@ -110,7 +115,7 @@ def test_identity_has_names_subjects_and_lines_of_every_file(tmp_path):
     assert {path: (added, removed) for path, added, removed in found["files"]} == {
         "a b.py": (2, 1), "image.bin": (None, None), "old.py": (0, 1), "ü.py": (1, 0),
     }  # fmt: skip
-    assert here.identity("HEAD..HEAD", *here.commits("HEAD..HEAD"))["files"] == []
+    assert here.identity(("HEAD", "HEAD"), *here.commits(("HEAD", "HEAD")))["files"] == []
 
 
 def test_worktrees_of_killed_processes_are_forgotten_and_no_others(tmp_path):

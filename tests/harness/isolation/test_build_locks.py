@@ -6,7 +6,7 @@ import sys
 import pytest
 from rooflens.harness.isolation.build_locks import left_locks
 from rooflens.harness.sweep.fault_attribution import limit_of, timed_out
-from rooflens.harness.worker.messages import Begin, CandidateBegun
+from rooflens.harness.worker.messages import Begin
 from rooflens.shapes.protocol import Protocol
 from rooflens.shapes.verdict import Verdict
 from torch.utils.cpp_extension import _get_build_directory
@@ -56,12 +56,12 @@ def test_a_user_without_a_home_has_no_lock_there(monkeypatch):
 @pytest.mark.parametrize(
     ("doing", "limit", "option"),
     [
-        (Begin("prepare", ((0, 0),)), 7.0, "--build-timeout"),
-        (Begin("import the providers", ()), 7.0, "--build-timeout"),
-        (CandidateBegun(0, 1, "prepare"), 7.0, "--build-timeout"),
-        (CandidateBegun(0, 1), 3.0, "--timeout"),
-        (Begin("measure", ((0, 0),)), 3.0, "--timeout"),
-        (Begin("start the task", ()), 3.0, "--timeout"),
+        (Begin("prepare", ((0, 0),)), 7.0, "build_timeout_s"),
+        (Begin("import the providers", ()), 7.0, "build_timeout_s"),
+        (Begin("prepare", ((0, 0),), 1), 7.0, "build_timeout_s"),
+        (Begin("try", ((0, 0),), 1), 3.0, "timeout_s"),
+        (Begin("measure", ((0, 0),)), 3.0, "timeout_s"),
+        (Begin("start the task", ()), 3.0, "timeout_s"),
     ],
 )
 def test_a_timeout_says_which_limit_it_was(doing, limit, option, tmp_path, monkeypatch):

@@ -33,7 +33,7 @@ def test_any_partition_in_any_order_joins_to_the_run_that_was_split(parts, rando
         assert content(merged, "samples.csv") == content(whole, "samples.csv")
         assert content(merged, "ceilings.csv") == content(whole, "ceilings.csv")
         loaded = load_run(merged)
-        assert loaded.planned_units == 16
+        assert loaded.coverage.rounds == 16
         assert loaded.missing_units == 0
         # The samples of a round stay together and in order.
         assert [int(row["index"]) for row in read_rows(merged / "samples.csv")] == [0, 1, 2] * 12

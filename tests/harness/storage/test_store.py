@@ -305,7 +305,7 @@ def test_a_run_that_never_began_leaves_what_was_there_and_nothing_else(tmp_path)
     (tmp_path / "mine" / "notes.txt").write_text("keep")
     (tmp_path / "mine" / "worker.log").write_text("")
     with RunStore.create(tmp_path / "mine") as store:
-        store.keep("tuned.csv", tmp_path / "mine" / "notes.txt")
+        store.keep("tuned.csv", "notes")
     assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == ["notes.txt", "worker.log"]
 
 

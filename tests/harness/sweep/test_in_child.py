@@ -7,10 +7,17 @@ import subprocess
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
-from rooflens.harness.sweep.in_child import declared, in_child
-from rooflens.harness.sweep.supervisor import SupervisedWorker, WorkerHungError, WorkerSetupError
+from rooflens.harness.sweep.supervisor import (
+    Declared,
+    SupervisedWorker,
+    WorkerHungError,
+    WorkerSetupError,
+    declared,
+    in_child,
+)
 from rooflens.harness.worker.messages import IMPORT_PHASE, MEASURE_PHASE, ChildCall
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.protocol import Protocol
@@ -51,6 +58,10 @@ def test_a_value_and_an_error_come_back():
         call(refuses)
 
 
+def answers(begin):
+    return {"mine": 1}
+
+
 def ends(how, begin):
     begin(IMPORT_PHASE)
     how()
@@ -70,11 +81,16 @@ def test_the_end_of_the_process_is_told(how, words):
     assert (caught.value.phase, caught.value.why) == (IMPORT_PHASE, words)
 
 
+def test_an_answer_of_another_type_is_no_answer():
+    with pytest.raises(WorkerSetupError, match="what is no answer"):
+        call(answers, returns=dict[str, Declared])
+
+
 @pytest.mark.exclusive
 @pytest.mark.parametrize(("act", "arguments"), [(takes, (1000, MEASURE_PHASE)), (burns, (1000, "itself"))])
 def test_a_launch_that_does_not_end_has_a_limit_whether_it_sleeps_or_works(act, arguments):
     began = time.monotonic()
-    with pytest.raises(WorkerSetupError, match=r"no end within 1\.5 s; --timeout"):
+    with pytest.raises(WorkerSetupError, match=r"no end within 1\.5 s; timeout_s"):
         call(act, *arguments)
     assert time.monotonic() - began < 8
 
@@ -103,19 +119,35 @@ def test_a_long_wait_says_what_it_is_for(monkeypatch):
     assert told[0].endswith(": 1 s of at most 120 s")
 
 
-def stops(connection, setup, parent, log):
-    """Send the beginning of a message, and stop."""
-    os.write(connection.fileno(), struct.pack("!i", 1000) + b"half")
+PICKLE = b"cos\nmkdir\n(S'made'\ntR."
+"""It makes a folder in the process that unpickles it."""
+
+
+def writes(connection, setup, parent, log):
+    """Write to the pipe itself what `setup.act` has, and stop."""
+    os.write(connection.fileno(), setup.act)
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
 @pytest.mark.exclusive
-def test_a_worker_that_stops_in_the_middle_of_a_message_is_killed(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (struct.pack("!i", 1000) + b"half", "worker killed by SIGKILL"),
+        (struct.pack("!i", len(PICKLE)) + PICKLE, "what is no message: Expecting value"),
+        (b"\x7f" + b"\xff" * 99, "what is no message: longer than"),
+    ],
+)
+def test_a_worker_that_writes_anything_but_messages_is_ended_and_runs_nothing_here(
+    tmp_path, monkeypatch, content, words
+):
     monkeypatch.setattr("rooflens.harness.sweep.supervisor.SETUP_TIMEOUT_S", 2.0)
+    monkeypatch.chdir(tmp_path)
     began = time.monotonic()
-    with pytest.raises(Exception, match="worker killed by SIGKILL"):
-        SupervisedWorker(ChildCall(stops, LIMITS), tmp_path / "log", lambda: False, enter=stops)
+    with pytest.raises(WorkerSetupError, match=words):
+        SupervisedWorker(ChildCall(content, LIMITS), tmp_path / "log", lambda: False, enter=writes)
     assert time.monotonic() - began < 12
+    assert not Path("made").exists()
 
 
 @pytest.mark.parametrize(
@@ -147,7 +179,7 @@ def test_an_import_that_hangs_ends_with_all_that_it_started(tmp_path, hang, monk
     )
     with pytest.raises(UsageError) as caught:
         declared([tmp_path / "mine.py"], 4.0, lambda what: None)
-    said = f"--providers {tmp_path / 'mine.py'}:4: import: no end within 4 s; --build-timeout sets the limit; "
+    said = f"--providers {tmp_path / 'mine.py'}:4: import: no end within 4 s; build_timeout_s sets the limit; "
     assert str(caught.value).startswith(said)
     assert "own/lock" in str(caught.value)
     assert not birth((tmp_path / "pid").read_text())
@@ -161,7 +193,7 @@ def test_a_file_says_what_its_providers_are(tmp_path):
         "    def prepare(self, inputs, config=None): ...\n"
         "PROVIDERS = [Mine()]\n"
     )
-    assert declared([tmp_path / "mine.py"], 60.0, lambda what: None) == {"mine": ("upstream", "fourbit")}
+    assert declared([tmp_path / "mine.py"], 60.0, lambda what: None) == {"mine": Declared("upstream", "fourbit")}
 
 
 def test_an_import_that_hung_is_not_tried_with_another_worker():

@@ -23,7 +23,7 @@ def table(tmp_path, sizes, text):
     quick = suite.load("llm4bit-quick").override(axes={"M": (1,)}, providers=("tiled", "dequant_blas"))
     shapes = [dataclasses.replace(quick.shapes[0], layer=f"l{n}", N=n, K=128) for n in sizes]
     cells = plan(dataclasses.replace(quick, shapes=tuple(shapes), schemes=("nf4-g64",)))
-    setup = Setup("cpu", None, None, Protocol(), ("tiled", "dequant_blas"), (KERNELS,))
+    setup = Setup("cpu", Protocol(), ("tiled", "dequant_blas"), (KERNELS,))
     varied = scanned(cells, Scan.parse(text))
     return varied, pinned_table(varied, setup, tmp_path / "log")
 
@@ -56,7 +56,7 @@ def test_a_provider_that_does_not_answer_is_waited_for_until_a_stop(tmp_path):
     log = tmp_path / "log"
     quick = suite.load("llm4bit-quick").override(axes={"M": (1,)}, providers=("silent",))
     varied = scanned(plan(dataclasses.replace(quick, shapes=quick.shapes[:1])), Scan.parse("N=48"))
-    setup = Setup("cpu", None, None, Protocol(), ("silent",), (tmp_path / "silent.py",))
+    setup = Setup("cpu", Protocol(), ("silent",), (tmp_path / "silent.py",))
     with pytest.raises(Interrupted):
         pinned_table(varied, setup, log, lambda: log.exists() and "asked" in log.read_text())
 

@@ -2,17 +2,33 @@
 
 import dataclasses
 import json
+import math
 
 import pytest
 from rooflens.harness.storage.store import RunStore
 from rooflens.harness.sweep import session as sessions
+from rooflens.harness.sweep.deadline import Deadline
 from rooflens.harness.sweep.fault_attribution import MOST_FRUITLESS
 from rooflens.harness.sweep.sweep import Sweep
-from rooflens.harness.worker.messages import Begin, Setup
+from rooflens.harness.telemetry.reading import Reading
+from rooflens.harness.timing.samples import Samples
+from rooflens.harness.worker.messages import (
+    Begin,
+    Calibrated,
+    CanaryTaken,
+    Done,
+    Plain,
+    Refused,
+    SearchResult,
+    Setup,
+    Stored,
+    UnitResult,
+)
 from rooflens.shapes.errors import Interrupted, RooflensError, UsageError
 from rooflens.shapes.run_folder.columns import CELLS
+from rooflens.shapes.verdict import Verdict
 
-from ..scripted_workers import DIED, HUNG, PROTOCOL, Silent, Workers, cells_of, opened, passed
+from ..scripted_workers import DIED, HUNG, PROTOCOL, Silent, Workers, cells_of, opened, passed, tuned
 from ..sharded import read_rows
 
 
@@ -20,14 +36,15 @@ from ..sharded import read_rows
 def run(tmp_path, monkeypatch):
     """Return `run(workers)`: sweep one problem with two providers, and return the rows of cells.csv."""
 
-    def call(workers, calibrate=False, more=None, deadline=None, retry=(), providers=("blas", "dequant_blas")):
+    def call(workers, calibrate=False, more=None, deadline=math.inf, retry=(), providers=("blas", "dequant_blas")):
         monkeypatch.setattr(sessions, "SupervisedWorker", workers)
-        cells, setup = cells_of(providers), Setup("cpu", None, None, PROTOCOL, providers, ())
+        cells, setup = cells_of(providers), Setup("cpu", PROTOCOL, providers, ())
         folder, observer = tmp_path / "run", Silent()
         store, manifest = opened(folder)
         with store:
             further = more(cells, manifest) if more else None
-            sweep = Sweep(store, cells, setup, observer, calibrate, deadline=deadline, more=further, retry=retry)
+            until = Deadline(deadline)
+            sweep = Sweep(store, cells, setup, observer, calibrate, until, more=further, retry=retry)
             assert sweep.run(manifest)
         return read_rows(folder / "cells.csv"), observer, json.loads((folder / "run.json").read_text())
 
@@ -55,6 +72,61 @@ def test_a_fault_after_a_result_blames_nobody_and_stores_nothing_twice(run, end)
     assert units(rows) == ALL_PASSED
 
 
+def result(index=0, number=0, times_s=(1e-3,), columns=None, **more):
+    given = {"verdict": "passed", "samples": len(times_s)} | (columns or {})
+    return UnitResult(index, number, given, Samples(times_s, **more))
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        *(result(index) for index in (-1, 1, 99)),
+        *(result(0, number) for number in (-1, 77)),
+        *(result(times_s=times_s) for times_s in ((), (math.nan,), (math.inf,), (-1.0,), (1e300,))),
+        result(discarded=("a", "b")),
+        result(readings=((9, Reading()),)),
+        *(result(columns={"verdict": verdict}) for verdict in ("incorrect", "splendid", None, [1])),
+        *(
+            result(columns={name: value})
+            for name, value in [
+                *(("evil", 1), ("cell_id", "x"), ("provider", "dequant_blas"), ("source", "x")),
+                *(("order", "many"), ("order", -1), ("copies", 1 << 70), ("blocked", 1), ("reason", {}), ("config", 1)),
+                *(("elapsed_s", "x"), ("elapsed_s", math.inf), ("samples", 2)),
+            ]
+        ),
+        *(SearchResult(0, rows) for rows in ([], [{"winner": True}], tuned(0).rows)),
+        *(Done(), Done(True), Done(failure=(Verdict.OOM, "x")), Done(left={"dequant_blas": "x"})),
+        *(Begin("measure", ((55, 0),)), Begin("try", ((0, 0), (1, 0)), 3)),
+        *(CanaryTaken([]), Calibrated([], {}), Refused("x", 0), Stored(True), Plain(1)),
+    ],
+    ids=repr,
+)
+def test_what_a_worker_cannot_have_said_is_stored_nowhere_and_is_the_fault_of_what_was_in_flight(run, forged):
+    rows, _, _ = run(Workers([Begin("measure", ((0, 0),)), forged]))
+    assert units(rows) == [("blas", "0", "crashed"), *ALL_PASSED[2:]]
+    assert "what cannot be true" in min(rows, key=lambda row: row["provider"])["reason"]
+
+
+def test_of_two_results_of_a_unit_neither_is_believed(run, tmp_path):
+    rows, _, _ = run(Workers([Begin("measure", ((0, 0),)), result(), result()]))
+    assert units(rows) == [("blas", "0", "crashed"), *ALL_PASSED[2:]]
+    assert len(read_rows(tmp_path / "run" / "samples.csv")) == 2
+
+
+def test_workers_that_repeat_what_is_stored_end_the_sweep(run):
+    with pytest.raises(RooflensError, match="4 workers in a row ended at what is stored already"):
+        run(Workers(*[[Begin("measure", ((0, 0),)), result(), result()]] * 9))
+
+
+@pytest.mark.parametrize(
+    "rows", [[{"evil": 1}], [{"at": "now", "gemm_s": "x", "copy_s": 1.0}], [{"at": "now", "gemm_s": math.nan}]]
+)
+def test_readings_of_the_canary_that_cannot_be_stored_end_the_canary_alone(run, rows):
+    stored, observer, _ = run(Workers([Begin("time the canary"), CanaryTaken(rows)]))
+    assert units(stored) == ALL_PASSED
+    assert any("no canary from here on" in remark for remark in observer.remarks)
+
+
 @pytest.mark.parametrize("end", [DIED, HUNG])
 def test_workers_that_never_begin_end_the_sweep(run, end):
     workers = Workers(*[[end]] * 99)
@@ -73,7 +145,7 @@ def left_lock(tmp_path, monkeypatch):
     return lock
 
 
-@pytest.mark.parametrize(("phase", "limit"), [("prepare", "600 s; --build-timeout"), ("measure", "120 s; --timeout")])
+@pytest.mark.parametrize(("phase", "limit"), [("prepare", "600 s; build_timeout_s"), ("measure", "120 s; timeout_s")])
 def test_a_timeout_and_an_interruption_say_what_may_have_been_waited_for_and_a_crash_does_not(
     run, left_lock, tmp_path, phase, limit
 ):

@@ -1,28 +1,27 @@
 """Searches against scripted workers: who is blamed for a fault, what is asked again, and when the sweep gives up."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 from rooflens.harness.sweep import session as sessions
 from rooflens.harness.sweep.fault_attribution import MOST_FRUITLESS
 from rooflens.harness.sweep.supervisor import WorkerSetupError
-from rooflens.harness.sweep.tuning_sweep import TuningSweep
+from rooflens.harness.sweep.sweep import Sweep
+from rooflens.harness.worker.code_origin import Origin
 from rooflens.harness.worker.messages import (
     Begin,
-    CandidateBegun,
-    CandidateFailed,
     Done,
     Refused,
     Setup,
     UnitResult,
 )
-from rooflens.harness.worker.search import nothing_to_search
 from rooflens.shapes.errors import RooflensError, UsageError
 from rooflens.shapes.protocol import Protocol
 from rooflens.shapes.suite import Cache
 from rooflens.shapes.verdict import Verdict
 
-from ..scripted_workers import DIED, HUNG, Silent, Workers, cells_of, opened, tuned
+from ..scripted_workers import DIED, HUNG, Silent, Workers, cells_of, opened, tries, tuned
 from ..sharded import read_rows
 
 PROVIDERS = ("blas", "dequant_blas")
@@ -43,14 +42,14 @@ def asked(workers):
 def tune(tmp_path, monkeypatch):
     """Return `tune(workers)`: search one problem with two providers; the rows of tuning.csv and the observer."""
 
-    def call(workers, searches=1):
+    def call(workers, searches=1, origin=None):
         monkeypatch.setattr(sessions, "SupervisedWorker", workers)
-        setup = Setup("cpu", None, None, Protocol(tuning="cold"), PROVIDERS, ())
+        setup = Setup("cpu", Protocol(tuning="cold"), PROVIDERS, (), origin=origin)
         cells = cells_of(PROVIDERS, caches=(Cache.COLD,))
         folder, observer = tmp_path / "run", Silent()
         store, manifest = opened(folder)
         with store:
-            assert TuningSweep(store, cells, setup, observer, searches).run(manifest)
+            assert Sweep(store, cells, setup, observer, searches=searches).run(manifest)
         return read_rows(folder / "tuning.csv"), observer
 
     return call
@@ -79,7 +78,7 @@ def test_each_search_asks_a_worker_of_its_own(tune):
 
 @pytest.mark.parametrize(("end", "verdict"), [(DIED, Verdict.CRASHED), (HUNG, Verdict.TIMEOUT)])
 def test_a_worker_that_ends_costs_the_candidate_it_had_turned_to(tune, end, verdict):
-    workers = Workers([CandidateBegun(0, 0), tuned(0), CandidateBegun(1, 0), CandidateBegun(1, 1), end])
+    workers = Workers([tries(0, 0), tuned(0), tries(1, 0), tries(1, 1), end])
     rows, _ = tune(workers)
     assert asked(workers) == [(0, (0, 1), {}), (0, (1,), {1: [1]})]
     assert short(rows) == ALL
@@ -87,55 +86,46 @@ def test_a_worker_that_ends_costs_the_candidate_it_had_turned_to(tune, end, verd
 
 
 def test_a_worker_may_blame_the_candidate_itself(tune):
-    workers = Workers([CandidateBegun(0, 1), CandidateFailed(Verdict.RUNTIME_ERROR, "CUDA error"), Done(restart=True)])
+    workers = Workers([tries(0, 1), Done(True, (Verdict.RUNTIME_ERROR, "CUDA error"))])
     rows, _ = tune(workers)
     assert asked(workers) == [(0, (0, 1), {}), (0, (0, 1), {0: [1]})]
     assert short(rows) == ALL
 
 
-def test_a_fault_before_any_candidate_is_the_cells_in_flight(tune):
+def test_a_fault_before_any_candidate_is_the_cells_in_flight(tune, tmp_path):
     """What two providers share is forgiven once."""
     death = [Begin("make the operands of", ((0, 0), (1, 0))), DIED]
+    assert short(tune(Workers(death))[0]) == ALL
+    shutil.rmtree(tmp_path / "run")
     rows, _ = tune(Workers(death, death))
     assert short(rows) == [(name, "0", "0", "crashed", "false") for name in PROVIDERS]
     assert rows[0]["reason"] == "make the operands of: worker killed by SIGSEGV"
 
 
-def test_one_death_in_what_providers_share_is_nobodys_fault(tune):
-    rows, _ = tune(Workers([Begin("make the operands of", ((0, 0), (1, 0))), DIED]))
-    assert short(rows) == ALL
-
-
 def test_what_fails_for_the_whole_cell_is_its_row(tune):
     failed = UnitResult(0, 0, {"verdict": "oom", "reason": "making the operands: too large"})
-    rows, _ = tune(Workers([failed, tuned(1), Done()]))
+    rows, _ = tune(Workers([Begin("make the operands of", ((0, 0), (1, 0))), failed, tuned(1), Done()]))
     assert short(rows)[0] == ("blas", "0", "0", "oom", "false")
     assert rows[0]["reason"] == "making the operands: too large"
     assert rows[0]["config"] == "{}"
 
 
-@pytest.mark.parametrize("end", [DIED, HUNG])
-def test_a_fault_after_a_result_blames_nobody(tune, end):
-    workers = Workers([CandidateBegun(0, 1), tuned(0), end])
-    rows, _ = tune(workers)
-    assert short(rows) == ALL
-    assert asked(workers)[1] == (0, (1,), {})
-
-
 def test_an_arm_that_imports_what_is_not_its_own_ends_the_sweep_with_its_reason(tune):
-    workers = Workers([CandidateBegun(0, 0), Refused("module mine comes from elsewhere", 1), DIED])
+    workers = Workers([tries(0, 0), Refused("module mine comes from elsewhere", 1), DIED])
     with pytest.raises(RooflensError, match="module mine comes from elsewhere"):
-        tune(workers)
+        tune(workers, origin=Origin(*map(Path, ("tree", "environment", "mine"))))
     assert workers.begun == 1
 
 
-@pytest.mark.parametrize(("deaths", "survives"), [(MOST_FRUITLESS, True), (MOST_FRUITLESS + 1, False)])
-def test_a_worker_that_dies_while_it_starts_again_is_replaced_but_not_for_ever(tune, deaths, survives):
-    workers, starts = Workers([CandidateBegun(0, 0), DIED]), []
+@pytest.mark.parametrize(
+    ("first", "deaths", "survives"), [(1, MOST_FRUITLESS, True), (1, MOST_FRUITLESS + 1, False), (0, 1, False)]
+)
+def test_a_worker_that_dies_while_it_starts_again_is_replaced_but_not_for_ever(tune, first, deaths, survives):
+    workers, starts = Workers([tries(0, 0), DIED]), []
 
     def start(*given):
         starts.append(given)
-        if 1 < len(starts) <= 1 + deaths:
+        if first <= len(starts) - 1 < first + deaths:
             raise WorkerSetupError(None, "worker killed by SIGSEGV", Path("log"))
         return workers(*given)
 
@@ -144,19 +134,7 @@ def test_a_worker_that_dies_while_it_starts_again_is_replaced_but_not_for_ever(t
     else:
         with pytest.raises(WorkerSetupError):
             tune(start)
-        assert len(starts) == 1 + deaths
-
-
-def test_a_first_worker_that_cannot_start_is_not_replaced(tune):
-    starts = []
-
-    def start(*given):
-        starts.append(given)
-        raise WorkerSetupError(None, "worker killed by SIGSEGV", Path("log"))
-
-    with pytest.raises(WorkerSetupError):
-        tune(start)
-    assert len(starts) == 1
+        assert len(starts) == first + deaths
 
 
 def test_finished_searches_are_not_repeated_and_a_torn_one_is(tune, tmp_path):
@@ -171,12 +149,6 @@ def test_finished_searches_are_not_repeated_and_a_torn_one_is(tune, tmp_path):
     assert (observer.total, observer.before, observer.units) == (2, 1, 1)
 
 
-def test_a_table_of_other_code_is_refused(tune):
-    tune(Workers())
-    with pytest.raises(UsageError, match="source of provider blas was source and is other now"):
-        tune(Workers(sources=["other"]), searches=2)
-
-
 def test_a_row_that_is_none_is_named(tune, tmp_path):
     tune(Workers())
     path = tmp_path / "run" / "tuning.csv"
@@ -184,8 +156,3 @@ def test_a_row_that_is_none_is_named(tune, tmp_path):
     path.write_text("".join(lines).replace(",0,1,x86-64", ",zero,1,x86-64", 1))
     with pytest.raises(UsageError, match=r"tuning\.csv line 3"):
         tune(Workers())
-
-
-def test_a_cell_without_candidates_has_one_row():
-    (row,) = nothing_to_search(Verdict.UNSUPPORTED, "needs a GPU").columns()
-    assert (row["candidates"], row["winner"], row["verdict"], row["reason"]) == (1, False, "unsupported", "needs a GPU")

@@ -149,7 +149,7 @@ machine, x = accelerator(find_device("cuda")), torch.ones(16, device="cuda")
 try:
     machine.capture(lambda: x.sum().item())
 except CaptureError as error:
-    assert is_lost(error) and "use --timer event" in str(error), error
+    assert is_lost(error) and "use --set timer=event" in str(error), error
     print(float((x + 1).sum()))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

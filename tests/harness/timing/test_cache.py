@@ -113,7 +113,7 @@ def test_the_copies_needed_are_the_fewest_with_enough_bytes_between_two_uses(siz
 
 @pytest.mark.parametrize("size", [0, 1, 2 * LLC // MOST_COPIES])
 def test_weights_too_small_to_rotate_among_are_for_a_flush(size):
-    with pytest.raises(UsageError, match="use --cold-by flush"):
+    with pytest.raises(UsageError, match="use --set cold_by=flush"):
         copies_needed(size, SMALL)
 
 

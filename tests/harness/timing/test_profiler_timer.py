@@ -80,13 +80,13 @@ def test_lost_records_are_refused(kernels, name, flush, every):
         return [record for record in records if record not in lost]
 
     device.trace = losing
-    with pytest.raises(RooflensError, match="--timer event"):
+    with pytest.raises(RooflensError, match="--set timer=event"):
         timer.batch(10)
 
 
 def test_without_records_the_timer_is_refused():
     device = FakeDevice(traces=False)
-    with pytest.raises(RooflensError, match=r"^timer profiler: .*no records.*--timer event"):
+    with pytest.raises(RooflensError, match=r"^timer profiler: .*no records.*--set timer=event"):
         timer_of(device, device.kernel(5e-6))
 
 

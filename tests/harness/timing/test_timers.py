@@ -102,5 +102,5 @@ def test_auto_is_the_best_timer_that_a_device_has(device, kind, name):
 def test_a_cpu_has_the_host_timer_only(name, lacks):
     assert lacks in unavailable(name, CPU)
     assert unavailable(name, H200) == unavailable("host", CPU) == ""
-    with pytest.raises(UsageError, match="--timer host"):
+    with pytest.raises(UsageError, match="--set timer=host"):
         make_timer(name, FakeDevice.cpu(), Subject(lambda: None), CPU)

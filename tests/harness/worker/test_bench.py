@@ -72,7 +72,7 @@ def busy(monkeypatch):
 @pytest.mark.parametrize(("used", "allowed"), [(1.0, 1), (1.9, 2), (1.9, 1), (4.0, 2), (4.0, 4)])
 def test_a_launch_uses_no_more_cores_than_others_may(busy, used, allowed):
     """It could have threads of its own, or give torch more for the time of a call."""
-    refused = pytest.raises(ProviderError, match=f"{used} cores busy, and --threads allows {allowed}")
+    refused = pytest.raises(ProviderError, match=f"{used} cores busy, and threads is {allowed}")
     with refused if used > allowed + 0.5 else nullcontext():
         busy(lambda now: used * now, allowed)
 

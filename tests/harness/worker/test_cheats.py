@@ -32,7 +32,7 @@ timeout_s = 30.0
 """
 """With a reference of 3 ms, its share of this budget allows a second one in every round, on busy cores too."""
 
-ON_THE_CPU = ("--device", "cpu", "--llc", "1MiB", "--threads", "1")
+ON_THE_CPU = ("--device", "cpu", "--set", "llc_bytes=1MiB,threads=1")
 
 NEARLY = 0.5
 """Share of the honest time that one which does all its work may take: the machine is shared with other tests."""
@@ -82,7 +82,7 @@ def on_the_cpu(tmp_path_factory):
     params=["profiler", *(pytest.param(timer, marks=pytest.mark.slow) for timer in ("event", "host", "graph"))],
 )
 def on_a_gpu(request, tmp_path_factory):
-    options = ("--device", "cuda", "--timer", request.param)
+    options = ("--device", "cuda", "--set", f"timer={request.param}")
     return measured(tmp_path_factory.mktemp("cheats"), gpu_cheating_providers, 4096, *options)
 
 
@@ -149,7 +149,7 @@ def test_a_search_finds_them_as_well(tmp_path):
 def test_what_copies_of_the_operands_share_is_found(tmp_path, control, size, others):
     """A weight that is kept by shape is no cold one. Where there is one copy only, it is right, and as cold as any."""
     name = "keeps_its_weight_by_shape"
-    cells = measured(tmp_path, only(name, *others), size, *ON_THE_CPU, "--cold-by", control)
+    cells = measured(tmp_path, only(name, *others), size, *ON_THE_CPU, "--set", f"cold_by={control}")
     assert cells[cells["provider"] == HONEST]["copies"].astype(int).max() > 1
     assert faults_of_the_honest(cells) == []
     assert [fault(cells, other) for other in others] == [""] * len(others)

@@ -6,6 +6,7 @@ import gc
 import pytest
 import torch
 from rooflens.harness.plan.plan import plan, tasks
+from rooflens.harness.worker import wire
 from rooflens.harness.worker.messages import Setup, Stored, UnitResult, Work
 from rooflens.harness.worker.operands import Operands
 from rooflens.harness.worker.worker import Worker
@@ -65,12 +66,13 @@ class Parent:
     def __init__(self, names):
         self.names, self.verdicts = names, {}
 
-    def send(self, message):
+    def send_bytes(self, content):
+        message = wire.from_bytes(content)
         if isinstance(message, UnitResult):
             self.verdicts[self.names[message.index]] = message.columns["verdict"]
 
-    def recv(self):
-        return Stored(False)
+    def recv_bytes(self, most):
+        return wire.to_bytes(Stored(False))
 
 
 @pytest.fixture
@@ -86,11 +88,12 @@ def test_a_task_leaves_no_operands(device, tuning, tmp_path, threads):
     (tmp_path / "kernels.py").write_text(PROVIDERS)
     names = NAMES if device == "cuda" else NAMES[:-1]  # on a CPU, Python collects a provider's cycles in its own time
     quick = suite.load("llm4bit-quick").override(axes={"M": (4,)}, providers=names)
-    protocol = Protocol(rounds=2, budget_s=0.02, tuning=tuning)
+    llc_bytes = 1 << 20 if device == "cpu" else None
+    protocol = Protocol(rounds=2, budget_s=0.02, tuning=tuning, threads=threads, llc_bytes=llc_bytes)
     cells = plan(dataclasses.replace(quick, shapes=quick.shapes[:1], protocol=protocol))
     (task,) = tasks(cells)
     parent = Parent(names)
-    setup = Setup(device, 1 << 20 if device == "cpu" else None, threads, protocol, names, (tmp_path / "kernels.py",))
+    setup = Setup(device, protocol, names, (tmp_path / "kernels.py",))
     worker = Worker(parent, setup)
     gc.collect()
     gc.disable()

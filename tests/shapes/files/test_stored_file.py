@@ -7,7 +7,8 @@ import tracemalloc
 
 import pytest
 from rooflens.analysis.frames.load import table_content
-from rooflens.cli.shared.runs import count_rows, stored_runs
+from rooflens.api.run_folders import stored_runs
+from rooflens.harness.storage.tables import count_rows
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.files.json_file import read_object
 from rooflens.shapes.files.stored_file import read_stored

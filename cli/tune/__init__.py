@@ -1,5 +1,0 @@
-"""`rooflens tune`.
-
-tune    the command
-output  what it prints and exports
-"""

@@ -1,0 +1,292 @@
+"""Several runs side by side, such as those of other devices: one column per run.
+
+The runs were measured apart: nothing compares two columns, and each ratio is a run's own. Means and medians are over
+what all runs have that measured any of it, so that a column differs by its device and not by its shapes.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from ...analysis.crossover.across_shapes import MedianCrossover, median_crossovers
+from ...analysis.frames.coordinates import COORDINATES, SETTING, SHAPE
+from ...analysis.frames.speedup import best_speedups, geometric_means
+from .. import formatting as fmt
+from ..cells import mean_cell, median_text, ratio_cell, time_cell
+from ..figures.axes import m_axis, octave_axis, with_room
+from ..figures.chart import Chart, Data, Figure, Point, Series
+from ..figures.marks import provider_legend
+from ..model import Block, Column, Section, Table, TableCell, integer, number_columns, text_columns, texts
+from ..view import Row, ShapeKey, Slice, View, anchors, sliced, slices_of
+from .speedups.sides import coordinates
+
+APART = (
+    "Each ratio is that of one run, over its own baseline; the runs were measured apart, and no verdict compares two."
+)
+
+
+class SideBySide:
+    """Views of several runs, each under the shortest label that tells them apart."""
+
+    def __init__(self, views: Sequence[View]) -> None:
+        self.views = tuple(views)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Architectures, names of devices, names of runs or folders: the first of these that are distinct."""
+        of = (
+            lambda view: view.run.device.arch,
+            lambda view: view.run.device.name,
+            lambda view: view.run.id,
+            lambda view: str(view.run.folder),
+        )
+        named = (tuple(label(view) for view in self.views) for label in of)
+        *_, last = found = [labels for labels in named if all(labels)]
+        return next((labels for labels in found if len(set(labels)) == len(labels)), last)
+
+    @cached_property
+    def slices(self) -> tuple[Slice, ...]:
+        """Every (pass, dtype, scheme, cache) that a run has."""
+        return slices_of(pd.concat([view.cells[[*SETTING]] for view in self.views]))
+
+    @cached_property
+    def challengers(self) -> tuple[str, ...]:
+        """Challengers of any run, in the order of the runs."""
+        return tuple(dict.fromkeys(name for view in self.views for name in view.challengers))
+
+    def title(self, setting: Sequence[str]) -> str:
+        """Title of the slice of a (pass, dtype, scheme, cache)."""
+        return next(part.title for part in self.slices if part.setting == tuple(setting))
+
+    @cached_property
+    def ratios(self) -> list[pd.DataFrame]:
+        """Per run the known ratios of challengers, at coordinates that the others have too."""
+        known = [view.ratios[view.ratios["ratio"].notna()] for view in self.views]
+        own = [frame[frame["provider"].isin(self.challengers)] for frame in known]
+        return _shared(own, ("provider", *SETTING), ("provider", *COORDINATES))
+
+    @cached_property
+    def means(self) -> list[dict[tuple[Any, ...], Row]]:
+        """Per run the geometric means of `ratios`, by challenger, pass, dtype, scheme, cache and M."""
+        by = ("provider", *SETTING, "M")
+        found = [geometric_means(frame).to_dict("records") for frame in self.ratios]
+        return [{(*(row[name] for name in by[:-1]), int(row["M"])): row for row in rows} for rows in found]
+
+    @cached_property
+    def crossovers(self) -> list[pd.DataFrame]:
+        """Per run the crossovers of shapes that the others have too."""
+        found = [view.analysis.crossovers for view in self.views]
+        return _shared(found, ("challenger", *SETTING), ("challenger", *SHAPE, *SETTING))
+
+
+def _shared(frames: Sequence[pd.DataFrame], group: tuple[str, ...], key: tuple[str, ...]) -> list[pd.DataFrame]:
+    """Keep the rows whose `key` every frame has that has any row of their `group`."""
+    keys = [pd.MultiIndex.from_frame(frame[[*key]]) for frame in frames]
+    groups = [pd.MultiIndex.from_frame(frame[[*group]]) for frame in frames]
+    kept = []
+    for frame, own_keys, own_groups in zip(frames, keys, groups, strict=True):
+        shared = pd.Series(True, index=frame.index)
+        for others, other_groups in zip(keys, groups, strict=True):
+            shared &= own_keys.isin(others) | ~own_groups.isin(other_groups)
+        kept.append(frame[shared])
+    return kept
+
+
+def overview(several: SideBySide) -> Section:
+    """Build the table of the runs, the means at each M as a table and as figures, and the median crossovers."""
+    blocks = (_runs(several), _means(several), *_figures(several), _crossovers(several))
+    return Section("side-by-side", "Side by side", tuple(filter(None, blocks)))
+
+
+def _runs(several: SideBySide) -> Table:
+    columns = (
+        *text_columns("run", "device", "architecture", "challenger", "baseline"),
+        *number_columns("verified faster", "verified slower", "share of limit"),
+    )
+    rows = tuple(_run(label, view) for label, view in zip(several.labels, several.views, strict=True))
+    reading = (
+        "The leading challenger of each run, at how many of its cells it is verified to be faster or slower than the "
+        "baseline, and the median share of the limit of the device where it is faster."
+    )
+    return Table("runs", "What was measured", columns, rows, reading)
+
+
+def _run(label: str, view: View) -> tuple[TableCell, ...]:
+    lead = view.headline.lead
+    named = texts(label, view.device_name, view.run.device.arch, lead.challenger if lead else "")
+    if lead is None:
+        return (*named, *texts(view.baseline, "", "", ""))
+    fraction = lead.limit.fraction if lead.limit else None
+    return (
+        *named,
+        *texts(view.baseline),
+        TableCell(fmt.count(lead.faster, lead.cells), lead.faster),
+        TableCell(fmt.count(lead.slower, lead.cells), lead.slower),
+        TableCell(fmt.share(fraction), fraction),
+    )
+
+
+def _means(several: SideBySide) -> Table | None:
+    keys = sorted(set().union(*several.means), key=lambda key: (*map(str, key[:-1]), key[-1]))
+    rows = tuple(
+        (
+            *texts(provider, several.title(setting)),
+            integer(m),
+            *(mean_cell(means.get((provider, *setting, m))) for means in several.means),
+            integer(
+                max(
+                    int(means[provider, *setting, m]["gemms"])
+                    for means in several.means
+                    if (provider, *setting, m) in means
+                )
+            ),
+        )
+        for provider, *setting, m in keys
+    )
+    columns = (*text_columns("challenger", "operands"), Column("M"), *_per_run(several), Column("GEMMs"))
+    reading = f"Geometric mean over the GEMMs that all of these runs have. {APART}"
+    return Table("means", "Speedup at each M", columns, rows, reading, stub=3) if rows else None
+
+
+def _figures(several: SideBySide) -> Iterator[Figure]:
+    """Draw the means of each challenger against M, a line per run; all but the first are details."""
+    groups = dict.fromkeys(key[:-1] for means in several.means for key in sorted(means, key=lambda key: key[-1]))
+    named = anchors("means", tuple(" ".join(map(str, group)) for group in groups))
+    for number, (group, (_, name)) in enumerate(zip(groups, named, strict=True)):
+        lines = [
+            {
+                m: float(row["ratio"])
+                for (*of, m), row in sorted(means.items(), key=lambda item: item[0][-1])
+                if tuple(of) == group
+            }
+            for means in several.means
+        ]
+        sizes = sorted({m for line in lines for m in line})
+        drawn = [ratio for line in lines for ratio in line.values()]
+        if len(sizes) < 2:
+            continue
+        title = f"Speedup of {group[0]} against M, {several.title(group[1:])}"
+        chart = Chart(
+            title,
+            with_room(m_axis(sizes, labels=12), right=max(map(len, several.labels))),
+            octave_axis(min(*drawn, 1.0) / 1.15, max(*drawn, 1.0) * 1.15, fmt.tick_ratio, "speedup"),
+            tuple(
+                Series(
+                    label,
+                    style,
+                    tuple(
+                        Point(m, ratio, f"{label}, M={m}: {fmt.ratio(ratio)}", label if m == max(line) else "")
+                        for m, ratio in line.items()
+                    ),
+                )
+                for style, (label, line) in enumerate(zip(several.labels, lines, strict=True), start=1)
+                if line
+            ),
+            level=1.0,
+            alt=title,
+        )
+        rows = (
+            (label, m, ratio) for label, line in zip(several.labels, lines, strict=True) for m, ratio in line.items()
+        )
+        yield Figure(
+            name,
+            title,
+            (chart,),
+            "Each line is a run, its geometric mean at each M. Above 1× the challenger is faster.",
+            title,
+            legend=provider_legend(
+                several.labels, {label: style for style, label in enumerate(several.labels, start=1)}
+            ),
+            detail=number > 0,
+            data=Data(("run", "M", "ratio"), tuple(rows)),
+        )
+
+
+def _crossovers(several: SideBySide) -> Table | None:
+    found = [
+        {
+            (one.challenger, *one.setting): one
+            for _, rows in frame.groupby("challenger", sort=False)
+            for one in median_crossovers(rows)
+            if one.is_informative
+        }
+        for frame in several.crossovers
+    ]
+    keys = list(dict.fromkeys(key for medians in found for key in medians))
+    rows = tuple(
+        (*texts(key[0], several.title(key[1:])), *(_median(medians.get(key)) for medians in found)) for key in keys
+    )
+    columns = (*text_columns("challenger", "operands"), *_per_run(several))
+    reading = "The median over the shapes that all of these runs have, with its 95% interval; the baseline wins beyond."
+    return Table("crossovers", "Median crossover M", columns, rows, reading, stub=2) if rows else None
+
+
+def _median(median: MedianCrossover | None) -> TableCell:
+    if median is None:
+        return TableCell("")
+    measured = f"(M ≤ {median.M_max:.0f})" if median.M_max is not None else ""
+    text = f"{median_text(median)} {median.interval_text or measured}"
+    return TableCell(text.strip(), median.median_M, note="; ".join(median.warnings))
+
+
+def best(several: SideBySide) -> Section | None:
+    """List the best verified ratio of each challenger in each run, with its coordinates."""
+    rows = tuple(
+        (
+            *texts(row["provider"], label),
+            ratio_cell(row),
+            *texts(fmt.ratio_interval(row["ratio_low"], row["ratio_high"]), coordinates(view, row)),
+        )
+        for label, view in zip(several.labels, several.views, strict=True)
+        for row in best_speedups(view.ratios[view.ratios["provider"].isin(view.challengers)]).to_dict("records")
+        if row["verdict"] == "faster"
+    )
+    columns = (*text_columns("challenger", "run"), Column("up to"), Column("95% interval"), *text_columns("at"))
+    reading = (
+        "Of the cells at which a challenger is verified faster, the ratio with the highest lower end of its interval."
+    )
+    table = Table("best-table", "Best ratio in each run", columns, rows, reading, stub=2)
+    return Section("best", "How far it wins", (table,)) if rows else None
+
+
+def cells(several: SideBySide) -> Section | None:
+    """Tabulate times and speedups of every cell of a challenger, two columns per run."""
+    return sliced("cells", "Cells", several.slices, lambda part: _cells(several, part))
+
+
+def _cells(several: SideBySide, part: Slice) -> Iterator[Block]:
+    for challenger, table_id in anchors(f"cells-{part.id}", several.challengers):
+        times = [view.by_cell(view.cells, part, challenger) for view in several.views]
+        ratios = [view.by_cell(view.ratios, part, challenger) for view in several.views]
+        places: dict[tuple[ShapeKey, int], None] = dict.fromkeys(place for rows in times for place in rows)
+        if not places:
+            continue
+        rows = tuple(
+            (
+                *texts(shape.label, shape.size),
+                integer(m),
+                *(
+                    cell
+                    for time, ratio in zip(times, ratios, strict=True)
+                    for cell in (time_cell(time.get((shape, m))), ratio_cell(ratio.get((shape, m))))
+                ),
+            )
+            for shape, m in places
+        )
+        each = (column for label in several.labels for column in (Column(f"{label} time"), Column(f"{label} speedup")))
+        columns = (*text_columns("shape"), *number_columns("N×K", "M"), *each)
+        yield Table(
+            table_id,
+            f"{challenger}, {part.title}",
+            columns,
+            rows,
+            reading=APART,
+            stub=3,
+            detail=part.is_later,
+        )
+
+
+def _per_run(several: SideBySide) -> tuple[Column, ...]:
+    return tuple(Column(label) for label in several.labels)
