@@ -8,7 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 from ..harness.sweep.fault_attribution import LEAST_S
-from ..harness.sweep.supervisor import Declared, Tell, WorkerSetupError, declarations, in_child
+from ..harness.sweep.in_child import Declared, Tell, declarations, in_child
+from ..harness.sweep.supervisor import WorkerSetupError
 from ..harness.worker.messages import IMPORT_PHASE, MEASURE_PHASE
 from ..kernels import registry
 from ..shapes.errors import CorrectnessError, RooflensError, UsageError

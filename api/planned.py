@@ -28,7 +28,7 @@ from .selection import on_a_suite, own_providers, skipped, suite_of, unheard
 if TYPE_CHECKING:
     from ..harness.plan.plan import Cell
     from ..harness.storage.store import RunStore
-    from ..harness.sweep.supervisor import Declared
+    from ..harness.sweep.in_child import Declared
     from ..harness.sweep.time_budget import TimeBudget
     from ..harness.worker.code_origin import Origin
     from ..harness.worker.messages import Setup

@@ -15,7 +15,7 @@ from ..shapes.schemes import parse_scheme
 from ..shapes.suite import Suite, cache_state, compared_with
 
 if TYPE_CHECKING:
-    from ..harness.sweep.supervisor import Declared
+    from ..harness.sweep.in_child import Declared
 
 
 DEFAULT_SUITE = "llm4bit-quick"
@@ -35,7 +35,7 @@ def own_providers(request: Request, doing: Callable[[str], object] = unheard) ->
     files = [*request.files, *([alone] if alone else ())]
     if not files:
         return {}
-    from ..harness.sweep.supervisor import declared
+    from ..harness.sweep.in_child import declared
 
     protocol = Protocol() if alone else suites.load(request.suite or "").protocol
     return declared([file.resolve() for file in files], request.over(protocol).build_timeout_s, doing)

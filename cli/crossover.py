@@ -7,8 +7,8 @@ import click
 
 from ..api.run_folders import missing_units
 from ..shapes.errors import UsageError
-from .shared.options import find_run
 from .shared.output import plain, print_json
+from .shared.runs import find_run
 from .shared.tables import note
 
 if TYPE_CHECKING:

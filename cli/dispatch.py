@@ -10,8 +10,9 @@ from ..shapes import values
 from ..shapes.errors import UsageError
 from ..shapes.files.file_text import read_content
 from ..shapes.protocol import MOST
-from .shared.options import FILE, FOLDER, find_run
+from .shared.options import FILE, FOLDER
 from .shared.output import print_json
+from .shared.runs import find_run
 from .shared.tables import note, show
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 
 from ..shapes.errors import UsageError
-from .shared.options import FOLDER, find_run
+from .shared.options import FOLDER
+from .shared.runs import find_run
 
 
 @click.command()

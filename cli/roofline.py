@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..shapes.run_folder.columns import CELLS
-from .shared.options import find_run, parameters
+from .shared.options import parameters
 from .shared.output import print_json, record
+from .shared.runs import find_run
 from .shared.tables import show
 
 if TYPE_CHECKING:

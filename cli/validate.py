@@ -13,8 +13,8 @@ from ..reports.listing import listing
 from ..reports.model import Block, Bullets, Remarks, Section, Text
 from ..shapes.errors import CorrectnessError, IncompleteError, RooflensError
 from ..shapes.verdict import Verdict
-from .shared.options import find_run
 from .shared.output import plain, print_json
+from .shared.runs import find_run
 from .shared.tables import show
 
 if TYPE_CHECKING:

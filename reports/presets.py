@@ -17,9 +17,9 @@ from .sections import side_by_side
 from .sections.comparison import cases, cost, movers, open_points, origin, suite
 from .sections.comparison.cost import tried
 from .sections.comparison.dumbbell import dumbbell
-from .sections.comparison.open_points import losses
+from .sections.comparison.losses import losses
+from .sections.comparison.models import models
 from .sections.comparison.spread import spread
-from .sections.comparison.suite import models
 from .sections.conditions.configurations import configurations
 from .sections.conditions.context import environment, limits, protocol, provenance, reproduce
 from .sections.conditions.devices import devices
@@ -35,7 +35,8 @@ from .sections.speedups.cells import throughput
 from .sections.speedups.crossover import crossover
 from .sections.speedups.curves import curves
 from .sections.speedups.decode_grid import decode_grid
-from .sections.speedups.sides import maxima, ratios_over, sides
+from .sections.speedups.maxima import maxima
+from .sections.speedups.sides import ratios_over, sides
 from .sections.speedups.speedup import speedup
 from .sections.speedups.three_way import three_way
 from .sections.speedups.winners import winners

@@ -8,7 +8,7 @@ from ...analysis.comparison.suite import SuiteChange, by_pass
 from ...reports.build import build_comparison
 from ...reports.presets import Preset
 from ...reports.sections.comparison import cases, movers, suite
-from ...reports.sections.comparison.open_points import losses
+from ...reports.sections.comparison.losses import losses
 from ..shared.output import print_json
 from ..shared.tables import print_chapters
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...harness.machine.device import find_device
-from ...harness.sweep.supervisor import declared
+from ...harness.sweep.in_child import declared
 from ...kernels import registry
 from ...kernels.provider import AnyProvider, support
 from ...shapes.device import Device

@@ -103,7 +103,7 @@ def _write_report(view: "View", folder: Path) -> list[Path]:
     from ...reports.build import report_of
     from ...reports.model import KeyNumbers
     from ...reports.write import write_report
-    from ..shared.options import HTML, MARKDOWN
+    from ..shared.runs import HTML, MARKDOWN
 
     built = report_of(view)
     written = write_report(built, {"html": folder / HTML, "markdown": folder / MARKDOWN})

@@ -17,7 +17,7 @@ from ..shared.options import command_with, parameters
 from ..shared.progress import Progress
 
 if TYPE_CHECKING:
-    from ...harness.sweep.supervisor import Declared
+    from ...harness.sweep.in_child import Declared
     from .contention_monitor import HostLoad
 
 

@@ -4,5 +4,6 @@ output         JSON for programs
 tables         tables on stdout, and configurations that failed in searches
 terminal       the only place that prints
 progress       progress on stderr
-options        options that commands share, from what `Request` declares, and what a RUN argument means
+runs           what a RUN argument means
+options        options that commands share, from what `Request` declares
 """

@@ -7,11 +7,9 @@ from typing import Any
 
 import click
 
-from ...api import run_folders
 from ...shapes.option import FLAG, Option
 from ...shapes.protocol import SETTINGS, Protocol, settings, settings_of
 from ...shapes.request import FORMER, options
-from .tables import note
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -90,12 +88,3 @@ def setting_rows(command: click.Command) -> list[tuple[str, str]]:
     defaults = {name: f" [default: {value}]" for name, value in asdict(Protocol()).items() if value is not None}
     known = settings() if command.name == "run" else {}
     return [(f"--set {name}={one.metavar}", one.help + defaults.get(name, "")) for name, one in known.items()]
-
-
-HTML, MARKDOWN = "report.html", "report.md"
-"""Reports in the folder of a run, or of several."""
-
-
-def find_run(text: str) -> Path:
-    """Return the folder of a run; what is odd about it is a note on stderr. Raises UsageError when there is none."""
-    return run_folders.find_run(text, tell=note)

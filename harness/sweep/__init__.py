@@ -2,7 +2,8 @@
 
 sweep              measures the planned cells on one device, or searches their configurations
 session            hands tasks to a worker and stores what comes back
-supervisor         starts a worker, or what a user's file does; talks to it, says how it ended
+supervisor         starts a worker, talks to it, says how it ended
+in_child           runs what a user's file does in a process of its own
 believed           which messages of a worker can be true
 fault_attribution  which provider made a worker crash or hang, and how long each wait may take
 time_budget        divides the time of --within

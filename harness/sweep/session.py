@@ -340,9 +340,10 @@ class Session:
         number = message.round if isinstance(message, UnitResult) else self.searching
         if self.setup.protocol.tuning == "cold" if number is None else number in self.missing([cell])[0]:
             return
-        unit = self.ids[cell], number
-        if self.store.verdicts.get(unit) == Verdict.PASSED and (message.index, number) in doing.units:
-            self.store.retry({unit})
+        if isinstance(message, UnitResult) and (message.index, message.round) in doing.units:
+            unit = self.ids[cell], message.round
+            if self.store.verdicts.get(unit) == Verdict.PASSED:
+                self.store.retry({unit})
         self._disbelieve(f"another result of round {number}")
 
     def _store_search(self, cell: Cell, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...cli.shared.options import command_with, find_run, parameters
+from ...cli.shared.options import command_with, parameters
 from ...cli.shared.output import print_json
+from ...cli.shared.runs import find_run
 from ...cli.shared.tables import show
 from ...shapes.errors import UsageError
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...api.run_folders import comparison
-from ...cli.shared.options import FILE, HTML, find_run, parameters
+from ...cli.shared.options import FILE, parameters
 from ...cli.shared.output import plain, print_json
+from ...cli.shared.runs import HTML, find_run
 from ...cli.shared.tables import show
 from ...shapes.errors import UsageError, quote
 from ...shapes.request import Request

@@ -20,7 +20,7 @@ from ..figures.chart import Chart, Data, Figure, Point, Series
 from ..figures.marks import provider_legend
 from ..model import Block, Column, Section, Table, TableCell, integer, number_columns, text_columns, texts
 from ..view import Row, ShapeKey, Slice, View, anchors, sliced, slices_of
-from .speedups.sides import coordinates
+from .speedups.maxima import coordinates
 
 APART = (
     "Each ratio is that of one run, over its own baseline; the runs were measured apart, and no verdict compares two."

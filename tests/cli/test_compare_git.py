@@ -98,7 +98,9 @@ def test_python_measures_what_the_command_line_does(here):
     git(repo, "switch", "-q", "-c", "my-branch")
     git(repo, "branch", "-f", "main", "HEAD~1")
     (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "comparing.md").read_text(), flags=re.DOTALL)
-    small = "rounds=2, device='cpu', llc_bytes='1MiB', axes={'M': 3}, filter_expression=\"layer == 'q'\", tell=told.append"
+    small = (
+        "rounds=2, device='cpu', llc_bytes='1MiB', axes={'M': 3}, filter_expression=\"layer == 'q'\", tell=told.append"
+    )
     told, names = [], {}
     with chdir(repo):
         here_and_now = example.replace("llm4bit-quick", "../tiny.toml").replace("rounds=8", small)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.api.run_folders import new_folder, stored_runs
-from rooflens.cli.shared.options import find_run
+from rooflens.cli.shared.runs import find_run
 from rooflens.harness.telemetry.clock import CLOCK
 from rooflens.shapes.errors import UsageError
 

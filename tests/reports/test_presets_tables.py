@@ -6,7 +6,8 @@ from rooflens.reports.presets import of_a_run
 from rooflens.reports.sections.conditions.configurations import configurations, described
 from rooflens.reports.sections.limits.flat import flat, floor_of
 from rooflens.reports.sections.speedups.decode_grid import decode_grid
-from rooflens.reports.sections.speedups.sides import maxima, sides
+from rooflens.reports.sections.speedups.maxima import maxima
+from rooflens.reports.sections.speedups.sides import sides
 from rooflens.reports.sections.speedups.three_way import three_way
 from rooflens.reports.sections.speedups.winners import winners
 from rooflens.reports.sections.summary.legend import divided, families_of, legend

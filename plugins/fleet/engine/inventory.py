@@ -3,7 +3,7 @@
 import os
 from functools import partial
 
-from ....harness.sweep.supervisor import in_child
+from ....harness.sweep.in_child import in_child
 from ....shapes.errors import RooflensError, UsageError
 from ....shapes.protocol import Protocol
 from .protocol import Slot

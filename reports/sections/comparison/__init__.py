@@ -1,10 +1,12 @@
 """Two versions.
 
-suite        as a whole, and by model
+suite        as a whole
 takeaways    in sentences
+models       by model
 cases        case by case
 movers       what moved
-open_points  where head is slower, outputs that were checked, known limitations, open items, arithmetic means
+losses       where head is slower
+open_points  outputs that were checked, known limitations, open items, arithmetic means
 spread       how changes are distributed
 cost         tuning and compiled code; what was measured again, added and searched
 origin       commits, files, runs

@@ -1,14 +1,11 @@
-"""A comparison as a whole and by model: what changed, in short, and the geometric means with both intervals."""
+"""A comparison as a whole: what changed, in short, and the geometric means with both intervals."""
 
 import math
 from collections.abc import Iterator
 
-import pandas as pd
-
 from ....analysis.comparison.decide import FALSE_DISCOVERY, Word
 from ....analysis.comparison.effects import Order, Status
-from ....analysis.comparison.numbering import SHAPE_SIZES
-from ....analysis.comparison.parts import GROUP, Part, leading, parts
+from ....analysis.comparison.parts import Part, leading, parts
 from ....analysis.comparison.result import SUM, Result
 from ....analysis.comparison.suite import SuiteChange, by_pass
 from ... import formatting as fmt
@@ -33,7 +30,6 @@ from .words import (
     TIMES,
     UNKNOWN,
     UNPROVEN,
-    Places,
     change_column,
     group_cells,
     group_columns,
@@ -42,7 +38,6 @@ from .words import (
     pass_cell,
     problems,
     rate_columns,
-    share_text,
     told,
 )
 
@@ -210,105 +205,3 @@ def _called(result: Result) -> str:
     compared = cases[cases["status"] == Status.COMPARED]
     in_problems = f" ({fmt.plural(problems(compared), 'problem')})"
     return f"of {fmt.plural(len(compared), 'case')}{in_problems} that both versions pass"
-
-
-def models(result: Result) -> Section | None:
-    """Build the chapter; None where all cases are of one model."""
-    found = parts(result)
-    names = list(dict.fromkeys(str(name) for part in found for name in part.cases["model"]))
-    if len(names) < 2:
-        return None
-    return Section("compared-models", "By model", (_means(result, names), *_percentages(result, names)))
-
-
-def _means(result: Result, names: list[str]) -> Table:
-    """Per model and leading part: rates of base and head, and the change of time."""
-    rows = [
-        (name, mine, change)
-        for part in leading(result)
-        for name in names
-        if (change := (mine := part.of_model(name)).change()) is not None
-    ]
-    unit, rates = mean_rates([change for *_, change in rows])
-    words = [word for word in result.words if word is not Word.UNVERIFIED]
-    places = Places.of(result)
-    cases = result.effects.cases
-    excluded = cases.loc[~cases["status"].isin([Status.COMPARED, Status.DECLINED]), [*SHAPE_SIZES, *GROUP, "status"]]
-    columns = (
-        *(*text_columns("model"), *group_columns(result), *text_columns("pass"), Column("cases")),
-        *(rate_columns(unit) if unit else ()),
-        *(change_column(), Column("if measured again"), *(Column(word.value) for word in words)),
-    )
-    lines = tuple(
-        (
-            *(
-                TableCell(name),
-                *group_cells(result, part),
-                pass_cell(part),
-                _count(excluded, places, name, part, change),
-            ),
-            *(cells if unit else ()),
-            *(mean_change(change), again_cell(part, change)),
-            *(TableCell(str(count := part.words()[word]), count) for word in words),
-        )
-        for (name, part, change), cells in zip(rows, rates, strict=True)
-    )
-    reading = (
-        "Geometric means over the cases of a model that both versions pass. "
-        f"{SIGN} {f'{UNPROVEN} ' if any(change.unproven for *_, change in rows) else ''}"
-        f"{'None is verified.' if not words else 'Then how many of them have which verdict.'}"
-    )
-    return Table("compared-by-model", "Models: geometric means", columns, lines, reading, stub=1)
-
-
-def _count(excluded: pd.DataFrame, places: Places, model: str, part: Part, change: SuiteChange) -> TableCell:
-    """Number of cases; a footnote names those of the model that are in no mean, and why."""
-    mine = (excluded["model"] == model) & (excluded[[*GROUP]] == list(part.group)).all(axis=1)
-    rows = excluded[mine].to_dict("records")
-    statuses = ", ".join(dict.fromkeys(str(row["status"]) for row in rows))
-    without = f"without {places.numbering.title} {places.numbers(rows)}: {statuses}" if rows else ""
-    left = f"{fmt.plural(change.left_out, 'case')} without all rounds excluded" if change.left_out else ""
-    return TableCell(str(change.cases), change.cases, note="; ".join(filter(None, (without, left))))
-
-
-def _percentages(result: Result, names: list[str]) -> tuple[Table, ...]:
-    """Per model the arithmetic mean of the percentages in every pass; one table per group."""
-    by_group: dict[tuple[str, ...], list[Part]] = {}
-    for part in parts(result):
-        by_group.setdefault(part.group, []).append(part)
-    tables = []
-    for number, mine in enumerate(by_group.values()):
-        columns = (
-            *(*text_columns("model"), Column("cases")),
-            *(change_column(f"change, {part.pass_}") for part in mine),
-        )
-        rows = [_percentage_row(name, mine) for name in names]
-        rows.sort(key=lambda row: float(row[-1].value) if isinstance(row[-1].value, float) else math.inf)
-        said = ", ".join(cell.text for cell in group_cells(result, mine[0]))
-        tables.append(
-            Table(
-                f"compared-model-means-{number + 1}",
-                "Models: means of the percentages" + (f", {said}" if said else ""),
-                columns,
-                tuple(rows),
-                how_to_read=f"Arithmetic means over the cases of a model, sorted by the last column. {SIGN} Not to be "
-                "compared with the geometric means.",
-                detail=True,
-            )
-        )
-    return tuple(tables)
-
-
-def _percentage_row(model: str, mine: list[Part]) -> tuple[TableCell, ...]:
-    cells, counts = [], []
-    for part in mine:
-        own = part.of_model(model)
-        changes = own.changes()
-        counts.append(len(changes))
-        if not len(changes):
-            cells.append(UNKNOWN)
-            continue
-        mean = float(changes.mean())
-        cells.append(TableCell(share_text(mean, own.cases), mean, -math.log2(1 + mean) * 4))
-    low, high = min(counts), max(counts)
-    return (TableCell(model), TableCell(str(high) if low == high else f"{low} to {high}", high), *cells)

@@ -4,9 +4,10 @@ speedup      grids of speedups, as pictures too
 decode_grid  layer x M, with ties
 three_way    beside what it replaces and a reference
 winners      the fastest provider
+maxima       the best ratios
 crossover    crossover M
 curves       time and speedup against M
 cells        every cell
-sides        the sides of a comparison, and the best ratios
+sides        the sides of a comparison
 sizes        sizes as columns
 """

@@ -10,14 +10,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from rooflens.harness.sweep.supervisor import (
-    Declared,
-    SupervisedWorker,
-    WorkerHungError,
-    WorkerSetupError,
-    declared,
-    in_child,
-)
+from rooflens.harness.sweep.in_child import Declared, declared, in_child
+from rooflens.harness.sweep.supervisor import SupervisedWorker, WorkerHungError, WorkerSetupError
 from rooflens.harness.worker.messages import IMPORT_PHASE, MEASURE_PHASE, ChildCall
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.protocol import Protocol
