@@ -219,7 +219,9 @@ def _crossovers(several: SideBySide) -> Table | None:
         (*texts(key[0], several.title(key[1:])), *(_median(medians.get(key)) for medians in found)) for key in keys
     )
     columns = (*text_columns("challenger", "operands"), *_per_run(several))
-    reading = "The median over the shapes that all of these runs have, with its 95% interval; the baseline wins beyond."
+    reading = (
+        "Where the faster one changes: the median over the shapes that all of these runs have, with its 95% interval."
+    )
     return Table("crossovers", "Median crossover M", columns, rows, reading, stub=2) if rows else None
 
 

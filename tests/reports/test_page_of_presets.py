@@ -7,9 +7,9 @@ import pytest
 from rooflens.analysis.comparison.effects import Order
 from rooflens.analysis.comparison.result import Side, compare_runs
 from rooflens.analysis.frames.load import load_run
-from rooflens.reports.build import build_comparison, build_report
+from rooflens.reports.build import build_comparison, build_report, build_side_by_side
 from rooflens.reports.figures import colours
-from rooflens.reports.presets import OF_A_RUN, PRESETS
+from rooflens.reports.presets import OF_A_RUN, OF_TWO_VERSIONS, PRESETS
 from rooflens.reports.render import html
 
 from .browsing import CUT_OFF, HEADINGS, INKS, MOVING, NAMELESS, OPEN_ALL, OVERFLOW, as_hex
@@ -48,7 +48,12 @@ def address(tmp_path_factory):
 
     @cache
     def written(name):
-        built = build_report(run, name) if name in OF_A_RUN else build_comparison(result, name)
+        if name in OF_A_RUN:
+            built = build_report(run, name)
+        elif name in OF_TWO_VERSIONS:
+            built = build_comparison(result, name)
+        else:
+            built = build_side_by_side([loaded for _, loaded in sides])
         path = folder / f"{name}.html"
         path.write_text(html.render(built), encoding="utf-8")
         return path.as_uri()

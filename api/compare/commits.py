@@ -1,0 +1,155 @@
+"""Two commits measured in turn: a comparison is begun or resumed, and the cases that chose anew are replayed."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from ...analysis.comparison.result import OWN, Result
+from ...harness.compare.runner import CompareRunner
+from ...harness.compare.spec import CompareSpec, scratch_of, stored, suite_hash
+from ...harness.compare.worktrees import Repository
+from ...harness.sweep.events import Observer, Remarked
+from ...kernels.cache_folder import make_private
+from ...shapes.errors import UsageError
+from ...shapes.plugins import Hook, provided
+from ...shapes.protocol import COMPARED_ROUNDS
+from ...shapes.request import Request
+from ...shapes.run_folder.manifest import COMPARISON
+from ..measuring import Tell
+from ..run_folders import how_to_resume, new_folder, refuse_foreign_owner, resumable
+from ..stopping import stop_signals
+from .stored import flips, replay, stored_comparison
+
+OWN_SEARCHES = 3
+"""Searches of --tune for head's own configurations."""
+
+
+class OneDevice:
+    """Measures on this machine, in the environment of this process; a plugin offers the same for several devices.
+
+    At the end, checkouts and environments are removed, unless a later call resumes the comparison. `what` is the
+    comparison, divided for the devices; `unmeasured` says what is not measured because devices are missing.
+    """
+
+    unmeasured = ""
+
+    def __init__(
+        self, request: Request, folder: Path, what: CompareSpec, deadline: float | None, observer: Observer
+    ) -> None:
+        self.what = what
+        self._request, self._folder, self._deadline, self._observer = request, folder, deadline, observer
+        self._runners: list[CompareRunner] = []
+        self._scratch = scratch_of(folder.resolve())
+        self._complete = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *given: object) -> None:
+        for runner in self._runners:
+            runner.release()
+        if kind is None and self._complete:
+            self._runners[0].clean_up()
+        elif kind is None:
+            self._observer(Remarked(f"checkouts and environments stay in {self._scratch} until it is resumed"))
+
+    def measure(self, folder: Path, what: CompareSpec, should_stop: Callable[[], bool]) -> bool:
+        """Measure a comparison in `folder`; True when it is complete."""
+        make_private(self._scratch, "ROOFLENS_CACHE")  # programs are run from there
+        self._runners.append(CompareRunner(folder, what, self._observer, self._scratch, self._request.retry))
+        with resumable(self._folder, lambda: "finished rounds"):
+            self._complete = self._runners[-1].run(should_stop, self._deadline)
+        return self._complete
+
+
+def measured_commits(request: Request, observer: Observer) -> Result:
+    """Measure two commits in turn, and compare them."""
+    began = time.monotonic()
+    opened = provided(Hook.COMPARE) if request.on_devices else OneDevice
+    folder = request.to or new_folder("compare")
+    request, what = (
+        _stored(request) if request.resume else (request, _what(request, folder, lambda text: observer(Remarked(text))))
+    )
+    if not request.resume and (folder / COMPARISON).exists():
+        raise UsageError(f"{folder} holds a comparison already: resume it with --resume, or choose another -o")
+    deadline = request.deadline(began)
+    with opened(request, folder, what, deadline, observer) as measuring, stop_signals() as stopped:
+        what = measuring.what
+        complete = measuring.measure(folder, what, stopped)
+        result = stored_comparison(folder)
+        if complete and not what.searches and (count := len(flips(result))):
+            observer(Remarked(f"{count} cases chose another configuration: run both in both versions"))
+            complete = replay(folder, what, result, partial(measuring.measure, should_stop=stopped))
+            result = stored_comparison(folder)
+    if not complete and not measuring.unmeasured:
+        observer(Remarked(f"stopped at --max-time; {how_to_resume(folder)}"))
+    return replace(result, complete=complete, unmeasured=measuring.unmeasured)
+
+
+def _stored(request: Request) -> tuple[Request, CompareSpec]:
+    """Return the request and the comparison to resume, with more rounds if requested."""
+    request.refuse_changes("compared", but="rounds")
+    folder = request.to
+    if folder is None:
+        raise UsageError("--resume needs -o DIR, the folder of the comparison to resume")
+    refuse_foreign_owner(folder)
+    what = stored(folder)
+    asked = request.repeating(what.request or {}, f"{folder}/{COMPARISON}")
+    if what.chunks and not request.on_devices:
+        raise UsageError(f"{folder} was begun by several devices: {how_to_resume(folder)}")
+    if request.on_devices and not what.chunks:
+        raise UsageError(f"{folder} was begun by one device: omit --jobs and --address, or choose another -o")
+    return asked, replace(what, request=asked.stored(), rounds=max(what.rounds, request.rounds or 0))
+
+
+def _what(request: Request, folder: Path, tell: Tell) -> CompareSpec:
+    if request.tune and request.on_devices:
+        raise UsageError("--tune searches on one device, and compares there: omit it, or omit --jobs and --address")
+    if request.suite is None:
+        raise UsageError("--git measures one suite: name it (rooflens list suites), and nothing else")
+    if request.rounds == 1:
+        raise UsageError("--rounds 1: a verdict takes 2, and more find smaller changes")
+    digest = suite_hash(request.suite)  # an unknown one is reported first
+    repository = Repository.at(request.repo or Path())
+    base, head = repository.commits(request.versions)
+    if base == head:
+        tell("note: base and head are the same commit: any difference is noise")
+    if repository.is_dirty():
+        tell(f"note: {repository.top} has uncommitted changes, which are in no version")
+    commits = {"base": base, "head": head} | ({"null": base} if request.null_arm else {})
+    tables: dict[str, str] = {}
+    if request.tune:
+        commits |= {OWN: head}
+        tables = {arm: str(folder.resolve() / "tuned" / ("head" if arm == OWN else "base")) for arm in commits}
+    top = repository.top
+    asked = replace(request, files=tuple(_found(top, file) for file in request.files)).stored()
+    files = map(Path, asked["files"])
+    what = CompareSpec(
+        repository=str(top),
+        commits=commits,
+        suite=asked["suite"],
+        files=[file.relative_to(top).as_posix() if file.is_relative_to(top) else str(file) for file in files],
+        request=asked,
+        rounds=request.rounds or COMPARED_ROUNDS,
+        setup=request.setup or "",
+        suite_hash=digest,
+        tables=tables,
+        searches={"base": 1, OWN: OWN_SEARCHES} if request.tune else {},
+        identity=repository.identity(request.versions, base, head),
+    )
+    if what.files and repository.is_rooflens:
+        raise UsageError("this is rooflens' own repository: omit --providers, its kernels are compared")
+    if not what.files and not what.ours:
+        raise UsageError("--git needs --providers FILE: the file that lists the kernels to measure")
+    return what
+
+
+def _found(top: Path, file: Path) -> Path:
+    """Return a provider file given by its path in the repository, or from the working directory."""
+    for path in (top / file, file):
+        if path.resolve().is_relative_to(top) and path.is_file():
+            return path
+    return file if file.is_file() else top / file  # what is in neither place may exist in the commits only
