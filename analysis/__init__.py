@@ -9,7 +9,7 @@ The pipeline, each step a function from frames to frames (`pipeline.analyze` run
  5. `per_shape.crossovers`             M at which a challenger beats an incumbent, per shape
  6. `across_shapes.median_crossover`   its median over shapes, and the constant threshold with the least regret
  7. `placing.place`                    each cell against the ceilings: bound, bound class, fraction of the bound
- 8. `telemetry.conditions`, `canary.drifts`   what the device reported, and how far it drifted
+ 8. `telemetry.conditions`, `canary.drifts_by_device`   what the device reported, and how far it drifted
     `devices.measured_devices`,           of a run of several devices: which one measured what, and
     `device_spread.spreads`               whether they run alike
  9. `headline.headline`                what heads a report: the challenger that wins most, in one cache state

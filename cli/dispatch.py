@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,7 +27,7 @@ FILES = {"csv": "dispatch.csv", "json": "dispatch.json", "python": "dispatch.py"
 
 @click.command()
 @click.argument("run", type=find_run)
-@click.option("--incumbent", metavar="B", default="", help="What runs where nothing is better; default: the baseline.")
+@click.option("--incumbent", metavar="B", help="What runs where nothing is better; default: the baseline.")
 @click.option(
     *("-p", "--challenger", "challengers"),
     multiple=True,
@@ -60,18 +60,15 @@ FILES = {"csv": "dispatch.csv", "json": "dispatch.json", "python": "dispatch.py"
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; regret as a difference of ln time, lists in full.")
 def dispatch(
     run: Path,
-    incumbent: str,
-    challengers: tuple[str, ...],
-    cache: str | None,
     weights: Path | None,
     margin: str,
-    holdout: str | None,
     policy: str | None,
     against: str | None,
     emit: tuple[str, ...],
     output: Path | None,
     rows: int,
     as_json: bool,
+    **question: Any,
 ) -> None:
     """Report which kernel to run for which problem, and what each rule costs.
 
@@ -100,10 +97,7 @@ def dispatch(
     found = study(
         data,
         Question(
-            incumbent=incumbent,
-            challengers=challengers,
-            cache=cache or "",
-            holdout=holdout or "",
+            **question,
             margin=values.fraction(margin, "--margin"),
             histogram=parse_histogram(_content(weights, "--weights"), str(weights)) if weights else None,
         ),

@@ -12,7 +12,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import click
 
@@ -51,13 +51,6 @@ def commands() -> dict[str, Command]:
     own = {name: replace(one, target=f"{__package__}.{one.target}") for name, one in _OWN.items()}
     added = {name: one for plugin in plugins().values() for name, one in plugin.commands.items()}
     return own | added | own  # the order of our own, none of them replaced
-
-
-@dataclass(slots=True)
-class GlobalOptions:
-    """What the group's own options say; click hands it to every command as `context.obj`."""
-
-    debug: bool = False
 
 
 class LazyGroup(click.Group):
@@ -103,7 +96,7 @@ def app(ctx: click.Context, debug: bool) -> None:
       rooflens run llm4bit-quick -o runs/quick --report
       rooflens crossover latest --challenger simt_4bit --incumbent dequant_blas
     """
-    ctx.ensure_object(GlobalOptions).debug = debug
+    ctx.ensure_object(dict)["debug"] = debug
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
@@ -135,7 +128,7 @@ def _terminated_as_interrupted() -> Iterator[None]:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    session = GlobalOptions()
+    session: dict[str, bool] = {}  # what the options of the group itself say
     color = False if os.environ.get("NO_COLOR") else None
     try:
         for name, reason in left_out().items():
@@ -146,7 +139,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         _settle_output()
         return stop.code if isinstance(stop.code, int) else 1
     except BaseException as error:
-        if session.debug:
+        if session.get("debug"):
             traceback.print_exc()
         return _explain(error)
     return result if isinstance(result, int) else 0

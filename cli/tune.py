@@ -17,13 +17,12 @@ from ..api.stopping import stop_signals
 from ..reports import formatting
 from ..reports.formatting import plural
 from ..shapes.aiter import fastest, refuse_ambiguous, tuned_csv
-from ..shapes.errors import UsageError
 from ..shapes.request import Request
 from ..shapes.run_folder.columns import TUNING
 from ..shapes.tuned import load
 from .run.run import shown
 from .shared.options import FILE, command_with, parameters
-from .shared.output import print_json
+from .shared.output import print_json, write_text
 from .shared.progress import Progress
 from .shared.tables import print_table, show_failures
 
@@ -113,10 +112,7 @@ def write(table: Path, frame: "pd.DataFrame", file: Path) -> None:
 
     choices = load(table).choices
     rows = fastest(choices)
-    try:
-        file.write_text(tuned_csv(choices), encoding="utf-8", newline="")
-    except OSError as error:
-        raise UsageError(f"--export {file}: {error.strerror or error}; choose another file") from None
+    write_text(file, tuned_csv(choices), "--export")
     cells = frame[[name for name in CELL if name != "source"]].drop_duplicates()
     chosen = Counter(key.provider for key in choices)
     without = Counter(cells["provider"].tolist()) - chosen

@@ -84,11 +84,11 @@ IMPORTER = """
 from dataclasses import replace
 from . import tidy
 
+SOURCE = "added"
 def matches(table):
     return table.header[0] == "added_ms"
-
 def read(table, columns):
-    return replace(tidy.read(table, {"time_ms": "added_ms"}), source="added")
+    return replace(tidy.read(table, {"time_ms": "added_ms"}), source=SOURCE)
 """
 
 EMITTER = "def emit_added(policy, provenance):\n    return f'a policy: {policy.name}'\n"
@@ -233,8 +233,8 @@ ADDITIONS: dict[str, tuple[str, dict[str, str | tuple[str, str] | list[tuple[str
         {
             "analysis/imports/added.py": IMPORTER,
             "analysis/imports/read.py": (
-                "FORMATS = (\n",
-                'from . import added\n@ImportFormat("added", added.matches, added.read),\n',
+                "FORMATS: list[ImportFormat] = [",
+                "from . import added\n@added, ",
             ),
         },
     ),

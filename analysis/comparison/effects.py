@@ -86,9 +86,7 @@ def align(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
         for name in ("verdict", "reason", *DETAILS):
             joined[f"{side}_{name}"] = found[name].fillna("").astype(str).to_numpy()
         joined[f"{side}_time_s"] = found["time_s"].to_numpy(dtype=np.float64)
-        too_fast = (
-            found["impossible"].eq(True).to_numpy() if "impossible" in found else np.zeros(len(found), dtype=bool)
-        )
+        too_fast = found["impossible"].eq(True).to_numpy()
         joined[f"{side}_impossible"] = too_fast
         joined[f"{side}_reason"] = found["reason"].fillna("").astype(str).mask(too_fast, IMPOSSIBLE).to_numpy()
     steps = [frame.reindex(index)["resolution_s"].to_numpy(dtype=np.float64) for frame in sides.values()]
@@ -105,19 +103,17 @@ def status(cases: pd.DataFrame) -> "pd.Series[str]":
         passed[side] = verdict == Verdict.PASSED
         offered[side] = ~verdict.isin(["", Verdict.UNSUPPORTED])
     too_fast = cases[["base_impossible", "head_impossible"]].any(axis=1)
-    conditions = [
-        passed["base"] & passed["head"] & too_fast,
-        passed["base"] & passed["head"],
-        passed["base"] & offered["head"],
-        passed["head"] & offered["base"],
-        passed["head"],
-        passed["base"],
-    ]
-    conditions.append(~offered["base"] & ~offered["head"])
-    words = [Status.IMPOSSIBLE, Status.COMPARED, Status.BROKEN, Status.FIXED, Status.NEW, Status.REMOVED]
-    words.append(Status.DECLINED)
-    found = np.select(conditions, [word.value for word in words], Status.FAILED.value)
-    return pd.Series(found, index=cases.index)
+    first_that_holds = {
+        Status.IMPOSSIBLE: passed["base"] & passed["head"] & too_fast,
+        Status.COMPARED: passed["base"] & passed["head"],
+        Status.BROKEN: passed["base"] & offered["head"],
+        Status.FIXED: passed["head"] & offered["base"],
+        Status.NEW: passed["head"],
+        Status.REMOVED: passed["base"],
+        Status.DECLINED: ~offered["base"] & ~offered["head"],
+    }
+    words = [word.value for word in first_that_holds]
+    return pd.Series(np.select([*first_that_holds.values()], words, Status.FAILED.value), index=cases.index)
 
 
 def margins_of(time_s: Floats, resolution_s: Floats, order: Order) -> Floats:
@@ -181,22 +177,16 @@ def sum_of_passes(versions: Versions, passes: Sequence[str], name: str) -> Versi
     The result has the pass `name`; a case that lacks one of them, or did not pass it in a version, is excluded.
     """
     cases = versions.cases
-    wanted = cases["pass"].isin(list(passes)) & (status(cases) == Status.COMPARED)
+    cases = cases[cases["pass"].isin(list(passes)) & (status(cases) == Status.COMPARED)]
     without = [column for column in CASE if column != "pass"]
-    groups = cases[wanted].groupby(without, sort=False, dropna=False)
-    whole = {key: rows.index for key, rows in groups if rows["pass"].nunique() == len(passes)}
-    parts, rows = [], []
-    for number, members in enumerate(whole.values()):
-        first = cases.loc[members[0]].copy()
-        for column in ("base_time_s", "head_time_s", "resolution_s", "flops"):
-            first[column] = cases.loc[members, column].sum()
-        first["pass"] = name
-        rows.append(first)
-        chosen = versions.rounds[versions.rounds["case"].isin(members)]
-        sums = chosen.groupby("round")[["base_s", "head_s"]].sum(min_count=len(passes)).reset_index()
-        parts.append(sums.assign(case=number))
-    rounds = pd.concat(parts, ignore_index=True) if parts else versions.rounds.iloc[:0]
-    return Versions(pd.DataFrame(rows, columns=cases.columns).reset_index(drop=True), rounds, versions.order)
+    whole = cases.groupby(without, sort=False, dropna=False)["pass"].transform("nunique") == len(passes)
+    cases = cases[whole]
+    number = cases.groupby(without, sort=False, dropna=False).ngroup()
+    added = cases.groupby(number)[["base_time_s", "head_time_s", "resolution_s", "flops"]].sum()
+    firsts = cases[~number.duplicated()].reset_index(drop=True).assign(**{"pass": name}, **added)
+    rounds = versions.rounds.assign(case=versions.rounds["case"].map(number)).dropna(subset="case")
+    sums = rounds.astype({"case": "int64"}).groupby(["case", "round"])[["base_s", "head_s"]].sum(min_count=len(passes))
+    return Versions(firsts, sums.reset_index(), versions.order)
 
 
 def _keys(frame: pd.DataFrame) -> list[tuple[object, ...]]:

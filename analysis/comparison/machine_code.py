@@ -75,12 +75,11 @@ def summarize_changes(difference: Difference) -> pd.DataFrame:
     changed counts the binaries; base and head are the values that they had and have, as a range.
     """
     rows: list[dict[str, Any]] = []
-    order = {name: position for position, name in enumerate(ISA.names)}
-    for key, group in difference.changes.groupby([*PLACE, "column"], sort=False):
-        row: dict[str, Any] = dict(zip((*PLACE, "column"), key, strict=True))
-        rows.append(row | {"changed": len(group), "base": _range(group["base"]), "head": _range(group["head"])})
-    places = list(dict.fromkeys(tuple(row[name] for name in PLACE) for row in rows))
-    rows.sort(key=lambda row: (places.index(tuple(row[name] for name in PLACE)), order[row["column"]]))
+    for place, group in difference.changes.groupby(PLACE, sort=False):
+        for column in filter(set(group["column"]).__contains__, ISA.names):
+            own = group.loc[group["column"] == column]
+            row: dict[str, Any] = dict(zip((*PLACE, "column"), (*place, column), strict=True))
+            rows.append(row | {"changed": len(own), "base": _range(own["base"]), "head": _range(own["head"])})
     return pd.DataFrame(rows, columns=[*PLACE, "column", "changed", "base", "head"])
 
 

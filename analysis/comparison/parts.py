@@ -45,15 +45,11 @@ class Part:
 
     def change(self, unique: bool = False) -> SuiteChange | None:
         """Geometric mean; each distinct GEMM counts once if `unique`. None when nothing is compared."""
-        return self._once if unique else self._all
+        return self._changes[unique]
 
     @cached_property
-    def _all(self) -> SuiteChange | None:
-        return suite_change(self.effects, False, self.rows)
-
-    @cached_property
-    def _once(self) -> SuiteChange | None:
-        return suite_change(self.effects, True, self.rows)
+    def _changes(self) -> dict[bool, SuiteChange | None]:
+        return {unique: suite_change(self.effects, unique, self.rows) for unique in (False, True)}
 
     def of_model(self, model: str) -> "Part":
         """The same of the cases of one model alone."""

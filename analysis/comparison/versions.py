@@ -26,14 +26,13 @@ def from_runs(base: RunData, head: RunData, order: Order) -> Versions:
             "provider): compare runs of one suite"
         )
     _refuse_other_method(cases, base, head)
-    position = {key: number for number, key in enumerate(cases[[*CASE]].itertuples(index=False, name=None))}
-    rounds = pd.DataFrame({"case": pd.Series(dtype="int64"), "round": pd.Series(dtype="int64")})
+    numbered = cases[[*CASE]].rename_axis("case").reset_index()
+    medians = []
     for side, run in sides.items():
-        keys = summaries[side].set_index("cell_id")[[*CASE]].apply(tuple, axis=1).map(position)
-        medians = round_medians(run)
-        joined = medians.assign(case=medians["cell_id"].map(keys)).dropna(subset="case").astype({"case": "int64"})
-        joined = joined[["case", "round", "median_s"]].rename(columns={"median_s": f"{side}_s"})
-        rounds = rounds.merge(joined, on=["case", "round"], how="outer")
+        cells = summaries[side][["cell_id", *CASE]].merge(numbered, on=[*CASE])
+        joined = round_medians(run).rename(columns={"median_s": f"{side}_s"}).merge(cells, on="cell_id")
+        medians.append(joined[["case", "round", f"{side}_s"]])
+    rounds = medians[0].merge(medians[1], on=["case", "round"], how="outer")
     if order is Order.INTERLEAVED:
         _refuse_other_operands(base, head)
     return Versions(cases, rounds, order)
@@ -99,7 +98,7 @@ def pair(base: Imported, head: Imported) -> Versions:
 
     Raises UsageError when they have no case in common, naming the column that keeps them apart if it is one.
     """
-    frames = _by_device(base.frame, head.frame)
+    frames = _by_device(*(table.frame.assign(impossible=False) for table in (base, head)))
     cases = align(*frames)
     both = (cases["base_verdict"] != "") & (cases["head_verdict"] != "")
     if not both.any():

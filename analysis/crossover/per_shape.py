@@ -1,7 +1,6 @@
 """Crossovers of a whole run: one row per shape and storage."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,7 @@ import pandas as pd
 from ...shapes.errors import UsageError, unknown_name
 from ..frames.coordinates import COORDINATES, SETTING, SHAPE
 from ..frames.speedup import speedups
-from ..statistics.arrays import Flags, Floats, Ints, floats
+from ..statistics.arrays import Flags, floats
 from .curve import DELTA, CrossoverStatus, locate
 
 CROSSOVER_COLUMNS = (
@@ -43,54 +42,25 @@ def crossovers(
     lacking = speedups(two.loc[~two["refined"] & alone & (two["provider"] == incumbent)], rounds, challenger)
     lone = lacking.merge(ratios[[*SHAPE, *SETTING]].drop_duplicates(), on=[*SHAPE, *SETTING])
     ratios = pd.concat([ratios, lone], ignore_index=True) if len(lone) else ratios
-    places = ratios.groupby([*SHAPE, *SETTING], sort=False).ngroup().to_numpy()
-    order = np.lexsort((ratios["M"].to_numpy(), places))
-    series = _Series.of(ratios.take(order), two)
-    starts: list[int] = np.flatnonzero(np.diff(places[order], prepend=-1)).tolist()
-    keys = ratios[[*SHAPE, *SETTING]].take(order[starts]).itertuples(index=False, name=None)
+    ratios["refined"] = ratios["cell_id"].isin(two.loc[two["refined"], "cell_id"])
     rows = [
         dict(zip((*SHAPE, *SETTING), key, strict=True))
         | {"challenger": challenger, "incumbent": incumbent}
-        | _crossing(series.part(begin, end), delta)
-        for key, begin, end in zip(keys, starts, [*starts[1:], len(order)], strict=True)
+        | _crossing(cells.sort_values("M", kind="stable"), delta)
+        for key, cells in ratios.groupby([*SHAPE, *SETTING], sort=False)
     ]
     return pd.DataFrame(rows, columns=list(CROSSOVER_COLUMNS))
 
 
-class _Series(NamedTuple):
-    """What is read of the ratios of one place by rising M, or of many places one after another.
-
-    y is ln(t_challenger / t_incumbent), NaN where a side failed or is missing (`reason` says so); refined: a refinement
-    added that M; note: what qualifies the ratio.
-    """
-
-    M: Ints
-    y: Floats
-    low: Floats
-    high: Floats
-    refined: Flags
-    reason: Sequence[str]
-    note: Sequence[str]
-
-    @classmethod
-    def of(cls, ratios: pd.DataFrame, summary: pd.DataFrame) -> "_Series":
-        added = set(summary.loc[summary["refined"], "cell_id"])
-        y, low, high = (-np.log(floats(ratios, name)) for name in ("ratio", "ratio_high", "ratio_low"))
-        sizes = ratios["M"].to_numpy(dtype=np.int64)
-        refined = np.array([cell in added for cell in ratios["cell_id"]], dtype=bool)
-        return cls(sizes, y, low, high, refined, ratios["reason"].tolist(), ratios["note"].tolist())
-
-    def part(self, begin: int, end: int) -> "_Series":
-        return _Series(*(column[begin:end] for column in self))  # type: ignore[arg-type]
-
-
-def _crossing(cells: _Series, delta: float) -> dict[str, Any]:
-    used = ~np.isnan(cells.y)
-    sizes, y = cells.M[used], cells.y[used]
-    found = locate(sizes, y, cells.low[used], cells.high[used], delta)
+def _crossing(cells: pd.DataFrame, delta: float) -> dict[str, Any]:
+    """Find the crossover of one place, from its ratios by rising M; one that is NaN says why in its `reason`."""
+    y, low, high = (-np.log(floats(cells, name)) for name in ("ratio", "ratio_high", "ratio_low"))
+    used = ~np.isnan(y)
+    sizes, y = cells["M"].to_numpy(dtype=np.int64)[used], y[used]
+    found = locate(sizes, y, low[used], high[used], delta)
     warnings = [
-        *_qualifications("not at", cells.reason, cells.M, ~used),
-        *_qualifications("at", cells.note, cells.M, used & np.array([bool(note) for note in cells.note])),
+        *_qualifications("not at", cells["reason"], cells["M"], ~used),
+        *_qualifications("at", cells["note"], cells["M"], used & (cells["note"] != "").to_numpy()),
     ]
     if len(sizes) == 1:
         warnings.append("measured at one M, and a crossover needs two")
@@ -106,14 +76,12 @@ def _crossing(cells: _Series, delta: float) -> dict[str, Any]:
         "Ms": tuple(sizes.tolist()),
         "log_ratios": tuple(y.tolist()),
         "missing": int((~used).sum()),
-        "refined": int((cells.refined & used).sum()),
+        "refined": int((cells["refined"] & used).sum()),
         "warnings": tuple(warnings),
     }
 
 
-def _qualifications(where: str, texts: Sequence[str], sizes: Ints, chosen: Flags) -> list[str]:
+def _qualifications(where: str, texts: "pd.Series[str]", sizes: "pd.Series[int]", chosen: Flags) -> list[str]:
     """Write one line per text: why some of the sizes are missing, or what qualifies them."""
-    found: dict[str, list[str]] = {}
-    for index in np.flatnonzero(chosen).tolist():
-        found.setdefault(texts[index], []).append(str(sizes[index]))
-    return [f"{where} M={','.join(sizes)}: {text}" for text, sizes in found.items()]
+    alike = sizes[chosen].astype(str).groupby(texts[chosen], sort=False).agg(",".join)
+    return [f"{where} M={these}: {text}" for text, these in alike.items()]

@@ -18,6 +18,7 @@ What is not known is an empty field.
 
 import json
 import math
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,7 @@ def emit_csv(policy: Policy, timings: Timings, provenance: Provenance) -> str:
 
 def _same(provenance: Provenance) -> dict[str, Any]:
     """Values that are the same in every row."""
-    stored = provenance.as_json()
+    stored = asdict(provenance)
     known = {name: value for name, value in provenance.held_out.items() if value is not None}
     return {name: stored[name] for name in PROVENANCE} | {
         "held_out": json.dumps(known),

@@ -11,6 +11,7 @@ incumbent runs.
 """
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from ...shapes.errors import UsageError, quote
@@ -31,7 +32,7 @@ def plain(policy: Policy, provenance: Provenance) -> dict[str, Any]:
         "policy": policy.name,
         "arch": policy.arch,
         "incumbent": policy.incumbent,
-        "provenance": provenance.as_json(),
+        "provenance": asdict(provenance),
         "rules": [
             dict(zip((*SETTING, *SHAPE), (*setting, *(shape or ())), strict=False))
             | {"by_M": [_row(size, entry) for size, entry in rows]}

@@ -1,8 +1,7 @@
 """Where a policy comes from: what every emitted file says of itself."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,10 +35,6 @@ class Provenance:
     environment: Mapping[str, str]
     regret: float
     held_out: Mapping[str, float | None]
-
-    def as_json(self) -> dict[str, Any]:
-        """All of it as plain values."""
-        return asdict(self)
 
     def lines(self) -> list[str]:
         """Say it in lines for the head of a file; none holds a line break."""

@@ -27,7 +27,7 @@ AS_GOOD = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What to choose from, and by what. Empty: what the run suggests.
+    """What to choose from, and by what. Empty or None: what the run suggests.
 
     incumbent    what runs where nothing is better; the baseline of the run
     challengers  what may run instead; every other provider with a time, but references and those that dispatch
@@ -36,10 +36,10 @@ class Question:
     histogram    weight by M; None: every GEMM counts the same
     """
 
-    incumbent: str = ""
+    incumbent: str | None = None
     challengers: tuple[str, ...] = ()
-    cache: str = ""
-    holdout: str = ""
+    cache: str | None = None
+    holdout: str | None = None
     margin: float = MARGIN
     histogram: Mapping[int, float] | None = None
 
@@ -201,7 +201,7 @@ def _shipped(table: Timings, zero: Floats, held: dict[str, HeldOut]) -> list[Sco
     return [Scored(f"{name}'s rule", None, own, dict.fromkeys(done, own)) for name, own in scores.items() if own]
 
 
-def _criterion(wanted: str, held: dict[str, HeldOut]) -> str:
+def _criterion(wanted: str | None, held: dict[str, HeldOut]) -> str:
     """The hold-out that decides. Raises UsageError when the wanted one could not be done."""
     if wanted and held[wanted].reason:
         raise UsageError(f"--holdout {wanted}: {held[wanted].reason}")

@@ -202,11 +202,8 @@ def grouped(frame: pd.DataFrame, columns: Sequence[str]) -> list[Ints]:
 
 def _codes(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[Ints, int]:
     """Number the distinct rows of `columns` by first appearance: the number of each row, and how many there are."""
-    code = np.zeros(len(frame), dtype=np.int64)
-    for name in columns:
-        values, distinct = pd.factorize(frame[name])
-        code = pd.factorize(code * (len(distinct) + 1) + values)[0].astype(np.int64)
-    return code, int(code.max()) + 1 if len(code) else 0
+    groups = frame.groupby([*columns], sort=False, dropna=False)
+    return np.asarray(groups.ngroup(), dtype=np.int64), groups.ngroups
 
 
 def _numbers_of(cells: pd.DataFrame, names: Sequence[str]) -> Ints:

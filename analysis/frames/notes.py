@@ -61,8 +61,7 @@ def add_notes(summary: pd.DataFrame, reasons: Mapping[str, Iterable[str]]) -> pd
 
     `reasons` are those of discarded samples, by cell_id. Rows need superseded, configs and what `summarize` describes.
     """
-    rows = map(_Row, *(summary[name].tolist() for name in _Row._fields))
-    found = [_notes(row, reasons) for row in rows]
+    found = [_notes(row, reasons) for row in summary.itertuples(index=False)]
     remarks = pd.Series([tuple(note.shared for note in notes) for notes in found], index=summary.index, dtype="object")
     return summary.assign(note=["; ".join(note.text for note in notes) for notes in found], remarks=remarks)
 
@@ -78,32 +77,12 @@ def remedy(*texts: str) -> str:
     return ": stop other work and measure again" if any(map(by_others, texts)) else ""
 
 
-class _Row(NamedTuple):
-    """What is read of a row of the summary; an unknown number is NaN, an unknown `blocked` NA."""
-
-    cell_id: str
-    superseded: bool
-    configs: int
-    verdict: str
-    reason: str
-    kernels: str
-    time_s: float
-    resolution_s: float
-    timer: str
-    cold_by: str
-    tuning: str
-    launches_per_sample: float
-    blocked: Any
-    slowdown: str
-    disturbed: str
-
-
-def _notes(row: _Row, reasons: Mapping[str, Iterable[str]]) -> list[CellNote]:
+def _notes(row: Any, reasons: Mapping[str, Iterable[str]]) -> list[CellNote]:
     alike = [CellNote(text, text) for text in _alike(row, reasons)]
     return [*alike, *_of_timer(row)] if row.verdict == Verdict.PASSED else alike
 
 
-def _alike(row: _Row, reasons: Mapping[str, Iterable[str]]) -> list[str]:
+def _alike(row: Any, reasons: Mapping[str, Iterable[str]]) -> list[str]:
     """Remarks that have no number of the cell."""
     found = []
     if row.superseded:
@@ -131,7 +110,7 @@ def _alike(row: _Row, reasons: Mapping[str, Iterable[str]]) -> list[str]:
     return found
 
 
-def _of_timer(row: _Row) -> Iterator[CellNote]:
+def _of_timer(row: Any) -> Iterator[CellNote]:
     """Say what a time of this timer means here."""
     if row.launches_per_sample > 1:
         mean = "a sample is the mean over {} launches, so single launches vary more than its interval says: "

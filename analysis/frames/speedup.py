@@ -4,7 +4,7 @@ Every ratio is time(baseline) / time(provider): above 1 the provider is faster.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -57,10 +57,9 @@ def speedups(summary: pd.DataFrame, rounds: pd.DataFrame, baseline: str) -> pd.D
     pairs["ratio"] = np.exp(pairs["log_ratio"])
     pairs["ratio_low"] = np.exp(pairs["log_low"] - steps)
     pairs["ratio_high"] = np.exp(pairs["log_high"] + steps)
-    rows = list(map(_Sides, *(pairs[name].tolist() for name in _Sides._fields)))
-    texts = [(_reason(row, baseline), _note(row, baseline)) for row in rows]
-    pairs["reason"] = [reason for reason, _ in texts]
-    pairs["note"] = [note for _, note in texts]
+    rows = list(pairs.itertuples(index=False))  # what is of a baseline that was not measured is NaN
+    pairs["reason"] = [_reason(row, baseline) for row in rows]
+    pairs["note"] = [_note(row, baseline) for row in rows]
     pairs["note"] = pairs["note"].where(pairs["ratio"].notna(), "")
     faster, slower = pairs["ratio_low"] > 1, pairs["ratio_high"] < 1
     pairs["verdict"] = np.select([pairs["ratio"].isna(), faster, slower], ["", "faster", "slower"], "undecided")
@@ -142,26 +141,6 @@ _PARTNER = {
 }
 
 
-class _Sides(NamedTuple):
-    """What is read of a pair; the columns of a baseline that was not measured are NaN."""
-
-    rounds: int
-    verdict: str
-    baseline_verdict: Any
-    reason: str
-    baseline_reason: Any
-    impossible: bool
-    baseline_impossible: Any
-    timer: str
-    baseline_timer: Any
-    cold_by: str
-    baseline_cold_by: Any
-    tuning: str
-    baseline_tuning: Any
-    disturbed: str
-    baseline_disturbed: Any
-
-
 _COLUMNS = (
     *_CARRIED,
     *("baseline", "baseline_cell_id", "time_s", "baseline_time_s", "log_ratio", "log_se"),
@@ -183,17 +162,32 @@ def _by_round(both: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
     Variance is borrowed among the cells of one provider, so that the interval of a ratio does not depend on who else is
     compared.
     """
-    medians = rounds[["cell_id", "round", "median_s"]]
-    own = both[["cell_id", "baseline_cell_id", "provider"]].merge(medians, on="cell_id")
-    partner = medians.rename(columns={"cell_id": "baseline_cell_id", "median_s": "baseline_median_s"})
-    paired = own.merge(partner, on=["baseline_cell_id", "round"])
-    log_ratio = pd.Series(np.log(paired["baseline_median_s"] / paired["median_s"]))
-    return mean_interval(log_ratio, paired["cell_id"], paired["provider"]).rename(
+    paired = _paired(both, rounds)
+    return mean_interval(np.log(paired["ratio"]), paired["cell_id"], paired["provider"]).rename(
         columns={"mean": "log_ratio", "se": "log_se", "low": "log_low", "high": "log_high", "count": "rounds"}
     )
 
 
-def _reason(row: _Sides, baseline: str) -> str:
+def _paired(both: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
+    """Return cell_id, provider and ratio of each round that both sides have."""
+    medians = rounds[["cell_id", "round", "median_s"]]
+    own = both[["cell_id", "baseline_cell_id", "provider"]].merge(medians, on="cell_id")
+    partner = medians.rename(columns={"cell_id": "baseline_cell_id", "median_s": "baseline_median_s"})
+    paired = own.merge(partner, on=["baseline_cell_id", "round"])
+    return paired.assign(ratio=paired["baseline_median_s"] / paired["median_s"])
+
+
+def bands(ratios: pd.DataFrame, rounds: pd.DataFrame) -> pd.DataFrame:
+    """Return low, high and rounds per cell_id: the least and the largest ratio of a common round, and their number.
+
+    `ratios` comes from `speedups`, `rounds` from `summarize.round_medians`; cells without a ratio, or without a common
+    round, are excluded.
+    """
+    groups = _paired(ratios.dropna(subset=["ratio"]), rounds).groupby("cell_id", sort=False)
+    return groups.agg(low=("ratio", "min"), high=("ratio", "max"), rounds=("ratio", "size"))
+
+
+def _reason(row: Any, baseline: str) -> str:
     """Say why there is no ratio, or no interval of it."""
     if row.verdict != Verdict.PASSED:
         return _because(row.verdict, row.reason)
@@ -213,7 +207,7 @@ def _reason(row: _Sides, baseline: str) -> str:
     return "one common round: no interval" if row.rounds == 1 else ""
 
 
-def _note(row: _Sides, baseline: str) -> str:
+def _note(row: Any, baseline: str) -> str:
     """Say what qualifies a ratio."""
     notes = []
     if row.tuning != row.baseline_tuning:
@@ -224,7 +218,7 @@ def _note(row: _Sides, baseline: str) -> str:
     return "; ".join(notes)
 
 
-def _difference(name: str, row: _Sides, baseline: str) -> str:
+def _difference(name: str, row: Any, baseline: str) -> str:
     own, other = getattr(row, name), getattr(row, _PARTNER[name])
     return f"{name} differs: {own or 'unknown'} here, {other or 'unknown'} for {baseline}"
 

@@ -45,11 +45,8 @@ def conditions(telemetry: pd.DataFrame) -> Conditions | None:
     """Summarize the rows of telemetry.csv; None without any."""
     if telemetry.empty:
         return None
-    texts = telemetry["slowdown"].value_counts()
-    counts: dict[str, int] = {}
-    for text, count in texts.items():
-        for word in dict.fromkeys(str(text).split()):
-            counts[word] = counts.get(word, 0) + int(count)
+    shares = telemetry["slowdown"].str.get_dummies(" ").mean().drop("", errors="ignore")
+    most_first = shares.sort_values(ascending=False, kind="stable")
     others = telemetry["other_processes"].dropna()
     return Conditions(
         batches=len(telemetry),
@@ -57,10 +54,7 @@ def conditions(telemetry: pd.DataFrame) -> Conditions | None:
         memory_clock_hz=_range(telemetry["memory_clock_hz"]),
         temperature_c=_range(telemetry["temperature_c"]),
         power_w=_range(telemetry["power_w"]),
-        slowdowns=tuple(
-            (word, count / len(telemetry))
-            for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        ),
+        slowdowns=tuple((str(word), share) for word, share in most_first.items()),
         other_processes=int(others.max()) if len(others) else None,
         busy_elsewhere=_range(telemetry["busy_elsewhere"]),
     )
@@ -69,16 +63,13 @@ def conditions(telemetry: pd.DataFrame) -> Conditions | None:
 def by_cell(telemetry: pd.DataFrame) -> pd.DataFrame:
     """Per cell_id: clock_hz, the median over its batches, and slowdown, the words seen in any, space-separated."""
     clock = telemetry.groupby("cell_id", sort=False)["clock_hz"].median()
-    slowed = telemetry.loc[telemetry["slowdown"] != "", ["cell_id", "slowdown"]].drop_duplicates()
-    words: dict[str, set[str]] = {}
-    for cell, text in slowed.itertuples(index=False, name=None):
-        words.setdefault(cell, set()).update(text.split())
-    slowdown = pd.Series([_joined(words.get(cell, set())) for cell in clock.index], index=clock.index, dtype="str")
-    return pd.DataFrame({"clock_hz": clock, "slowdown": slowdown})
+    slowed = telemetry.loc[telemetry["slowdown"] != ""].groupby("cell_id")["slowdown"].agg(_joined)
+    return pd.DataFrame({"clock_hz": clock, "slowdown": slowed.reindex(clock.index, fill_value="").astype("str")})
 
 
-def _joined(words: set[str]) -> str:
-    """The words, those that invalidate samples first."""
+def _joined(texts: "pd.Series[str]") -> str:
+    """The words of some texts, those that invalidate samples first."""
+    words = {word for text in texts.unique() for word in text.split()}
     return " ".join(sorted(words, key=lambda word: (word not in WORTH_COOLING, word)))
 
 

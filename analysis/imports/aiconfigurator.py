@@ -78,7 +78,6 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
         M, N, K = (table.size(row, name) for name in "mnk")
         yield ImportedCase(
             problem=table.problem(row, "m", M, N, K),
-            place=table.place(row),
             reading=readings[row],
             provider=f"{table.text(row, 'framework')} {table.text(row, 'version')}",
             device=table.text(row, "device"),

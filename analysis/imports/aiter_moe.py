@@ -15,6 +15,8 @@ from .table import ImportedTable
 
 SOURCE = "aiter MoE benchmark"
 
+KEYS = ("time_us",)
+
 CHOICES = ("kernel_latency_us", "total_latency_us")
 
 
@@ -39,7 +41,6 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
 
     def case(row: int) -> Iterator[ImportedCase]:
         yield ImportedCase(
-            place=table.place(row),
             reading=reading(row),
             provider=f"aiter {name.removesuffix('_us')}",
             layer=table.text(row, "layer", "moe_gemm"),

@@ -48,7 +48,6 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
         problem, layer, products = (_moe if _is_moe(table) else _gemm)(table, row)
         yield ImportedCase(
             problem=problem,
-            place=table.place(row),
             reading=reading(row),
             provider="aiter",
             device=_device(table, row),

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections.abc import Sequence
 from functools import cache
 
 from ...shapes.device import DeviceSpec, specs
@@ -27,21 +28,16 @@ def find_device(name: str) -> DeviceSpec:
         if found:
             names = ", ".join(repr(row.name) for row in found)
             raise UsageError(f"device {quote(name)} may be any of {names}; give more of the name")
-    short = {_short(row.name): row.name for row in rows}
-    raise unknown_name("device", name, [*short, *dict.fromkeys(row.arch for row in rows)])
-
-
-def devices_in(text: str) -> list[DeviceSpec]:
-    """Devices that a sentence names; of a name that fits several (H100) those that other words of it fit best."""
-    return list(_devices_in(text))
+    raise unknown_name("device", name, list(dict.fromkeys([*map(short_name, rows), *(row.arch for row in rows)])))
 
 
 @cache
-def _devices_in(text: str) -> tuple[DeviceSpec, ...]:
+def devices_in(text: str) -> tuple[DeviceSpec, ...]:
+    """Devices that a sentence names; of a name that fits several (H100) those that other words of it fit best."""
     words = {_key(word) for word in re.findall(r"(?<![A-Za-z])[A-Za-z]+\d+[A-Za-z]*|\d+[A-Za-z]*", text)}
     named: dict[str, list[DeviceSpec]] = {}
     for row in specs():
-        if (short := _key(_short(row.name))) in words:
+        if (short := _key(short_name(row))) in words:
             named.setdefault(short, []).append(row)
     said = {_key(word) for word in _parts(text)}
     found = []
@@ -57,7 +53,7 @@ _LOOKS_LIKE_DEVICE = re.compile(
 )
 
 
-def devices_of_cell(text: str) -> list[DeviceSpec] | None:
+def devices_of_cell(text: str) -> Sequence[DeviceSpec] | None:
     """Devices that a cell names, by name or architecture; none for one that is not in the table; None for no device."""
     if found := devices_in(text):
         return found
@@ -68,11 +64,7 @@ def devices_of_cell(text: str) -> list[DeviceSpec] | None:
 
 def short_name(device: DeviceSpec) -> str:
     """Return the name that people use: MI300X, H200, RTX 4090."""
-    return _short(device.name)
-
-
-def _short(name: str) -> str:
-    bare = re.sub(r"\(.*?\)", "", name).split("/")[-1]
+    bare = re.sub(r"\(.*?\)", "", device.name).split("/")[-1]
     words = [word for word in bare.split() if re.search(r"\d", word)]
     return words[0].partition("-")[0] if words else bare.strip()
 

@@ -22,9 +22,9 @@ PROBLEM = (*SIZES, "op", "pass")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedCase:
-    """One case of a file, with the place it comes from; `flops` where they are not those of the problem, or NaN."""
+    """One case of a file; `flops` where they are not those of the problem, or NaN. `imported` adds its `place`."""
 
-    place: str
+    place: str = ""
     reading: TimeCell
     provider: str
     problem: Problem
@@ -88,7 +88,7 @@ def imported(
     wrong = table.wrong(named)
     for row in range(len(table)) if rows is None else rows:
         try:
-            entries += [_checked(case, wrong.get(row, "")) for case in cases(row)]
+            entries += [_checked(case, table.place(row), wrong.get(row, "")) for case in cases(row)]
         except RowError as error:
             skipped.append(error)
     if skipped and not entries:
@@ -130,11 +130,12 @@ def useful_flops(problem: Problem) -> float:
     return float(problem.flops) or math.nan
 
 
-def _checked(case: ImportedCase, wrong: str) -> ImportedCase:
-    """Turn a case that has a time into a failure if a column says that its output was wrong."""
+def _checked(case: ImportedCase, place: str, wrong: str) -> ImportedCase:
+    """Add the place of a case; turn one that has a time into a failure if a column says that its output was wrong."""
     if not wrong or case.reading.verdict is not Verdict.PASSED:
-        return case
-    return replace(case, reading=failed(case.reading, Verdict.INCORRECT, f"wrong output: {wrong}"))
+        return replace(case, place=place)
+    reading = failed(case.reading, Verdict.INCORRECT, f"wrong output: {wrong}")
+    return replace(case, place=place, reading=reading)
 
 
 def failed(reading: TimeCell, verdict: Verdict, reason: str) -> TimeCell:

@@ -7,6 +7,7 @@ precision; noise is relative; axes of different benchmarks share the columns, em
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ...shapes.errors import UsageError
 from ...shapes.verdict import Verdict
@@ -58,21 +59,19 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
             table,
             row,
             axes,
-            reading(row) if skipped == "No" else TimeCell(Verdict.UNSUPPORTED, reason),
-            timing,
-            "" if skipped != "No" or noise is None else _noise_note(table.rows[row][noise]),
+            reading=reading(row) if skipped == "No" else TimeCell(Verdict.UNSUPPORTED, reason),
+            cache=CACHES[timing],
+            note="" if skipped != "No" or noise is None else _noise_note(table.rows[row][noise]),
         )
 
     return imported(SOURCE, table, case, [column])
 
 
-def _case(
-    table: ImportedTable, row: int, axes: Mapping[str, str], reading: TimeCell, timing: str, note: str
-) -> ImportedCase:
+def _case(table: ImportedTable, row: int, axes: Mapping[str, str], **known: Any) -> ImportedCase:
     """Build the entry of one state.
 
     Axes M, N, K, B and batch are sizes; dtype, scheme, model and layer themselves; provider is added to the name of
-    the benchmark; the others make up the layer. Case and word order do not matter. `timing` is `COLD` or `BATCH`.
+    the benchmark; the others make up the layer. Case and word order do not matter. `known` are other fields of it.
     """
     sizes: dict[str, int] = {}
     texts: dict[str, str] = {}
@@ -89,17 +88,14 @@ def _case(
             rest.append(f"{name}={value}")
     return ImportedCase(
         problem=table.problem(row, "Benchmark", **({"M": 1} | sizes)),
-        place=table.place(row),
-        reading=reading,
         provider=" ".join(providers),
         model=texts.get("model", "any"),
         dtype=texts.get("dtype", UNKNOWN),
         scheme=texts.get("scheme", UNKNOWN),
         layer=" ".join(filter(None, [texts.get("layer"), *rest])) or "gemm",
-        cache=CACHES[timing],
         device=table.text(row, "Device Name"),
         flops=None if {"M", "N", "K"} <= set(sizes) else float("nan"),
-        note=note,
+        **known,
     )
 
 

@@ -67,7 +67,6 @@ def _entry(table: ImportedTable, row: int, reading: TimeCell, line: str) -> Impo
         stated = " ".join(f"{name}={table.text(row, name)}" for name in plain if name not in known)
         return ImportedCase(
             problem=table.problem(row, "M", table.size(row, "M"), B=table.size(row, "batch", 1)),
-            place=table.place(row),
             reading=reading,
             provider="triton",
             model=table.text(row, "model_name", "any"),
@@ -79,7 +78,6 @@ def _entry(table: ImportedTable, row: int, reading: TimeCell, line: str) -> Impo
     whole = "N" in sizes and "K" in sizes
     return ImportedCase(
         problem=table.problem(row, "M", **sizes),
-        place=table.place(row),
         reading=reading,
         provider="triton" if line in _METRICS else line,
         layer=stated or "gemm",

@@ -48,7 +48,6 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
                 wrong.extend(_wrong_rate(table, row, word, problem))
             yield ImportedCase(
                 problem=problem,
-                place=table.place(row),
                 reading=reading,
                 provider=PROVIDER,
                 model=table.text(row, "Case"),

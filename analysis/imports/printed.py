@@ -18,13 +18,13 @@ _ASCII = {0x2212: "-", 0xFF08: "(", 0xFF09: ")", 0xFF5E: "~", 0xFF05: "%"} | dic
 SECONDS = {"s": "1", "ms": "0.001", "us": "0.000001", "ns": "0.000000001"}
 """Unit of time: its seconds, as exact decimal text."""
 
-_UNITS = {
+UNITS = {
     "%": "%",
     "pct": "%",
     "percent": "%",
     "x": "x",
     "×": "x",
-    **dict.fromkeys(("s", "sec", "seconds"), "s"),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
     **dict.fromkeys(("ms", "msec"), "ms"),
     **dict.fromkeys(("us", "µs", "μs", "usec"), "us"),
     "ns": "ns",
@@ -73,7 +73,7 @@ ABOUT = 0.025
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A number and its text; `digits` is what `Decimal` reads, `unit` one of the values of `_UNITS` or empty."""
+    """A number and its text; `digits` is what `Decimal` reads, `unit` one of the values of `UNITS` or empty."""
 
     text: str
     digits: str
@@ -124,7 +124,7 @@ def read_printed(text: str) -> Printed | None:
         return None
     if abs(int(Decimal(digits).as_tuple().exponent)) > MOST_PLACES:  # 0e999999999
         return None
-    unit = _UNITS.get(_PER_THING.sub(r"\1", name.lower()))
+    unit = UNITS.get(_PER_THING.sub(r"\1", name.lower()))
     if unit is None and (many := _PER_SECOND.fullmatch(name)):
         unit = "/s"
         digits = str(Decimal(digits).scaleb({"": 0, "K": 3, "M": 6, "G": 9, "B": 9}[(many["prefix"] or "").upper()]))

@@ -1,8 +1,8 @@
 """Read a table of times of any tool: its format is recognised by its header."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Protocol
 
 from ...shapes.errors import UsageError, shorten
 from ...shapes.files.file_text import read_content
@@ -12,25 +12,19 @@ from .table import ImportedTable
 from .text import tables_in
 
 
-class ImportFormat(NamedTuple):
-    """A source: its name, how it is recognised, how it is read, and the keys of a column map that it understands."""
+class ImportFormat(Protocol):
+    """A module that reads one source; its `KEYS`, if any, are those of a column map that it understands."""
 
-    name: str
-    matches: Callable[[ImportedTable], bool]
-    read: Callable[[ImportedTable, Mapping[str, str]], Imported]
-    keys: frozenset[str] = frozenset()
+    SOURCE: str
+
+    def matches(self, table: ImportedTable) -> bool:
+        """Recognise a table of this source."""
+
+    def read(self, table: ImportedTable, columns: Mapping[str, str]) -> Imported:
+        """Read it by a map of its columns."""
 
 
-FORMATS = (
-    ImportFormat(nvbench.SOURCE, nvbench.matches, nvbench.read),
-    ImportFormat(aiconfigurator.SOURCE, aiconfigurator.matches, aiconfigurator.read),
-    ImportFormat(primus.SOURCE, primus.matches, primus.read),
-    ImportFormat(aiter_moe.SOURCE, aiter_moe.matches, aiter_moe.read, frozenset({"time_us"})),
-    ImportFormat(aiter_tuned.SOURCE, aiter_tuned.matches, aiter_tuned.read),
-    ImportFormat(tritonbench.SOURCE, tritonbench.matches, tritonbench.read),
-    ImportFormat(perf_report.SOURCE, perf_report.matches, perf_report.read),
-    ImportFormat(tidy.SOURCE, tidy.matches, tidy.read, frozenset(tidy.KEYS)),
-)
+FORMATS: list[ImportFormat] = [nvbench, aiconfigurator, primus, aiter_moe, aiter_tuned, tritonbench, perf_report, tidy]
 """In the order in which they are tried: the more particular headers first."""
 
 NAMED = 40
@@ -66,13 +60,13 @@ def read_table(path: Path, at: str = "") -> ImportedTable:
 def detect(table: ImportedTable, columns: Mapping[str, str]) -> ImportFormat:
     """Find the format of a table. Raises UsageError that lists what is known and how to map columns."""
     for format_ in FORMATS:
-        if format_.matches(table) and set(columns) <= format_.keys:
+        if format_.matches(table) and set(columns) <= {*getattr(format_, "KEYS", ())}:
             return format_
     if columns:
         return FORMATS[-1]
     more = f", ... ({len(table.header)} columns)" if len(table.header) > NAMED else ""
     raise UsageError(
         f"{table.where} line 1: the header {', '.join(map(shorten, table.header[:NAMED]))}{more} is none of "
-        f"{', '.join(one.name for one in FORMATS)}; "
+        f"{', '.join(one.SOURCE for one in FORMATS)}; "
         "say what its columns are: --column time_ms=COLUMN --column M=COLUMN --column N=COLUMN --column K=COLUMN"
     )

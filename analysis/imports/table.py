@@ -15,17 +15,13 @@ from .printed import SECONDS, read_printed, read_size
 from .rounding import Rounding, RoundingKind, detect
 
 FAILURES = {
-    "": (Verdict.UNSUPPORTED, "no time in the file"),
     "error": (Verdict.RUNTIME_ERROR, "ERROR in the file"),
     "fail": (Verdict.INCORRECT, "FAIL in the file"),
     "skip": (Verdict.UNSUPPORTED, "SKIP in the file"),
     "skipped": (Verdict.UNSUPPORTED, "skipped in the file"),
-    "none": (Verdict.UNSUPPORTED, "no time in the file"),
-    "n/a": (Verdict.UNSUPPORTED, "no time in the file"),
-    "nan": (Verdict.UNSUPPORTED, "no time in the file"),
+    **dict.fromkeys(("", "none", "n/a", "nan"), (Verdict.UNSUPPORTED, "no time in the file")),
     "inf": (Verdict.UNSUPPORTED, "time is inf in the file: no candidate ran"),
-    "oom": (Verdict.OOM, "out of memory"),
-    "cuda oom": (Verdict.OOM, "out of memory"),
+    **dict.fromkeys(("oom", "cuda oom"), (Verdict.OOM, "out of memory")),
     "not supported": (Verdict.UNSUPPORTED, "not supported"),
 }
 """Words that stand where a time should."""

@@ -179,6 +179,4 @@ def _entry(table: ImportedTable, row: int, times: _Reader, names: dict[str, str]
     texts = {"provider": "imported", "model": "any", "layer": "gemm" if is_whole else ""}
     texts |= dict.fromkeys(("dtype", "scheme", "cache"), UNKNOWN) | {"device": ""}
     texts |= {key: text for key in texts if key in names and (text := table.text(row, names[key]))}
-    yield ImportedCase(
-        problem=problem, place=table.place(row), reading=reading, flops=None if is_whole else math.nan, **texts
-    )
+    yield ImportedCase(problem=problem, reading=reading, flops=None if is_whole else math.nan, **texts)

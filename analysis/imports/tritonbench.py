@@ -60,14 +60,10 @@ def _entry(table: ImportedTable, row: int, label: str, provider: str, reading: T
     values = re.findall(r"[^\s,()]+", value)
     known = [_SIZES.get(name.lower(), "") for name in names]
     if not {"M", "N", "K"} <= set(known) or len(values) != len(names) or not all(map(str.isdigit, values)):
-        problem, layer, flops = Problem(1, 1, 1), f"{label}={value}", math.nan
-        return ImportedCase(
-            problem=problem, place=table.place(row), reading=reading, provider=provider, layer=layer, flops=flops
-        )
+        layer = f"{label}={value}"
+        return ImportedCase(problem=Problem(1, 1, 1), reading=reading, provider=provider, layer=layer, flops=math.nan)
     sizes = {size: int(text) for size, text in zip(known, values, strict=True) if size}
     rest = " ".join(f"{name}={text}" for name, text, size in zip(names, values, known, strict=True) if not size)
     op = Op.GROUPED_GEMM if sizes.get("E", 1) > 1 else Op.GEMM
     problem = table.problem(row, label, **sizes, op=op)
-    return ImportedCase(
-        problem=problem, place=table.place(row), reading=reading, provider=provider, layer=rest or str(op)
-    )
+    return ImportedCase(problem=problem, reading=reading, provider=provider, layer=rest or str(op))

@@ -2,7 +2,7 @@
 
 import re
 
-from .printed import SECONDS
+from .printed import SECONDS, UNITS
 
 SIZES = {
     **{name: name for name in ("M", "N", "K", "B", "E", "top_k")},
@@ -172,12 +172,6 @@ def passes_in(words: list[str]) -> set[str]:
     return {PASSES[word] for word in words if word in PASSES}
 
 
-_SPELLINGS = {
-    **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
-    "msec": "ms",
-    **dict.fromkeys(("usec", "µs", "μs"), "us"),
-}
-
 _TIMES = {"time", "latency", "duration", "elapsed", "runtime"}
 
 _NO_TIMES = {"tflops", "gflops", "flops", "tbps", "gbps", "mbps", "bw", "bandwidth", "throughput", "speedup", "rate"}
@@ -185,7 +179,7 @@ _NO_TIMES = {"tflops", "gflops", "flops", "tbps", "gbps", "mbps", "bw", "bandwid
 
 def unit_of(name: str) -> str | None:
     """Return the unit of time that a column name states ("Latency (ms)", "kernel_us"); None without or with several."""
-    found = {_SPELLINGS.get(word, word) for word in _letters(name)} & set(SECONDS)
+    found = {UNITS.get(word, word) for word in _letters(name)} & set(SECONDS)
     return found.pop() if len(found) == 1 else None
 
 

@@ -149,13 +149,10 @@ def near_floor(cells: pd.DataFrame, classes: list[str], flat: Flags, launch: Flo
     time = floats(cells, "time_s")
     named = np.array(classes, dtype=object)
     floor = (named == Bound.LAUNCH.value) & flat & (time <= FLOOR_LAUNCHES * launch)
-    group = cells.groupby(["op", *SETTING, "provider"], sort=False).ngroup().to_numpy()
-    least = np.full(int(group.max(initial=-1)) + 1, np.inf)
-    np.minimum.at(least, group[floor], time[floor])
-    ratio = time / least[group]
-    return np.asarray(
-        (named == Bound.UNEXPLAINED.value) & (ratio >= 1 / FLAT_SPREAD) & (ratio <= FLAT_SPREAD), dtype=np.bool_
-    )
+    alike = [cells[name] for name in ("op", *SETTING, "provider")]
+    least = cells["time_s"].where(floor).groupby(alike).transform("min")
+    ratio = time / least.to_numpy()
+    return np.asarray((named == Bound.UNEXPLAINED.value) & (ratio >= 1 / FLAT_SPREAD) & (ratio <= FLAT_SPREAD))
 
 
 def series_codes(cells: pd.DataFrame) -> Ints:

@@ -97,7 +97,7 @@ def roofline_warnings(
     """Say which limits are missing, low, raised or excluded, and how many cells have no explanation or cannot be.
 
     `ceilings` are those of `raise_ceilings`, and `device` is that of run.json.
-    `canary` (`canary.drifts` of the run) shows whether a ceiling was measured while the device was busy.
+    `canary` (`Analysis.canary` of the run) shows whether a ceiling was measured while the device was busy.
     """
     passed = placed.loc[placed["verdict"] == Verdict.PASSED]
     levels = sorted(set(passed["memory_level"]) - {""})
@@ -122,14 +122,11 @@ def roofline_warnings(
 
 def _raised(ceilings: pd.DataFrame, canary: Sequence[Drift]) -> Iterator[str]:
     """Report which probes are below what cells reach, and whether the device was busy while it was calibrated."""
-    rows = ceilings.loc[ceilings["source"].str.startswith(REACHED)]
     raised = []
-    for what, level, pattern, dtype, source in rows[["ceiling", "level", "pattern", "dtype", "source"]].itertuples(
-        index=False, name=None
-    ):
-        why = "; or its operands stayed in the cache" if what == "bandwidth" else ""
-        raised.append(f"{' '.join(filter(None, (level, dtype, pattern, what)))} ({source}{why})")
-        part = _CANARY_OF.get(what, "")
+    for row in Ceilings.of(ceilings.loc[ceilings["source"].str.startswith(REACHED)]).rows:
+        why = "; or its operands stayed in the cache" if row.what == "bandwidth" else ""
+        raised.append(f"{row.ceiling.name} ({row.ceiling.source}{why})")
+        part = _CANARY_OF.get(row.what, "")
         for drift in canary:
             if drift.kind == part and drift.range is not None and drift.range > SLOWDOWN_ON_CPU:
                 name = "GEMM" if part == "gemm" else part

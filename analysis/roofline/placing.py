@@ -84,12 +84,11 @@ def bound_shares(placed: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     """
     known = placed.loc[placed["bound_class"] != "", [*by, "bound_class"]]
     order = {bound.value: position for position, bound in enumerate(Bound)}
-    counts = known.groupby([*by, "bound_class"], sort=False).size().rename("cells").reset_index()
-    keys = [tuple(key) for key in counts[[*by]].to_numpy()]
-    position = {key: index for index, key in enumerate(dict.fromkeys(keys))}
-    counts = counts.assign(group=[position[key] for key in keys], rank=counts["bound_class"].map(order))
-    counts["share"] = counts["cells"] / counts.groupby("group")["cells"].transform("sum")
-    return counts.sort_values(["group", "rank"]).drop(columns=["group", "rank"]).reset_index(drop=True)
+    group = known.groupby([*by], sort=False).ngroup() if by else 0
+    known = known.assign(group=group, rank=known["bound_class"].map(order))
+    counts = known.groupby(["group", "rank", *by, "bound_class"]).size().rename("cells").reset_index()
+    share = counts["cells"] / counts.groupby("group")["cells"].transform("sum")
+    return counts.assign(share=share).drop(columns=["group", "rank"])
 
 
 def raise_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, device: Device) -> pd.DataFrame:

@@ -113,7 +113,8 @@ def headline(analysis: Analysis) -> Headline:
 
 def _standing(analysis: Analysis, challenger: str, setting: tuple[Any, ...], ratios: pd.DataFrame) -> Standing:
     means = analysis.means
-    means = means[_of(means, "provider", challenger, setting) & means["ratio"].notna()].sort_values("M")
+    own = (means["provider"] == challenger) & (means[[*SETTING]] == [*setting]).all(axis=1)
+    means = means[own & means["ratio"].notna()].sort_values("M")
     cells = analysis.cells
     won = cells[cells["cell_id"].isin(ratios.loc[ratios["verdict"] == "faster", "cell_id"])]
     best, worst = (pick(1, "ratio").to_dict("records")[0] for pick in (ratios.nlargest, ratios.nsmallest))
@@ -159,10 +160,6 @@ def verified_crossover(analysis: Analysis, challenger: str, setting: tuple[Any, 
     unverified = {CrossoverStatus.UNDECIDED, CrossoverStatus.UNMEASURED}
     mine = (one for one in analysis.medians if (one.challenger, one.setting) == (challenger, setting))
     return next((one for one in mine if one.statuses.keys() - unverified), None)
-
-
-def _of(frame: pd.DataFrame, column: str, name: str, setting: tuple[Any, ...]) -> "pd.Series[bool]":
-    return (frame[column] == name) & (frame[[*SETTING]] == [*setting]).all(axis=1)
 
 
 def why_uncompared(analysis: Analysis) -> str:

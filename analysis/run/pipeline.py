@@ -44,7 +44,7 @@ class Analysis:
     medians     their medians: one per challenger and (pass, dtype, scheme, cache)
     gaps        `gaps.gaps` of the cells: what lies between the ideal and the measured time of each cell
     conditions  `telemetry.conditions` of the run, None where no telemetry is stored
-    canary      `canary.drifts` of the run, empty where no canary is stored
+    canary      `canary.worst_drifts` of the run, empty where no canary is stored
     devices     `devices.measured_devices` of a run of several, empty where there is one
     warnings    what concerns the run as a whole
     """

@@ -73,7 +73,8 @@ def summarize(run: RunData) -> pd.DataFrame:
     summary = summary.join(time_intervals(timed, summary, timed["cell_id"].map(summary["impossible"]).astype("str")))
     summary = _newest(summary.reset_index())
     summary["refined"] = is_added(summary, run.manifest.refinements)
-    return _ordered(add_notes(summary, _reasons(lost)), run)[[*_COLUMNS]]
+    reasons = {str(cell): list(texts) for cell, texts in lost.drop_duplicates().groupby("cell_id")["discarded"]}
+    return _ordered(add_notes(summary, reasons), run)[[*_COLUMNS]]
 
 
 _COLUMNS = (
@@ -207,26 +208,16 @@ def _discarded(summary: pd.DataFrame, lost: pd.DataFrame) -> "pd.Series[float]":
     return counts.where(recorded & (summary["verdict"] == Verdict.PASSED))
 
 
-def _reasons(lost: pd.DataFrame) -> dict[str, list[str]]:
-    """Distinct reasons of discarded samples, by cell_id."""
-    found: dict[str, list[str]] = {}
-    for cell, reason in lost.drop_duplicates().itertuples(index=False, name=None):
-        found.setdefault(cell, []).append(reason)
-    return found
-
-
 def _disturbed(cell_ids: "pd.Index[str]", run: RunData) -> list[str]:
     """Per cell what disturbed it: what its rounds say, and the canary around them.
 
     Of causes that differ in their numbers only, as rounds give them, the worst is kept.
     """
     passed = run.cells.loc[run.cells["verdict"] == Verdict.PASSED]
-    disturbed = passed.loc[passed["disturbed"] != "", ["cell_id", "disturbed"]].drop_duplicates()
-    texts: dict[str, list[str]] = {}
+    own = passed.loc[passed["disturbed"] != ""].set_index("cell_id")["disturbed"]
     canary = disturbances(passed, run.canary, run.device_of, thresholds(run.starts, run.device.is_cpu))
-    for cell, text in (*disturbed.itertuples(index=False, name=None), *canary.items()):
-        texts.setdefault(str(cell), []).append(text)
-    return [worst(texts.get(cell, ())) for cell in cell_ids]
+    texts = pd.concat([own, canary]).groupby(level=0).agg(lambda cell: worst(cell.unique()))
+    return list(map(str, texts.reindex(cell_ids, fill_value="")))
 
 
 def _newest(summary: pd.DataFrame) -> pd.DataFrame:
@@ -239,21 +230,12 @@ def _newest(summary: pd.DataFrame) -> pd.DataFrame:
 
 def _ordered(summary: pd.DataFrame, run: RunData) -> pd.DataFrame:
     shapes = [(shape.model, shape.layer) for shape in run.manifest.shapes]
-    keys = pd.DataFrame(
-        {
-            "cache": summary["cache"],
-            "dtype": _rank(summary["dtype"].tolist(), run.cells["dtype"].unique().tolist()),
-            "scheme": _rank(summary["scheme"].tolist(), run.cells["scheme"].unique().tolist()),
-            "shape": _rank(list(zip(summary["model"], summary["layer"], strict=True)), shapes),
-            "pass": _rank(summary["pass"].tolist(), run.cells["pass"].unique().tolist()),
-            "B": summary["B"],
-            "N": summary["N"],
-            "K": summary["K"],
-            "M": summary["M"],
-            "provider": _rank(summary["provider"].tolist(), list(run.manifest.providers)),
-        }
-    )
-    order = keys.sort_values(list(keys.columns), kind="stable").index
+    orders = {name: run.cells[name].unique().tolist() for name in ("dtype", "scheme", "pass")}
+    orders["provider"] = list(run.manifest.providers)
+    ranks = {name: _rank(summary[name].tolist(), order) for name, order in orders.items()}
+    ranks["shape"] = _rank(list(zip(summary["model"], summary["layer"], strict=True)), shapes)
+    by = ["cache", "dtype", "scheme", "shape", "pass", "B", "N", "K", "M", "provider"]
+    order = summary.assign(**ranks).sort_values(by, kind="stable").index
     return summary.loc[order].reset_index(drop=True)
 
 

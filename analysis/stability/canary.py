@@ -1,8 +1,8 @@
 """What the canary (a frozen GEMM and a frozen copy, timed now and then) says of the device itself.
 
-It never changes with suite or provider: when its time changes, the device has changed. `drifts` looks at a whole run,
-`changes` at the readings before and after each round of each cell. Only a slowdown disturbs a cell: a canary that
-became faster says that something had ended before, or that the device had warmed up.
+It never changes with suite or provider: when its time changes, the device has changed. `drifts_by_device` looks at a
+whole run, `changes` at the readings before and after each round of each cell. Only a slowdown disturbs a cell: a canary
+that became faster says that something had ended before, or that the device had warmed up.
 """
 
 import math
@@ -64,24 +64,23 @@ def device_numbers(processes: "pd.Series[int]", device_of: Mapping[int, int] | N
     return processes.map(numbers).astype("int64")
 
 
-def drifts(canary: pd.DataFrame, device_of: Mapping[int, int] | None = None) -> tuple[Drift, ...]:
-    """Return the drift of GEMM and copy from the rows of canary.csv; empty without any.
-
-    `device_of` has the device of each worker process where a run has several (`RunData.device_of`): their readings
-    stand alone then, and the device that moved most is what counts.
-    """
-    return worst_drifts(drifts_by_device(canary, device_of).values())
+def drifts(canary: pd.DataFrame) -> tuple[Drift, ...]:
+    """Return the drift of GEMM and copy of a run of one device from the rows of canary.csv; empty without any."""
+    return worst_drifts(drifts_by_device(canary, None).values())
 
 
 def drifts_by_device(canary: pd.DataFrame, device_of: Mapping[int, int] | None) -> dict[int, tuple[Drift, ...]]:
-    """Return the drift of GEMM and copy of each device that has a reading, by its number (`device_numbers`)."""
+    """Return the drift of GEMM and copy of each device that has a reading, by its number (`device_numbers`).
+
+    `device_of` has the device of each worker process where a run has several (`RunData.device_of`).
+    """
     timed = canary.assign(at=seconds(canary["at"])).sort_values("at", kind="stable")
     groups = timed.groupby(device_numbers(timed["process"], device_of))
     return {int(number): tuple(_drift(rows, kind) for kind in KINDS) for number, rows in groups}
 
 
 def worst_drifts(of_devices: Iterable[tuple[Drift, ...]]) -> tuple[Drift, ...]:
-    """Join the drifts of devices, part by part: all readings, the widest range, the steepest trend."""
+    """Join the drifts of devices, part by part: all readings, the widest range, the steepest trend; () without any."""
     return tuple(
         Drift(
             kind,
@@ -114,22 +113,15 @@ def changes(cells: pd.DataFrame, canary: pd.DataFrame, device_of: Mapping[int, i
     Columns gemm and copy, on the index of `cells`; NaN where a reading is missing on either side. A row lasts from
     `started_at` for `elapsed_s`. With `device_of` only the readings of its own device count for it.
     """
-    found = np.full((len(cells), len(KINDS)), np.nan)
-    begin = seconds(cells["started_at"]).to_numpy()
-    end = begin + cells["elapsed_s"].fillna(0).to_numpy()
-    numbers = device_numbers(cells["process"], device_of).to_numpy()
-    timed = canary.assign(at=seconds(canary["at"])).dropna(subset=["at"]).sort_values("at", kind="stable")
-    order = np.argsort(numbers, kind="stable")
-    for number, readings in timed.groupby(device_numbers(timed["process"], device_of)):
-        first, last = np.searchsorted(numbers, [number, number + 1], sorter=order)
-        rows = order[first:last]
-        at = readings["at"].to_numpy()
-        before = np.searchsorted(at, begin[rows], side="right") - 1
-        after = np.searchsorted(at, end[rows], side="left")
-        between = (before >= 0) & (after < len(at)) & ~np.isnan(begin[rows])
-        times = readings[[f"{kind}_s" for kind in KINDS]].to_numpy(dtype=np.float64)
-        found[rows[between]] = times[after[between]] / times[before[between]] - 1
-    return pd.DataFrame(found, index=cells.index, columns=list(KINDS))
+    readings = canary.assign(at=seconds(canary["at"]), device=device_numbers(canary["process"], device_of))
+    readings = readings.dropna(subset=["at"]).sort_values("at", kind="stable")
+    rows = pd.DataFrame({"at": seconds(cells["started_at"]), "device": device_numbers(cells["process"], device_of)})
+    rows = rows.rename_axis("row").reset_index().dropna(subset=["at"]).sort_values("at", kind="stable")
+    before = pd.merge_asof(rows, readings, on="at", by="device").set_index("row")
+    rows["at"] += rows["row"].map(cells["elapsed_s"].fillna(0))
+    ended = rows.sort_values("at", kind="stable")
+    after = pd.merge_asof(ended, readings, on="at", by="device", direction="forward").set_index("row")
+    return pd.DataFrame({kind: after[f"{kind}_s"] / before[f"{kind}_s"] - 1 for kind in KINDS}).reindex(cells.index)
 
 
 def disturbances(

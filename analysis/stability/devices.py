@@ -150,12 +150,9 @@ def short_uuids(entries: Sequence[Device]) -> list[str]:
     whole = [entry.uuid.removeprefix(_PREFIX) for entry in entries]
     known = {uuid for uuid in whole if uuid}
     longest = max(map(len, known), default=0)
-    length = next((length for length in range(SHORT, longest) if _differ(known, length)), longest)
+    enough = (length for length in range(SHORT, longest) if len({uuid[:length] for uuid in known}) == len(known))
+    length = next(enough, longest)
     return [f"{_PREFIX}{uuid[:length].rstrip('-')}" if uuid else "" for uuid in whole]
-
-
-def _differ(uuids: set[str], length: int) -> bool:
-    return len({uuid[:length] for uuid in uuids}) == len(uuids)
 
 
 def _place(entry: Device) -> str:

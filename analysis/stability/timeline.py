@@ -22,8 +22,6 @@ def telemetry_over_time(run: RunData) -> pd.DataFrame:
     Rows of a cell without a time are excluded.
     """
     columns = ["at_s", "process", *QUANTITIES, "slowdown"]
-    if run.telemetry.empty:
-        return pd.DataFrame(columns=columns)
     units = run.cells[["cell_id", "round", "process", "elapsed_s"]].assign(begin=seconds(run.cells["started_at"]))
     rows = run.telemetry.merge(units, on=["cell_id", "round"], how="inner")
     batches = rows.groupby(["cell_id", "round"])["batch"].transform("max") + 1
@@ -34,20 +32,14 @@ def telemetry_over_time(run: RunData) -> pd.DataFrame:
 
 def canary_over_time(run: RunData) -> pd.DataFrame:
     """Return the readings of canary.csv by time: at_s (seconds since `origin`), process, gemm_s, copy_s."""
-    rows = run.canary.assign(at_s=seconds(run.canary["at"]) - origin(run)) if len(run.canary) else run.canary
-    if rows.empty:
-        return pd.DataFrame(columns=["at_s", "process", "gemm_s", "copy_s"])
+    rows = run.canary.assign(at_s=seconds(run.canary["at"]) - origin(run))
     timed = rows.dropna(subset=["at_s"]).sort_values("at_s", kind="stable")
     return timed[["at_s", "process", "gemm_s", "copy_s"]].reset_index(drop=True)
 
 
 def origin(run: RunData) -> float:
     """Seconds since 1970 at which the first cell or the first reading of the canary began; NaN where none says."""
-    begins = [seconds(run.cells["started_at"]).min()]
-    if len(run.canary):
-        begins.append(seconds(run.canary["at"]).min())
-    known = [float(begin) for begin in begins if not np.isnan(begin)]
-    return min(known, default=float("nan"))
+    return float(np.fmin(seconds(run.cells["started_at"]).min(), seconds(run.canary["at"]).min()))
 
 
 def thinned(rows: pd.DataFrame, names: Sequence[str], bins: int) -> pd.DataFrame:

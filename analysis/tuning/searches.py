@@ -139,13 +139,7 @@ def gain(frame: pd.DataFrame) -> pd.DataFrame:
                 "excluded": sum(bool(logs) and not any(np.isfinite(logs)) for logs in own),
             }
         )
-    return pd.DataFrame(found, columns=list(_GAIN))
-
-
-_GAIN = (
-    *("provider", "cells", "failed", "unsupported", "searches", "tried", "seconds", "changed", "near_ties"),
-    *("gain", "gain_checked", "excluded"),
-)
+    return pd.DataFrame(found)
 
 
 def hits(frame: pd.DataFrame) -> pd.DataFrame:

@@ -22,7 +22,7 @@ def print_json(value: object) -> None:
 def write_text(path: Path, text: str, option: str) -> None:
     """Write the file that an option names. Raises UsageError where that fails."""
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8", newline="")
     except OSError as error:
         raise UsageError(f"{option} {path}: {error.strerror or error}; choose another file") from None
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from ....analysis.statistics.intervals import bands
+from ....analysis.frames.speedup import bands
 from ... import formatting as fmt
 from ...cells import ratio_cell, time_cell
 from ...model import (

@@ -133,7 +133,7 @@ def test_the_coarser_of_two_timers_sets_the_step(base, head, step):
     frames = [
         pd.DataFrame(
             [DEFAULTS | {"model": "m", "layer": "l", "verdict": "passed", "reason": "", "time_s": 1e-4}]
-        ).assign(resolution_s=value, flops=1e9, **dict.fromkeys(DETAILS, ""))
+        ).assign(resolution_s=value, flops=1e9, impossible=False, **dict.fromkeys(DETAILS, ""))
         for value in (base, head)
     ]
     assert align(*frames)["resolution_s"].tolist() == [step]

@@ -133,7 +133,7 @@ def test_csv_rows_are_what_the_table_runs_and_our_importer_reads(table, policies
     text = emit_csv(rows, table, FACTS)
     source = parse(text.encode(), "dispatch.csv")
     found = detect(source, {})
-    assert found.name == "aiter tuned table"
+    assert found.SOURCE == "aiter tuned table"
     frame = found.read(source, {}).frame
     for name in ("M", "N", "K", "B", "dtype"):
         assert frame[name].tolist() == table.cases[name].tolist()
