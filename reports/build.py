@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import __version__
 from ..analysis.comparison.effects import Order, Status
 from ..analysis.comparison.result import Result
 from ..analysis.frames.load import RunData
@@ -55,7 +54,6 @@ def report_of(view: View, preset: str | Preset[View] = DEFAULT) -> Report:
         title=f"{view.manifest.suite} on {view.device_name}",
         facts=_facts(view),
         sections=chapters.sections(view),
-        generator=f"rooflens {__version__}",
         source=view.run_path,
         coverage=view.coverage,
     )
@@ -105,7 +103,6 @@ def build_comparison(result: Result, preset: str | Preset[Result] = COMPARED, ar
         title=f"{result.base.label} → {result.head.label}",
         facts=tuple((name, value) for name, value in facts if value),
         sections=(first, *extra, *rest),
-        generator=f"rooflens {__version__}",
         source=result.head.source,
     )
 
@@ -121,6 +118,5 @@ def build_side_by_side(runs: Sequence[RunData], challengers: tuple[str, ...] = (
         title=" | ".join(several.labels),
         facts=(("runs", ", ".join(view.run.id for view in views)),),
         sections=OF_SEVERAL_RUNS.sections(several),
-        generator=f"rooflens {__version__}",
         source=views[0].run_path,
     )

@@ -94,6 +94,12 @@ def _per_time(row: Row, name: str) -> tuple[float, float, float]:
     return value, value * time / high, value * time / low
 
 
+def share_cell(fraction: float | None, note: str = "") -> TableCell:
+    """Show a share of a whole, as its bar does; nothing where it is unknown."""
+    known = fraction if fmt.known(fraction) else None
+    return TableCell(fmt.share(known), known, known, note)
+
+
 def ratio_cell(row: Row | None) -> TableCell:
     """Show the ratio of one cell with its note: a tie, an undecided, a decided one, or why there is none."""
     if row is None:
@@ -102,11 +108,8 @@ def ratio_cell(row: Row | None) -> TableCell:
     if math.isnan(value):
         reason = str(row["reason"])
         return TableCell(_word(reason), note=reason, tone=Tone.FAILED)
-    level = math.log2(value)
-    note = str(row["note"])
-    if row["verdict"] != "undecided":
-        return TableCell(fmt.ratio(value, row["ratio_low"], row["ratio_high"]), value, level, note)
-    return TableCell(fmt.undecided(value, row["ratio_low"], row["ratio_high"]), value, level, note, Tone.UNDECIDED)
+    write, tone = (fmt.undecided, Tone.UNDECIDED) if row["verdict"] == "undecided" else (fmt.ratio, Tone.PLAIN)
+    return TableCell(write(value, row["ratio_low"], row["ratio_high"]), value, math.log2(value), str(row["note"]), tone)
 
 
 def ratio_text(value: float, low: float | None, high: float | None) -> str:

@@ -10,7 +10,7 @@ leaves (`rounded`).
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from ..shapes.run_folder.coverage import Coverage
 
@@ -21,7 +21,7 @@ DIVIDE = "\N{DIVISION SIGN}"
 Item = TypeVar("Item")
 
 
-def known(value: float | None) -> bool:
+def known(value: float | None) -> TypeGuard[float]:
     """True for a number that can be shown: neither None nor NaN."""
     return value is not None and not math.isnan(value)
 
@@ -72,7 +72,7 @@ def _ends(low: float, high: float, places: int, none: float) -> int:
 
 def ratio(value: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a speedup: 3.64×; below 0.1 two significant digits, above 100 one decimal."""
-    if value is None or math.isnan(value):
+    if not known(value):
         return ""
     if math.isinf(value):
         return "\N{INFINITY}" + TIMES
@@ -111,7 +111,7 @@ def ratio_interval(low: float | None, high: float | None) -> str:
     An interval of which neither bound says anything is "unknown". Its ends have the digits of the ratio, which is in
     its logarithmic middle.
     """
-    if low is None or high is None or not (known(low) and known(high)):
+    if not (known(low) and known(high)):
         return ""
     if low < 1e-3 and high > 1e3:
         return "unknown"
@@ -123,7 +123,7 @@ def ratio_interval(low: float | None, high: float | None) -> str:
 
 def time(seconds: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a duration: 12.34 µs (2 decimals), 1.234 ms and 1.234 s (3 decimals), up to 2 more if its interval asks."""
-    if seconds is None or math.isnan(seconds):
+    if not known(seconds):
         return ""
     unit, scale, decimals = _time_unit(seconds)
     return f"{_scaled(seconds, scale, _enough(scale, decimals, low, high), low, high)} {unit}"
@@ -135,7 +135,7 @@ def time_interval(low: float | None, high: float | None) -> str:
     One of more than six decades is "unknown": two noisy rounds give seventeen. Its ends have unit and
     digits of the duration, which is in its logarithmic middle.
     """
-    if low is None or high is None or not (known(low) and known(high)):
+    if not (known(low) and known(high)):
         return ""
     if high > 1e6 * low:
         return "unknown"
@@ -207,7 +207,7 @@ def _short(value: float) -> str:
 
 def flops(flops_per_s: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a rate: 812.4 TFLOPS above 100, else 3 significant digits; GFLOPS below one TFLOPS."""
-    if flops_per_s is None or math.isnan(flops_per_s):
+    if not known(flops_per_s):
         return ""
     unit = flops_unit([flops_per_s])
     return f"{flops_in(unit, flops_per_s, low, high)} {unit}"
@@ -220,9 +220,7 @@ def flops_unit(rates: Iterable[float]) -> str:
 
 def flops_in(unit: str, flops_per_s: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a rate in the unit of the header."""
-    if flops_per_s is None or math.isnan(flops_per_s):
-        return ""
-    return _rate(flops_per_s, 1e-12 if unit == "TFLOPS" else 1e-9, low, high)
+    return _rate(flops_per_s, 1e-12 if unit == "TFLOPS" else 1e-9, low, high) if known(flops_per_s) else ""
 
 
 def rates_in(unit: str, base: float, head: float) -> tuple[str, str]:
@@ -254,7 +252,7 @@ def ceiling(what: str, value: float | None) -> str:
 
 def gigabytes(bytes_per_s: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a bandwidth in GB/s where the header has the unit."""
-    return _rate(bytes_per_s, 1e-9, low, high) if bytes_per_s is not None and not math.isnan(bytes_per_s) else ""
+    return _rate(bytes_per_s, 1e-9, low, high) if known(bytes_per_s) else ""
 
 
 def bandwidth(bytes_per_s: float | None, low: float | None = None, high: float | None = None) -> str:
@@ -280,24 +278,24 @@ def _decimals(text: str) -> int:
 
 def clock(hertz: float | None) -> str:
     """Write a clock rate: 1.980 GHz, 345 MHz."""
-    if hertz is None or math.isnan(hertz):
+    if not known(hertz):
         return ""
     return f"{hertz / 1e9:.3f} GHz" if hertz >= 0.9995e9 else f"{hertz / 1e6:.0f} MHz"
 
 
 def temperature(celsius: float | None) -> str:
     """Write a temperature: 61 °C."""
-    return "" if celsius is None or math.isnan(celsius) else f"{celsius:.0f} °C".replace("-", MINUS)
+    return f"{celsius:.0f} °C".replace("-", MINUS) if known(celsius) else ""
 
 
 def power(watts: float | None) -> str:
     """Write a power: 698 W."""
-    return "" if watts is None or math.isnan(watts) else f"{watts:.0f} W"
+    return f"{watts:.0f} W" if known(watts) else ""
 
 
 def bytes_size(size: float | None) -> str:
     """Write a size in binary units: 60 MiB, 1.5 GiB."""
-    if size is None or math.isnan(size):
+    if not known(size):
         return ""
     for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= scale:
@@ -307,7 +305,7 @@ def bytes_size(size: float | None) -> str:
 
 def share(fraction: float | None) -> str:
     """Write a fraction of a whole as a percentage: 78%, 0.4%, 100%; never rounds up to 100 nor down to 0."""
-    if fraction is None or math.isnan(fraction):
+    if not known(fraction):
         return ""
     percent = round(fraction * 100, 9)  # what is a whole but for the arithmetic is one
     if percent == 0 or percent == 100:
@@ -323,7 +321,7 @@ def signed_percent(fraction: float | None, low: float | None = None, high: float
 
     One digit is enough only below 1 %, so that below 10 % a sorted list of changes reads as sorted.
     """
-    if fraction is None or math.isnan(fraction):
+    if not known(fraction):
         return ""
     return _signed(fraction, _percent_places(fraction, low, high))
 
@@ -345,7 +343,7 @@ def change(ratio: float | None, low: float | None = None, high: float | None = N
 
     low, high  95 % interval of the ratio: +3.1% in [+2.8%, +3.4%].
     """
-    if ratio is None or not known(ratio):
+    if not known(ratio):
         return "unknown"
     low, high = (None if end is None else end - 1 for end in (low, high))
     return _change(ratio, _percent_places(ratio - 1, low, high))
@@ -361,7 +359,7 @@ def _change(ratio: float, places: int) -> str:
 
 def change_interval(low: float | None, high: float | None) -> str:
     """Write an interval of ratios of times, with the digits of `change`; "unknown" when it says nothing."""
-    if low is None or high is None or not (known(low) and known(high)):
+    if not (known(low) and known(high)):
         return ""
     if low < 0.001 and high > 1000:
         return "unknown"
@@ -388,7 +386,7 @@ def change_size(effect: float) -> str:
 
 def decibel(value: float | None) -> str:
     """Write an SNR: 54.3 dB; an exact output has an infinite one."""
-    if value is None or math.isnan(value):
+    if not known(value):
         return ""
     return "exact" if math.isinf(value) and value > 0 else f"{value:.1f} dB".replace("-", MINUS)
 
@@ -431,9 +429,9 @@ def thinned(items: Sequence[Item], most: int) -> list[Item]:
     return [items[place] for place in sorted(places)]
 
 
-def sizes(values: list[int]) -> str:
-    """Write a sorted set of sizes: 1, 2, 4, ..., 2048 when it is long and doubles all the way."""
-    values = sorted(values)
+def sizes(of: Iterable[int]) -> str:
+    """Write sizes, each once, in order: 1, 2, 4, ..., 2048 when they are many and double all the way."""
+    values = sorted(set(map(int, of)))
     doubling = len(values) > 5 and all(b == 2 * a for a, b in pairwise(values))
     if doubling:
         return f"{values[0]}, {values[1]}, {values[2]}, \N{HORIZONTAL ELLIPSIS}, {values[-1]}"
@@ -448,7 +446,7 @@ def shape(label: str) -> str:
 
 def crossover(m: float | None) -> str:
     """Write a crossover position: M~622, below 10 with two significant digits (it is interpolated between sizes)."""
-    return f"M~{_m(m)}" if m is not None and not math.isnan(m) else ""
+    return f"M~{_m(m)}" if known(m) else ""
 
 
 def m_interval(low: float | None, high: float | None) -> str:
@@ -485,16 +483,16 @@ def ratio_header(incumbent: str, challenger: str) -> str:
 
 def effect(value: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a difference of ln time, with its 95 % interval, as the change of time, head ÷ base − 1: +12.71% slower."""
-    if value is None or not known(value):
+    if not known(value):
         return "unknown"
-    if low is None or high is None or not (known(low) and known(high)):
+    if not (known(low) and known(high)):
         return change(_exp(value))
     return change(_exp(value), _exp(low), _exp(high))
 
 
 def effect_interval(low: float | None, high: float | None) -> str:
     """Write an interval of differences of ln time as changes of time."""
-    if low is None or high is None or not (known(low) and known(high)):
+    if not (known(low) and known(high)):
         return ""
     return change_interval(_exp(low), _exp(high))
 

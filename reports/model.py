@@ -10,11 +10,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
+from .. import __version__
 from ..shapes.run_folder.coverage import Coverage
-from .figures.chart import Figure
-
-Value: TypeAlias = float | int | str | None
-"""Raw value behind a shown text, in base units; None when there is none (a failed cell, an unknown)."""
+from .figures.chart import Figure, Raw
 
 
 class Align(StrEnum):
@@ -50,11 +48,12 @@ class Tone(StrEnum):
 class TableCell:
     """One table cell: shown `text`, raw `value` in base units, colour `level` (see Scale) and a footnote text.
 
+    `value` is None when there is none: a failed cell, an unknown.
     `link` is the path of a file that the text leads to, relative to the report.
     """
 
     text: str
-    value: Value = None
+    value: Raw = None
     level: float | None = None
     note: str = ""
     tone: Tone = Tone.PLAIN
@@ -120,7 +119,7 @@ class Table:
     listing: bool = False
     key: bool = False
     footer: int = 0
-    layout: Layout | None = None
+    layout: Layout = Layout()
     how_to_read: str = ""
 
     def __post_init__(self) -> None:
@@ -184,7 +183,7 @@ class KeyNumber:
     label: str
     text: str
     detail: str
-    value: Value = None
+    value: Raw = None
     note: str = ""
 
 
@@ -259,7 +258,7 @@ class Report:
     title: str
     facts: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
-    generator: str
+    generator: str = f"rooflens {__version__}"
     source: str = ""
     """Where the numbers come from: the run folder's name, shown wherever something is left out."""
     elsewhere: str = "The JSON form of the report has everything."

@@ -4,7 +4,7 @@ To add a chapter, write a function that takes the subject (View or Result) and r
 nothing to say, in a module of `sections/`, and name it here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -194,22 +194,21 @@ PRESETS: dict[str, Preset[Any]] = {**OF_A_RUN, **OF_TWO_VERSIONS, OF_SEVERAL_RUN
 
 def of_a_run(name: str) -> Preset[View]:
     """Return a preset of one run. Raises UsageError for an unknown one, and for one that needs two versions."""
-    if name in OF_TWO_VERSIONS:
-        raise UsageError(
-            f"the preset {name} compares two versions: name the BASE too (rooflens report RUN BASE), or the folder of "
-            "rooflens compare --git"
-        )
-    if name not in OF_A_RUN:
-        raise unknown_name("preset", name, list(PRESETS))
-    return OF_A_RUN[name]
+    way_out = "name the BASE too (rooflens report RUN BASE), or the folder of rooflens compare --git"
+    return _chosen(name, OF_A_RUN, OF_TWO_VERSIONS, f"compares two versions: {way_out}")
 
 
 def of_two_versions(name: str) -> Preset[Result]:
     """Return a preset of a comparison. Raises UsageError for an unknown one, and for one of a single run."""
-    if name in OF_A_RUN:
-        raise UsageError(
-            f"the preset {name} is of one run: leave BASE out, or use the preset {', '.join(OF_TWO_VERSIONS)}"
-        )
-    if name not in OF_TWO_VERSIONS:
+    other = f"is of one run: leave BASE out, or use the preset {', '.join(OF_TWO_VERSIONS)}"
+    return _chosen(name, OF_TWO_VERSIONS, OF_A_RUN, other)
+
+
+def _chosen(
+    name: str, presets: Mapping[str, Preset[Subject]], others: Mapping[str, Preset[Any]], other: str
+) -> Preset[Subject]:
+    if name in others:
+        raise UsageError(f"the preset {name} {other}")
+    if name not in presets:
         raise unknown_name("preset", name, list(PRESETS))
-    return OF_TWO_VERSIONS[name]
+    return presets[name]

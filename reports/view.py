@@ -304,18 +304,13 @@ def slices_of(cells: pd.DataFrame) -> tuple[Slice, ...]:
     """Return every (pass, dtype, scheme, cache) of a frame in its order; titles leave out what all have in common."""
     rows = list(dict.fromkeys(zip(*(cells[name] for name in SETTING), strict=True)))
     several = [len(set(values)) > 1 for values in zip(*rows, strict=True)]
-    titles = [
-        " · ".join(
-            value
-            for name, value, varies in zip(SETTING, row, several, strict=True)
-            if varies or name in ("dtype", "cache")
-        )
-        for row in rows
-    ]
-    return tuple(
-        Slice(pass_, dtype, scheme, cache, title, number > 0)
-        for number, ((pass_, dtype, scheme, cache), title) in enumerate(zip(rows, titles, strict=True))
-    )
+    named = [name for name, varies in zip(SETTING, several, strict=True) if varies or name in ("dtype", "cache")]
+    found = []
+    for number, row in enumerate(rows):
+        setting = dict(zip(SETTING, row, strict=True))
+        title = " · ".join(setting[name] for name in named)
+        found.append(Slice(setting["pass"], setting["dtype"], setting["scheme"], setting["cache"], title, number > 0))
+    return tuple(found)
 
 
 def shape_of(row: Row) -> ShapeKey:

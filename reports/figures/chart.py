@@ -1,9 +1,10 @@
 """Figures as data: axes with their ticks, series, roofs, spans, boxes."""
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ...shapes.files.csv_file import csv_text
 
@@ -170,9 +171,8 @@ class Chart:
     @property
     def back_to_front(self) -> list[Series]:
         """Series in drawing order: faint ones first, and among the rest the first one last, so that it lies on top."""
-        series = list(self.series)
-        series.reverse()
-        return sorted(series, key=lambda one: not one.faint)
+        backwards = self.series[::-1]
+        return sorted(backwards, key=lambda one: not one.faint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +196,11 @@ class Data:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"a row of {len(row)} values under the columns {', '.join(self.columns)}")
+
+    @classmethod
+    def of(cls, columns: tuple[str, ...], rows: Iterable[Mapping[Any, Any]]) -> "Data":
+        """Take `columns` out of rows of a frame."""
+        return cls(columns, tuple(tuple(row[name] for name in columns) for row in rows))
 
     def csv(self) -> str:
         """Return the table as CSV; an unknown value is empty."""

@@ -19,7 +19,6 @@ OCTAVES = 3.0
 class Theme:
     """A surface and what is drawn on it: sRGB hex colours; the last of `series` is the grey of all further ones."""
 
-    name: str
     surface: str
     ink: str
     neutral: str
@@ -39,7 +38,6 @@ def _classes(colours: str) -> dict[str, str]:
 
 
 LIGHT = Theme(
-    name="light",
     surface="#ffffff",
     ink="#14181f",
     neutral="#f2f2f0",
@@ -51,7 +49,6 @@ LIGHT = Theme(
 )
 
 DARK = Theme(
-    name="dark",
     surface="#14171c",
     ink="#e8eaee",
     neutral="#262a31",
@@ -86,14 +83,9 @@ def sequential(theme: Theme, index: int) -> str:
     return mix(theme.neutral, theme.sequential, 0.85 * index / STEPS)
 
 
-def named(theme: Theme, name: str) -> str:
-    """Hex colour by name: s and a style, k- and a bound class, g, r or q and a step (good, bad, sequential)."""
-    if name.startswith("k-"):
-        return theme.classes[name.removeprefix("k-")]
-    kind, number = name[0], int(name[1:])
-    if kind == "s":
-        return theme.series[number]
-    return sequential(theme, number) if kind == "q" else diverging(theme, -number if kind == "r" else number)
+def step_name(index: int) -> str:
+    """Name of a step of the diverging scale, as a fill of boxes and a CSS class."""
+    return f"r{-index}" if index < 0 else f"g{index}"
 
 
 def text_on(background: str) -> str:

@@ -19,8 +19,8 @@ class Frame:
     right: float
     top: float
     bottom: float
-    axis_labels: bool
-    names: bool
+    labelled: bool
+    """Whether it has the names of axes, and of the points of lines."""
 
     @property
     def plot_width(self) -> float:
@@ -35,7 +35,7 @@ class Frame:
     @property
     def letter(self) -> float:
         """Usual width of a character of a tick label."""
-        return _LETTER if self.names else _PANEL_LETTER
+        return _LETTER if self.labelled else _PANEL_LETTER
 
     def x(self, chart: Chart, value: float) -> float:
         """Horizontal pixel of a data value."""
@@ -59,8 +59,8 @@ class Frame:
         return ticks
 
 
-PANEL = Frame(236, 156, left=45, right=5, top=6, bottom=19, axis_labels=False, names=False)
-SINGLE = Frame(920, 480, left=100, right=16, top=14, bottom=48, axis_labels=True, names=True)
+PANEL = Frame(236, 156, left=45, right=5, top=6, bottom=19, labelled=False)
+SINGLE = Frame(920, 480, left=100, right=16, top=14, bottom=48, labelled=True)
 
 ROW, PANEL_ROW = 19.0, 15.0
 """Height of a band, in a chart by itself and in a panel."""
@@ -84,7 +84,7 @@ _BARE_BOTTOM = 8.0
 def frame(chart: Chart, panel: bool = False) -> Frame:
     """Size of one chart: the usual one, with room for its bands and their labels."""
     usual = PANEL if panel else SINGLE
-    labelled = usual.axis_labels and bool(chart.x.label)
+    labelled = usual.labelled and bool(chart.x.label)
     left, bottom, width, height = usual.left, usual.bottom, usual.width, usual.height
     if chart.height != 1 and not panel:
         bottom = usual.bottom if labelled else (22.0 if _has_labels(chart.x) else _BARE_BOTTOM)
@@ -97,7 +97,7 @@ def frame(chart: Chart, panel: bool = False) -> Frame:
     if chart.x.spacing is Spacing.BANDS:
         widest = max((len(tick.label) for tick in chart.x.ticks), default=0)
         width = left + chart.x.bands * max(COLUMN, widest * _LETTER + 9) + usual.right
-    return Frame(width, height, left, usual.right, usual.top, bottom, usual.axis_labels, usual.names)
+    return Frame(width, height, left, usual.right, usual.top, bottom, usual.labelled)
 
 
 def _has_labels(axis: Axis) -> bool:

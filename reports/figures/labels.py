@@ -255,9 +255,5 @@ def _apart(chart: Chart, lower: Roof, upper: Roof, height: float) -> float:
 
 def ends(chart: Chart, roof: Roof, width: float, height: float) -> tuple[float, float, float, float]:
     """Pixels of both ends of a roof: x0, y0, x1, y1."""
-    return (
-        position(chart.x, roof.x0) * width,
-        (1 - position(chart.y, roof.y0)) * height,
-        position(chart.x, roof.x1) * width,
-        (1 - position(chart.y, roof.y1)) * height,
-    )
+    start, stop = (_pixel(chart, end, width, height) for end in (Point(roof.x0, roof.y0), Point(roof.x1, roof.y1)))
+    return (*start, *stop)

@@ -39,11 +39,6 @@ def colour_index(style: int) -> int:
     return min(style, GREY)
 
 
-def mark(style: int) -> Mark:
-    """Marker of a style."""
-    return MARKS[colour_index(style)]
-
-
 def provider_styles(baseline: str, others: Iterable[str], timed: Set[str]) -> dict[str, int]:
     """Style of each provider: ink for the baseline, then `others` in their order; those without a time come last."""
     order = sorted(others, key=lambda name: name not in timed)

@@ -8,13 +8,10 @@ from dataclasses import replace
 from html import escape
 from itertools import groupby
 
-from .chart import Anchor, Box, Chart, CrossoverSpan, Draw, LegendEntry, Point, Remark, Series
-from .frames import PANEL, SINGLE, Frame, frame, shortened
+from .chart import Anchor, Box, Chart, CrossoverSpan, Draw, LegendEntry, Remark, Series
+from .frames import PANEL, SINGLE, Frame, shortened
 from .labels import Label, ends, point_labels, roof_labels
-from .marks import COLOURS, colour_index, mark
-
-__all__ = ["PANEL", "SINGLE", "Frame", "draw", "frame", "marker_definitions", "swatch"]
-
+from .marks import MARKS, colour_index
 
 SHRUNK = 0.85
 """How much smaller than its natural size a chart of bands may get, so that two fit beside each other."""
@@ -23,8 +20,7 @@ SHRUNK = 0.85
 def marker_definitions() -> str:
     """Return the hidden SVG that holds one marker per palette colour."""
     markers = []
-    for style in range(COLOURS):
-        shape = mark(style)
+    for style, shape in enumerate(MARKS):
         kind = "mh" if shape.hollow else "mf"
         markers.append(
             f'<marker id="m{style}" class="s{style} {kind}" viewBox="-4 -4 8 8" markerWidth="7" markerHeight="7"'
@@ -71,7 +67,7 @@ def inside(chart: Chart, frame: Frame) -> str:
     for series in chart.back_to_front:
         parts.append(_series(chart, frame, series))
     parts += [_remark(chart, frame, remark) for remark in chart.remarks]
-    if frame.names:
+    if frame.labelled:
         parts += [_label(label, frame) for label in point_labels(chart, frame.plot_width, frame.plot_height)]
         parts += [_names(chart, frame, series) for series in chart.series if not series.faint]
     return "".join(parts)
@@ -152,7 +148,7 @@ def _axes(chart: Chart, frame: Frame) -> str:
         if not chart.x.bands:
             grid.append(f"M{x} {_n(frame.top)}V{_n(bottom)}")
         if tick.label:
-            below = _n(bottom + (18 if frame.axis_labels else 13))
+            below = _n(bottom + (18 if frame.labelled else 13))
             # A label at the very end would be cut by the edge of the drawing.
             cut = frame.x(chart, tick.value) + frame.letter * len(tick.label) / 2 > frame.width
             anchor, at = ("ty", _n(frame.width)) if cut else ("tx", x)
@@ -164,10 +160,10 @@ def _axes(chart: Chart, frame: Frame) -> str:
         if tick.label:
             label = escape(shortened(tick.label))
             text.append(f'<text class="ty" x="{_n(frame.left - 5)}" y="{_n(y + 3.5)}">{label}</text>')
-    if frame.axis_labels and chart.x.label:
+    if frame.labelled and chart.x.label:
         middle = (frame.left + right) / 2
         text.append(f'<text class="tx ta" x="{_n(middle)}" y="{_n(frame.height - 8)}">{escape(chart.x.label)}</text>')
-    if frame.axis_labels and chart.y.label:
+    if frame.labelled and chart.y.label:
         middle_y = (frame.top + bottom) / 2
         text.append(
             f'<text class="tx ta" transform="translate(13 {_n(middle_y)})rotate(-90)">{escape(chart.y.label)}</text>'
@@ -246,13 +242,12 @@ def _label(label: Label, frame: Frame) -> str:
 
 def _names(chart: Chart, frame: Frame, series: Series) -> str:
     """Draw invisible discs that tell the name of the point under the pointer."""
-    return "".join(
-        _name(frame.x(chart, point.x), frame.y(chart, point.y), point) for point in series.points if point.name
-    )
-
-
-def _name(x: float, y: float, point: Point) -> str:
-    return f'<circle class="hit" cx="{_n(x)}" cy="{_n(y)}" r="7"><title>{escape(point.name)}</title></circle>'
+    discs = []
+    for point in series.points:
+        if point.name:
+            x, y, name = _n(frame.x(chart, point.x)), _n(frame.y(chart, point.y)), escape(point.name)
+            discs.append(f'<circle class="hit" cx="{x}" cy="{y}" r="7"><title>{name}</title></circle>')
+    return "".join(discs)
 
 
 def _n(value: float) -> str:

@@ -30,10 +30,7 @@ def render(report: Report, ascii_only: bool = False) -> str:
     short = markdown.in_short(markdown.without_listings(report))
     alone = tuple(_alone(section, ascii_only) for section in short.sections)
     text = markdown.render(replace(short, sections=alone), limit=1000 * LIMIT, ascii_only=ascii_only).text
-    if len(text) <= LIMIT:
-        return text
-    end = "\n\n*Left out for length: the rest; the HTML report has all of it.*\n"
-    return markdown.cut(text, LIMIT - len(end)) + end
+    return markdown.within(text, LIMIT, "the rest; the HTML report has all of it.")
 
 
 def bars(rows: tuple[Bar, ...], ascii_only: bool = False) -> str:

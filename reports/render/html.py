@@ -16,11 +16,12 @@ from markupsafe import Markup
 
 from ..figures import colours, svg
 from ..figures.chart import Chart, Data, Figure
+from ..figures.frames import frame
 from ..formatting import plural
 from ..model import OPEN_REMARKS, Block, Note, Report, Section, Table
 from .html_budget import LIMIT, RESERVE, PageBlock, left_out, sentence
 from .html_style import policy, script, stylesheet, template
-from .html_table import attributes, header_attributes, heat_class, is_heat, table_attributes
+from .html_table import attributes, header_attributes, is_heat, table_attributes
 from .visible import visible
 
 
@@ -60,10 +61,9 @@ class _Drawn:
     folded: bool
 
     def budget(self) -> PageBlock:
+        droppable = isinstance(self.block, Table | Figure)
         detail = self.folded or (isinstance(self.block, Table | Figure) and self.block.detail)
-        return PageBlock(
-            _title_of(self.block), len(self.markup.encode()), detail, droppable=isinstance(self.block, Table | Figure)
-        )
+        return PageBlock(len(self.markup.encode()), detail, droppable)
 
 
 def _title_of(block: Block) -> str:
@@ -116,13 +116,12 @@ def _environment() -> Environment:
         attributes=attributes,
         draw=_draw,
         header_attributes=header_attributes,
-        heat_class=heat_class,
         key_steps=_key_steps,
         open_remarks=OPEN_REMARKS,
         kind_of=lambda block: type(block).__name__,
         nav_title=_nav_title,
         is_heat=is_heat,
-        rows_of=rows_of,
+        rows_of=lambda data: plural(len(data.rows), "row"),
         swatch=lambda entry: Markup(svg.swatch(entry)),
         table_attributes=table_attributes,
     )
@@ -139,7 +138,7 @@ def _note_anchors(report: Report) -> dict[Note, str]:
 
 
 def _draw(chart: Chart, panel: bool) -> Markup:
-    return Markup(svg.draw(chart, svg.frame(chart, panel)))
+    return Markup(svg.draw(chart, frame(chart, panel)))
 
 
 def _nav_title(section: Section) -> str:
@@ -148,10 +147,11 @@ def _nav_title(section: Section) -> str:
     return section.title if over == "time" else title
 
 
-def _key_steps() -> list[tuple[int, str]]:
+def _key_steps() -> list[tuple[str, str]]:
     """Steps of the diverging scale for its key, with the ratio written on those that are whole octaves."""
     labels = {-12: "≤1/8×", -8: "1/4×", -4: "1/2×", 0: "1×", 4: "2×", 8: "4×", 12: "≥8×"}
-    return [(index, labels.get(index, "")) for index in range(-colours.STEPS, colours.STEPS + 1, 2)]
+    steps = range(-colours.STEPS, colours.STEPS + 1, 2)
+    return [(colours.step_name(index), labels.get(index, "")) for index in steps]
 
 
 MOST_EACH, MOST_TOGETHER = 40_000, 160_000
@@ -178,8 +178,3 @@ def data_uri(data: Data) -> str:
     plain = f"data:text/csv;charset=utf-8,{quote(text, safe=',./:;()=+*~!@')}"
     encoded = f"data:text/csv;charset=utf-8;base64,{b64encode(text.encode()).decode()}"
     return min(plain, encoded, key=len)
-
-
-def rows_of(data: Data) -> str:
-    """Say how many rows a table has."""
-    return plural(len(data.rows), "row")

@@ -22,9 +22,8 @@ MOST_TITLES = 3
 
 @dataclass(frozen=True, slots=True)
 class PageBlock:
-    """One block of a page: its title, its bytes, and whether a reader can do without it."""
+    """One block of a page: its bytes, and whether a reader can do without it."""
 
-    title: str
     size: int
     detail: bool
     droppable: bool = True

@@ -7,7 +7,7 @@ from hashlib import sha256
 from importlib.resources import files
 
 from ..figures import colours
-from .html_table import ALIGNED, BAR_STEPS, heat_class
+from .html_table import ALIGNED, BAR_STEPS
 
 
 def template(name: str) -> str:
@@ -47,11 +47,7 @@ def stylesheet() -> str:
         f"@media print{{:root{{color-scheme:light;{light}}}}}",
         ",".join(f".t{index} tr>:nth-child({index + 1})" for index in range(ALIGNED)) + "{text-align:left}",
     ]
-    for index in range(-colours.STEPS, colours.STEPS + 1):
-        name = heat_class(index)
-        rules.append(f".{name}{{background-color:var(--{name});color:var(--{name}t)}}")
-    for index in range(colours.STEPS + 1):
-        rules.append(f".q{index}{{background-color:var(--q{index});color:var(--q{index}t)}}")
+    rules += [f".{name}{{background-color:var(--{name});color:var(--{name}t)}}" for name in scales(colours.LIGHT)]
     rules += [f".v{index}{{--v:{index / BAR_STEPS:g}}}" for index in range(BAR_STEPS + 1)]
     return "\n".join([*rules, *(template(name).strip() for name in ("report.css", "figure.css")), drawing_rules()])
 
@@ -80,19 +76,18 @@ def variables(theme: colours.Theme) -> dict[str, str]:
         "mark": mix(theme.surface, theme.series[5], 0.3),
         "bar": mix(theme.surface, theme.series[1], 0.26),
     }
-    for index in range(-colours.STEPS, colours.STEPS + 1):
-        background = colours.diverging(theme, index)
-        names[heat_class(index)] = background
-        names[f"{heat_class(index)}t"] = colours.text_on(background)
-    for index in range(colours.STEPS + 1):
-        background = colours.sequential(theme, index)
-        names[f"q{index}"] = background
-        names[f"q{index}t"] = colours.text_on(background)
-    names |= {f"s{index}": colour for index, colour in enumerate(theme.series)}
-    names |= {f"k-{name}": colour for name, colour in theme.classes.items()}
-    names |= {f"s{index}t": colours.text_on(colour) for index, colour in enumerate(theme.series)}
-    names |= {f"k-{name}t": colours.text_on(colour) for name, colour in theme.classes.items()}
-    return names
+    for name, background in scales(theme).items():
+        names |= {name: background, f"{name}t": colours.text_on(background)}
+    fills = {f"s{index}": colour for index, colour in enumerate(theme.series)}
+    fills |= {f"k-{name}": colour for name, colour in theme.classes.items()}
+    return names | fills | {f"{name}t": colours.text_on(colour) for name, colour in fills.items()}
+
+
+def scales(theme: colours.Theme) -> dict[str, str]:
+    """Return the colours of cells by their classes: those of the diverging scale, then those of the sequential one."""
+    steps = range(-colours.STEPS, colours.STEPS + 1)
+    diverging = {colours.step_name(index): colours.diverging(theme, index) for index in steps}
+    return diverging | {f"q{index}": colours.sequential(theme, index) for index in range(colours.STEPS + 1)}
 
 
 def declared(colours_by_name: Mapping[str, str]) -> str:

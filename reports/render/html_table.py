@@ -39,11 +39,6 @@ def is_heat(table: Table) -> bool:
     return any(column.scale in (Scale.DIVERGING, Scale.SEQUENTIAL) for column in table.columns)
 
 
-def heat_class(step: int) -> str:
-    """CSS class of a step of the diverging scale."""
-    return f"g{step}" if step > 0 else f"r{-step}" if step < 0 else "g0"
-
-
 def table_attributes(table: Table) -> Markup:
     """Return the class attribute of a table: its kind, and which of its columns begin at the left."""
     classes = ["heat"] if is_heat(table) else []
@@ -66,7 +61,7 @@ def attributes(column: Column, cell: TableCell, index: int = 0) -> Markup:
         classes.append("wr")
     if cell.level is not None and not math.isnan(cell.level):
         if column.scale is Scale.DIVERGING:
-            classes.append(heat_class(colours.step(cell.level)))
+            classes.append(colours.step_name(colours.step(cell.level)))
         elif column.scale is Scale.SEQUENTIAL:
             classes.append(f"q{colours.level(cell.level)}")
         elif column.scale is Scale.BAR:

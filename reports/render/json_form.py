@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..figures.chart import Data, Figure
+from ..figures.chart import Data, Figure, Raw
 from ..model import (
     Block,
     Bullets,
@@ -25,7 +25,6 @@ from ..model import (
     Table,
     TableCell,
     Text,
-    Value,
 )
 
 FORM = "rooflens-report-1"
@@ -149,13 +148,13 @@ def _noted(report: Report, note: str) -> dict[str, Any]:
     return {"note": report.notes[note].number} if note else {}
 
 
-def _number(value: Any) -> Value:
+def _number(value: Any) -> Raw:
     """A number that JSON has; numpy's become Python's."""
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if value is None or isinstance(value, str | int):
         return value
-    number: Value = value.item()  # of numpy
+    number: Raw = value.item()  # of numpy
     return number
 
 

@@ -73,9 +73,7 @@ def render(report: Report, limit: int = LIMIT, stem: str = STEM, ascii_only: boo
         places = {(section.id, index) for section, index in movable[:moved]}
         bodies = markdown_parts.packed(report, places, limit)
         text = visible(writer.first(bodies))
-    if len(text) > limit:
-        end = f"\n\n*Left out for length: the rest. {writer.where({number for number, _ in enumerate(bodies)})}*\n"
-        text = cut(text, limit - len(end)) + end
+    text = within(text, limit, f"the rest. {writer.where(set(range(len(bodies))))}")
     figures = tuple(block for section in report.walk() for block in section.blocks if isinstance(block, Figure))
     return Rendered(text, figures, tuple(writer.further(bodies)))
 
@@ -83,10 +81,7 @@ def render(report: Report, limit: int = LIMIT, stem: str = STEM, ascii_only: boo
 def render_section(section: Section, limit: int = LIMIT) -> str:
     """Return one section as a comment of at most `limit` characters; one that is longer says that it was cut."""
     text = visible("\n".join(_standing_alone(section, 2)).rstrip("\n") + "\n")
-    if len(text) <= limit:
-        return text
-    end = "\n\n*Left out for length: the rest; --json has all of it.*\n"
-    return cut(text, limit - len(end)) + end
+    return within(text, limit, "the rest; --json has all of it.")
 
 
 def without_listings(report: Report) -> Report:
@@ -149,10 +144,13 @@ def _without(section: Section, lead: Sequence[Block]) -> Section:
     )
 
 
-def cut(text: str, limit: int) -> str:
-    """Keep the first lines of a body, `limit` characters at most, and close what they fold."""
-    kept = text[: max(0, limit - 100)].rsplit("\n", 1)[0]
-    return kept + f"\n\n{FOLD_END}" * (kept.count("<details>") - kept.count(FOLD_END))
+def within(text: str, limit: int, left_out: str) -> str:
+    """Return a body of at most `limit` characters: of a longer one the first lines, what they fold closed."""
+    if len(text) <= limit:
+        return text
+    end = f"\n\n*Left out for length: {left_out}*\n"
+    kept = text[: max(0, limit - len(end) - 100)].rsplit("\n", 1)[0]
+    return kept + f"\n\n{FOLD_END}" * (kept.count("<details>") - kept.count(FOLD_END)) + end
 
 
 def _standing_alone(section: Section, level: int) -> Iterator[str]:
@@ -198,7 +196,7 @@ class _Writer:
         """Yield the name and the text of each further body."""
         for number, body in enumerate(bodies):
             title = f"# {escape(self._report.title[:200])}, part {number + 2} of {len(bodies) + 1}"
-            back = f"[Part 1]({_link(self._stem)}.md)"
+            back = f"[Part 1]({quote(self._stem)}.md)"
             ahead = f" {self._dot} next: {self._link(number + 1)}" if number + 1 < len(bodies) else ""
             lines = [title, "", f"{back}{ahead}", "", *markdown_parts.lines(body)]
             yield self._name(number), visible("\n".join(lines).rstrip("\n") + "\n")
@@ -213,7 +211,7 @@ class _Writer:
         return f"{self._stem}-{number + 2}.md"
 
     def _link(self, number: int) -> str:
-        return f"[{escape(self._name(number))}]({_link(self._name(number))})"
+        return f"[{escape(self._name(number))}]({quote(self._name(number))})"
 
     def _origin(self) -> str:
         source = f" from `{self._report.source}`" if self._report.source else ""
@@ -244,20 +242,12 @@ class _Writer:
             yield from (f"*Left out for length: {escape(some([*missing], 6, '; '))}. {where}*", "")
 
 
-def _link(name: str) -> str:
-    return quote(name)
-
-
 def _is_gone(section: Section, moved: dict[Place, set[int]]) -> bool:
     """True when nothing of a sub-section is left, so that its heading is not worth its place."""
     return not section.sections and all((section.id, index) in moved for index, _ in enumerate(section.blocks))
 
 
 def _title(block: Block) -> str:
-    return (
-        block.title
-        if isinstance(block, Table | Figure)
-        else "a list"
-        if isinstance(block, Bullets | Remarks)
-        else "a text"
-    )
+    if isinstance(block, Table | Figure):
+        return block.title
+    return "a list" if isinstance(block, Bullets | Remarks) else "a text"

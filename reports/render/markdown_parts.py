@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from ..model import Block, Bullets, CodeBlock, HowToRead, KeyNumbers, Note, Remarks, Report, Section, Table, Text
 from .markdown_blocks import escape, footnotes, written
 
 Place = tuple[str, int]
 """A block: the id of its section and its position there."""
+
+Items = TypeVar("Items", tuple[Any, ...], list[str])
 
 HEAD = 400
 """Characters kept for the title of a part, the way back and the end."""
@@ -99,36 +102,31 @@ def _halved(block: Block) -> tuple[Block, Block] | None:
     """Two blocks with half of the rows, items, lines or words each; None for one that has a single one."""
     match block:
         case Table() if len(block.rows) > 1:
-            middle = len(block.rows) // 2
             again = f"{block.title.removesuffix(_CONTINUED)}{_CONTINUED}"
-            return (
-                replace(block, rows=block.rows[:middle], footer=0),
-                replace(block, title=again, reading="", rows=block.rows[middle:]),
-            )
+            first, second = _halves(block.rows)
+            return replace(block, rows=first, footer=0), replace(block, title=again, reading="", rows=second)
         case Bullets() if len(block.items) > 1:
-            middle = len(block.items) // 2
-            return (
-                Bullets(block.items[:middle], block.checked[:middle]),
-                Bullets(block.items[middle:], block.checked[middle:]),
-            )
+            items, checked = _halves(block.items), _halves(block.checked)
+            return Bullets(items[0], checked[0]), Bullets(items[1], checked[1])
         case Remarks() | HowToRead() if len(block.items) > 1:
-            middle = len(block.items) // 2
-            return replace(block, items=block.items[:middle]), replace(block, items=block.items[middle:])
+            above, below = _halves(block.items)
+            return replace(block, items=above), replace(block, items=below)
         case KeyNumbers() if len(block.items) > 1:
-            middle = len(block.items) // 2
-            return KeyNumbers(block.items[:middle]), KeyNumbers(block.items[middle:])
+            best, others = _halves(block.items)
+            return KeyNumbers(best), KeyNumbers(others)
         case CodeBlock() if "\n" in block.text:
-            own = block.text.split("\n")
-            middle = len(own) // 2
-            return (
-                replace(block, text="\n".join(own[:middle])),
-                replace(block, text="\n".join(own[middle:])),
-            )
+            before, after = map("\n".join, _halves(block.text.split("\n")))
+            return replace(block, text=before), replace(block, text=after)
         case Text() if len(words := block.text.split()) > 1:
-            middle = len(words) // 2
-            return Text(" ".join(words[:middle])), Text(" ".join(words[middle:]), block.note)
+            before, after = map(" ".join, _halves(words))
+            return Text(before), Text(after, block.note)
         case _:
             return None
+
+
+def _halves(items: Items) -> tuple[Items, Items]:
+    middle = len(items) // 2
+    return items[:middle], items[middle:]
 
 
 _CONTINUED = " (continued)"

@@ -54,8 +54,8 @@ def _table(table: Table, width: int, bold: Bold) -> Iterator[str]:
     stated, gone = [], []
     for name, cells in zip(names, whole.columns(), strict=True):
         values = set(cells)
-        once = how is not None and name in how.once
-        if values <= {""} and (once or (how is not None and name in how.long)):
+        once = name in how.once
+        if values <= {""} and (once or name in how.long):
             gone.append(name)
         elif once and len(values) == 1:
             gone.append(name)
@@ -64,6 +64,6 @@ def _table(table: Table, width: int, bold: Bold) -> Iterator[str]:
         yield from (line.replace(_UNBROKEN, " ") for line in layout.wrap(text, width))
     left = whole.without(gone)
     if left.names:
-        header, body = layout.lay_out(left, width, how.long if how else (), how.heading if how else ())
+        header, body = layout.lay_out(left, width, how.long, how.heading)
         yield from map(bold, header)
         yield from body

@@ -115,8 +115,7 @@ def _section(report: Report, section: Section, width: int, level: int, paint: Pa
         yield from _block(block, width, paint, lambda text: f"[{report.notes[text].number}]" if text else "")
         yield ""
     for note in report.notes_of(Section(section.id, section.title, tuple(kept))):
-        mark = f"[{note.number}] "
-        yield from _hanging(mark, note.text, width)
+        yield from _hanging(f"[{note.number}] ", note.text, width)
     if left:
         lines = _wrapped(f"Details in the page and the markdown: {some(left, 3, '; ')}.", width)
         yield from (paint(line, "quiet") for line in lines)

@@ -115,13 +115,12 @@ def _runs(several: SideBySide) -> Table:
 
 def _run(label: str, view: View) -> tuple[TableCell, ...]:
     lead = view.headline.lead
-    named = texts(label, view.device_name, view.run.device.arch, lead.challenger if lead else "")
+    named = texts(label, view.device_name, view.run.device.arch, lead.challenger if lead else "", view.baseline)
     if lead is None:
-        return (*named, *texts(view.baseline, "", "", ""))
+        return (*named, *texts("", "", ""))
     fraction = lead.limit.fraction if lead.limit else None
     return (
         *named,
-        *texts(view.baseline),
         TableCell(fmt.count(lead.faster, lead.cells), lead.faster),
         TableCell(fmt.count(lead.slower, lead.cells), lead.slower),
         TableCell(fmt.share(fraction), fraction),
@@ -130,24 +129,15 @@ def _run(label: str, view: View) -> tuple[TableCell, ...]:
 
 def _means(several: SideBySide) -> Table | None:
     keys = sorted(set().union(*several.means), key=lambda key: (*map(str, key[:-1]), key[-1]))
-    rows = tuple(
-        (
-            *texts(provider, several.title(setting)),
-            integer(m),
-            *(mean_cell(means.get((provider, *setting, m))) for means in several.means),
-            integer(
-                max(
-                    int(means[provider, *setting, m]["gemms"])
-                    for means in several.means
-                    if (provider, *setting, m) in means
-                )
-            ),
-        )
-        for provider, *setting, m in keys
-    )
-    columns = (*text_columns("challenger", "operands"), Column("M"), *_per_run(several), Column("GEMMs"))
+    rows = []
+    for key in keys:
+        provider, *setting, m = key
+        found = [means.get(key) for means in several.means]
+        most = max(int(row["gemms"]) for row in found if row is not None)
+        rows.append((*texts(provider, several.title(setting)), integer(m), *map(mean_cell, found), integer(most)))
+    columns = (*text_columns("challenger", "operands"), *number_columns("M", *several.labels, "GEMMs"))
     reading = f"Geometric mean over the GEMMs that all of these runs have. {APART}"
-    return Table("means", "Speedup at each M", columns, rows, reading, stub=3) if rows else None
+    return Table("means", "Speedup at each M", columns, tuple(rows), reading, stub=3) if rows else None
 
 
 def _figures(several: SideBySide) -> Iterator[Figure]:
@@ -168,27 +158,21 @@ def _figures(several: SideBySide) -> Iterator[Figure]:
         if len(sizes) < 2:
             continue
         title = f"Speedup of {group[0]} against M, {several.title(group[1:])}"
+        series, rows = [], []
+        for style, (label, line) in enumerate(zip(several.labels, lines, strict=True), start=1):
+            points = [
+                Point(m, ratio, f"{label}, M={m}: {fmt.ratio(ratio)}", label if m == max(line) else "")
+                for m, ratio in line.items()
+            ]
+            series += [Series(label, style, tuple(points))] if points else []
+            rows += [(label, m, ratio) for m, ratio in line.items()]
         chart = Chart(
             title,
             with_room(m_axis(sizes, labels=12), right=max(map(len, several.labels))),
             octave_axis(min(*drawn, 1.0) / 1.15, max(*drawn, 1.0) * 1.15, fmt.tick_ratio, "speedup"),
-            tuple(
-                Series(
-                    label,
-                    style,
-                    tuple(
-                        Point(m, ratio, f"{label}, M={m}: {fmt.ratio(ratio)}", label if m == max(line) else "")
-                        for m, ratio in line.items()
-                    ),
-                )
-                for style, (label, line) in enumerate(zip(several.labels, lines, strict=True), start=1)
-                if line
-            ),
+            tuple(series),
             level=1.0,
             alt=title,
-        )
-        rows = (
-            (label, m, ratio) for label, line in zip(several.labels, lines, strict=True) for m, ratio in line.items()
         )
         yield Figure(
             name,
@@ -218,7 +202,7 @@ def _crossovers(several: SideBySide) -> Table | None:
     rows = tuple(
         (*texts(key[0], several.title(key[1:])), *(_median(medians.get(key)) for medians in found)) for key in keys
     )
-    columns = (*text_columns("challenger", "operands"), *_per_run(several))
+    columns = (*text_columns("challenger", "operands"), *number_columns(*several.labels))
     reading = (
         "Where the faster one changes: the median over the shapes that all of these runs have, with its 95% interval."
     )
@@ -288,7 +272,3 @@ def _cells(several: SideBySide, part: Slice) -> Iterator[Block]:
             stub=3,
             detail=part.is_later,
         )
-
-
-def _per_run(several: SideBySide) -> tuple[Column, ...]:
-    return tuple(Column(label) for label in several.labels)

@@ -87,7 +87,8 @@ def test_a_file_has_titles_legend_and_colours_of_both_schemes_and_loads_nothing(
     assert len(list(root.iter(f"{SVG}g"))) >= panels + 1
     style = root.findtext(f"{SVG}style")
     for theme in colours.THEMES:
-        for name, colour in (("surface", theme.surface), ("s1", theme.series[1]), ("r12", colours.named(theme, "r12"))):
+        worst = colours.diverging(theme, -colours.STEPS)
+        for name, colour in (("surface", theme.surface), ("s1", theme.series[1]), ("r12", worst)):
             assert f"--{name}:{colour}" in style
     assert b"script" not in drawn
     assert drawn.count(b"http") == 1  # the name space

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from rooflens.analysis.roofline.gaps import PARTS
 from rooflens.reports.figures import svg
+from rooflens.reports.figures.frames import frame
 from rooflens.reports.sections.limits.gap import LEGEND, gap
 from rooflens.reports.terms import GAP_PARTS as SAID
 
@@ -75,7 +76,7 @@ def test_the_one_gemm_is_where_the_challenger_loses_most(usual):
     assert figure.title.startswith("The same for one GEMM: toy large 16384×16384, M=8")
     assert [chart.title for chart in figure.charts] == ["simt_4bit", "dequant_blas"]
     assert {box.fill for chart in figure.charts for box in chart.boxes} <= {entry.fill for entry in LEGEND}
-    assert "--f:var(--s3)" in svg.draw(figure.charts[0], svg.frame(figure.charts[0], panel=True))
+    assert "--f:var(--s3)" in svg.draw(figure.charts[0], frame(figure.charts[0], panel=True))
 
 
 def test_without_ceilings_or_times_there_is_no_chapter(tmp_path):

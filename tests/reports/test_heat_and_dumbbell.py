@@ -12,7 +12,6 @@ from rooflens.reports.figures.chart import Draw
 from rooflens.reports.model import Report
 from rooflens.reports.render import html, markdown
 from rooflens.reports.sections.comparison.dumbbell import dumbbell
-from rooflens.reports.sections.speedups.speedup import heat_fill
 
 from .planted import SMALL, exact, figures_of, records, report_of, synthetic
 
@@ -40,7 +39,7 @@ def test_colours_are_those_of_the_table(report):
     (chart,) = figure.charts
     top = sorted((box for box in chart.boxes if box.y1 == len(SMALL)), key=lambda box: box.x0)
     assert [box.text for box in top] == ["2.00", "1.68", "1.41", "1.19", "~1.0", "0.84", "0.71", "0.59", "0.50"]
-    assert [box.fill for box in top] == [heat_fill(colours.step(1 - n / 4)) for n in range(9)]
+    assert [box.fill for box in top] == [colours.step_name(colours.step(1 - n / 4)) for n in range(9)]
     assert (top[0].fill, top[4].fill, top[8].fill) == ("g4", "g0", "r4")
     assert figure.alt.startswith("simt_4bit is faster than dequant_blas in 12 and slower in 12 of 27 cells")
     assert len(records(figure)) == 27

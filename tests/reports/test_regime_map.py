@@ -5,6 +5,7 @@ import re
 import pytest
 from rooflens.analysis.roofline.bounds import Bound
 from rooflens.reports.figures import colours, svg
+from rooflens.reports.figures.frames import frame
 from rooflens.reports.sections.limits.regimes import regimes
 from rooflens.reports.terms import BOUND_CODES as CODES
 
@@ -36,7 +37,7 @@ def test_every_cell_has_the_letter_of_its_class(tmp_path):
     assert rows[1.0] == "SSSSSS"  # the first shape is at the top
     assert rows[0.0].startswith("DDD")
     assert chart.alt.startswith("simt_4bit: at M=1 ")
-    lines = re.findall(r'<text class="bt" x="([\d ]+)" y="[\d.]+">(\w+)</text>', svg.draw(chart, svg.frame(chart)))
+    lines = re.findall(r'<text class="bt" x="([\d ]+)" y="[\d.]+">(\w+)</text>', svg.draw(chart, frame(chart)))
     assert [letters for _, letters in lines] == [rows[1.0], rows[0.0]]
     for places, letters in lines:
         assert [*map(int, places.split())] == sorted(map(int, places.split()))
@@ -51,7 +52,7 @@ def test_two_maps_fit_beside_each_other(tmp_path):
     names = (("llama3.1-8b/mistral-7b", "gate/up", 64, 64), ("toy", "large", 16384, 16384))
     view = view_of(tmp_path / "run", **planted(shapes=names, Ms=(1, 4, 8, 16, 32, 64, 128, 256)))
     chart = figures_of(regimes(view))["regimes-map-bf16-nf4-g64-cold"].charts[0]
-    least, most = map(float, re.findall(r"(?:min|max)-width:([\d.]+)px", svg.draw(chart, svg.frame(chart))))
+    least, most = map(float, re.findall(r"(?:min|max)-width:([\d.]+)px", svg.draw(chart, frame(chart))))
     assert 2 * least + 26 <= 944
     assert least == pytest.approx(0.85 * most, abs=0.1)
 
@@ -62,7 +63,7 @@ def test_letters_tell_all_classes_apart():
     assert all(len(code) <= 2 for code in CODES.values())  # what a place of the map holds
 
 
-@pytest.mark.parametrize("theme", colours.THEMES, ids=lambda theme: theme.name)
+@pytest.mark.parametrize("theme", colours.THEMES, ids=["light", "dark"])
 def test_every_class_has_a_colour_on_which_black_is_readable(theme):
     assert set(theme.classes) == set(Bound)
     assert min(colours.contrast("#000000", colour) for colour in theme.classes.values()) >= 4.5

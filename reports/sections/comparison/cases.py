@@ -14,13 +14,13 @@ from ....analysis.comparison.result import SUM, SUMMED, Result
 from ....analysis.frames.coordinates import CASE
 from ... import formatting as fmt
 from ...model import Section, Table, TableCell, Text, Tone, number_columns, text_columns, texts
+from ...view import Row
 from .words import (
     COMBINED,
     SIGN,
     TIMES,
     UNKNOWN,
     Places,
-    Row,
     case_change,
     change_cell,
     change_cells,

@@ -4,8 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-import pandas as pd
-
 from ....analysis.comparison.breakdown import controls
 from ....analysis.comparison.evidence import SearchCost, binaries, costs, settings
 from ....analysis.comparison.machine_code import Difference, summarize_changes
@@ -196,7 +194,7 @@ def _isa(found: Difference) -> Iterator[Block]:
         )
         for row in changes.head(MOST_ROWS).to_dict("records")
     )
-    more = _more(changes)
+    more = f" The other {len(changes) - MOST_ROWS} rows are not listed." if len(changes) > MOST_ROWS else ""
     yield Table(
         "compared-isa",
         "What changed in the machine code",
@@ -206,10 +204,6 @@ def _isa(found: Difference) -> Iterator[Block]:
         stub=len(varying),
         detail=True,
     )
-
-
-def _more(changes: pd.DataFrame) -> str:
-    return f" The other {len(changes) - MOST_ROWS} rows are not listed." if len(changes) > MOST_ROWS else ""
 
 
 def tried(result: Result) -> Section | None:

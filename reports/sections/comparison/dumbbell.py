@@ -119,15 +119,16 @@ def _chart(result: Result, part: Part, rows: Sequence[_Row], has_rates: bool) ->
         )
         for name, style, draw in (("base", BASE, Draw.RINGS), ("head", HEAD, Draw.MARKS))
     ]
-    boxes = tuple(
+    boxes = [
         Box(row.at(row.change.rounds[1]), row.at(row.change.rounds[0]), y - 0.2, y + 0.2, "g3")
-        for row, y in zip(rows, middle, strict=True)
         if row.change.rounds
-    )
+        else None
+        for row, y in zip(rows, middle, strict=True)
+    ]
     x = _axis(rows, has_rates)
     remarks = tuple(
         Remark(_right_of(x, max(row.base, row.head, *((box.x1,) if box else ()))), y, _changed(row.change))
-        for row, y, box in zip(rows, middle, _box_of(boxes, middle), strict=True)
+        for row, y, box in zip(rows, middle, boxes, strict=True)
     )
     total = rows[-1].change
     title = told(result, part)
@@ -139,14 +140,10 @@ def _chart(result: Result, part: Part, rows: Sequence[_Row], has_rates: bool) ->
         ),
         series=(*reversed(ends), *lines),
         corner=f"{fmt.plural(total.cases, 'case')}: {_changed(total)}",
-        boxes=boxes,
+        boxes=tuple(filter(None, boxes)),
         remarks=remarks,
         alt=_alt(title, rows),
     )
-
-
-def _box_of(boxes: Sequence[Box], middle: Sequence[float]) -> list[Box | None]:
-    return [next((box for box in boxes if box.y0 < y < box.y1), None) for y in middle]
 
 
 def _right_of(x: Axis, value: float) -> float:

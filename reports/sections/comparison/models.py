@@ -116,15 +116,15 @@ def _percentages(result: Result, names: list[str]) -> tuple[Table, ...]:
 
 
 def _percentage_row(model: str, mine: list[Part]) -> tuple[TableCell, ...]:
-    cells, counts = [], []
-    for part in mine:
-        own = part.of_model(model)
-        changes = own.changes()
-        counts.append(len(changes))
-        if not len(changes):
-            cells.append(UNKNOWN)
-            continue
-        mean = float(changes.mean())
-        cells.append(TableCell(share_text(mean, own.cases), mean, -math.log2(1 + mean) * 4))
+    own = [part.of_model(model) for part in mine]
+    counts = [len(part.cases) for part in own]
     low, high = min(counts), max(counts)
+    cells = map(_mean_of_percentages, own)
     return (TableCell(model), TableCell(str(high) if low == high else f"{low} to {high}", high), *cells)
+
+
+def _mean_of_percentages(part: Part) -> TableCell:
+    if part.cases.empty:
+        return UNKNOWN
+    mean = float(part.changes().mean())
+    return TableCell(share_text(mean, part.cases), mean, -math.log2(1 + mean) * 4)

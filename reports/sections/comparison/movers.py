@@ -7,10 +7,10 @@ from ....analysis.comparison.parts import Part, by_problem, leading, leading_cas
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
 from ...model import Section, Table, TableCell, Text, number_columns, text_columns
+from ...view import Row
 from .words import (
     TIMES,
     Places,
-    Row,
     case_change,
     change_cells,
     change_column,
@@ -53,7 +53,7 @@ def movers(result: Result) -> Section | None:
         losing = worst[worst["effect"] > 0]
         title, least = ("Largest losses", losing) if len(losing) else ("Smallest gains", worst)
         tables.append(_gains(result, places, "compared-least", title, least, _least(ranked, least)))
-    tables.append(_saved(result, places, rows))
+    tables.append(_saved(places, rows))
     return Section("movers", "Movers", (Text(_verified(result, rows)), *tables), _passes(result, places))
 
 
@@ -119,30 +119,17 @@ def _other(problems: dict[tuple[object, ...], dict[str, dict[str, object]]], row
     return TableCell("") if other is None else case_change(other)
 
 
-def _saved(result: Result, places: Places, rows: pd.DataFrame) -> Table:
+def _saved(places: Places, rows: pd.DataFrame) -> Table:
     """Cases by the time that they save or lose, whatever their share: what a user of all of them notices."""
     added = rows["head_gmean_s"] - rows["base_gmean_s"]
     total = float(added.abs().sum())
     order = added.abs().sort_values(ascending=False, kind="stable").index
     lines = [_added(places, row, total) for row in rows.assign(added=added).loc[order].head(TOP).to_dict("records")]
-    sums = rows[["base_gmean_s", "head_gmean_s"]].sum()
-    base, head = float(sums["base_gmean_s"]), float(sums["head_gmean_s"])
-    blank = (TableCell(""),) * (len(places.columns) - 1)
-    lines.append(
-        (
-            *(
-                TableCell(f"all {len(rows)} cases"),
-                *blank,
-                TableCell(fmt.time(base), base),
-                TableCell(fmt.time(head), head),
-            ),
-            *(
-                _signed(head - base),
-                TableCell(""),
-                TableCell(f"{fmt.change(head / base)}, ratio of sums", head / base - 1),
-            ),
-        )
-    )
+    sums = {name: float(rows[name].sum()) for name in ("base_gmean_s", "head_gmean_s")}
+    base, head = sums.values()
+    names = (TableCell(f"all {len(rows)} cases"), *[TableCell("")] * (len(places.columns) - 1))
+    ratio = TableCell(f"{fmt.change(head / base)}, ratio of sums", head / base - 1)
+    lines.append((*names, *time_cells(sums), _signed(head - base), TableCell(""), ratio))
     columns = (
         *(*places.columns, *number_columns("base", "head", "head − base", "share of all movement")),
         *text_columns("verdict"),

@@ -13,10 +13,10 @@ from ....analysis.run.remedy import remedy
 from ....shapes.run_folder.disturbance import by_others
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Bullets, Column, Section, Table, TableCell, Text, integer, number_columns, text_columns
+from ...model import Column, Section, Table, TableCell, Text, integer, number_columns, text_columns
 from ...terms import REMEDIES
 from ..summary.accuracy import SKIPPED, bar_text, floor_of
-from ..summary.open_items import Limitation, next_step
+from ..summary.open_items import Limitation, checklist, limitations_table, next_step
 from .words import (
     SIDES,
     Places,
@@ -59,15 +59,8 @@ def tally(result: Result) -> Section | None:
 def limitations(result: Result) -> Section | None:
     """List where head fails or loses, why as far as it is known, and what to do next; None where it does neither."""
     found = [*_fails(result), *_loses(result)]
-    if not found:
-        return None
-    columns = text_columns("limitation", "where", "cause, as far as it is known", "next")
-    lines = tuple(tuple(map(TableCell, row)) for row in found)
-    return Section(
-        "compared-limitations",
-        "Known limitations",
-        (Table("compared-limitations-table", "What limits head", columns, lines),),
-    )
+    table = limitations_table("compared-limitations-table", "What limits head", found)
+    return Section("compared-limitations", "Known limitations", (table,)) if found else None
 
 
 def _fails(result: Result) -> Iterator[Limitation]:
@@ -107,9 +100,7 @@ def _where(places: Places, cases: pd.DataFrame) -> str:
 
 def open_items(result: Result) -> Section:
     """A checklist of what the comparison settles and what it does not, open items first."""
-    items = sorted(_items(result), key=lambda item: item[0])
-    done, said = (tuple(part) for part in zip(*items, strict=True))
-    return Section("compared-open-items", "Open items", (Bullets(said, done),))
+    return checklist("compared-open-items", _items(result))
 
 
 def _items(result: Result) -> Iterator[tuple[bool, str]]:

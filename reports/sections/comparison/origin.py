@@ -188,35 +188,24 @@ def _origins(result: Result) -> Iterator[tuple[str, tuple[str, ...]]]:
         named = [side.files[number] if number < len(side.files) else ("", "") for side in sides]
         names = " → ".join(dict.fromkeys(name for name, _ in named if name))
         yield f"hash of {names}", tuple(digest for _, digest in named)
-    yield from _sources(runs)
-    yield from _environments(runs)
-
-
-def _sources(runs: list[RunData | None]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    entries = [run.manifest.providers if run else {} for run in runs]
-    for name in dict.fromkeys((*entries[0], *entries[1])):
-        yield f"source of {name}", tuple(one[name].source if name in one else "" for one in entries)
-
-
-def _environments(runs: list[RunData | None]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    found = [run.manifest.environment if run else {} for run in runs]
-    for name in dict.fromkeys((*found[0], *found[1])):
-        yield name, tuple(str(one.get(name) or "") for one in found)
+    sources = [
+        {f"source of {name}": entry.source for name, entry in run.manifest.providers.items()} if run else {}
+        for run in runs
+    ]
+    for stored in (sources, [run.manifest.environment if run else {} for run in runs]):
+        for name in dict.fromkeys((*stored[0], *stored[1])):
+            yield name, tuple(str(one.get(name) or "") for one in stored)
 
 
 def reproduce(result: Result) -> Section | None:
     """Say which commands measured both versions; None of tables, which do not tell."""
+    text = "Each version was measured by a command of its own, in the state that its source hashes identify."
+    words: list[Sequence[str]] = [run.manifest.command for side in SIDES if (run := result.runs.get(side))]
     if result.identity is not None and result.identity.command:
         text = "In a checkout of the repository; the versions are measured in turn."
-        return Section(
-            "compared-reproduce", "How to reproduce", (Text(text), CodeBlock(shell(result.identity.command)))
-        )
-    words = [run.manifest.command for side in SIDES if (run := result.runs.get(side))]
-    commands = list(dict.fromkeys(shell(one) for one in words if one))
-    if not commands:
-        return None
-    text = "Each version was measured by a command of its own, in the state that its source hashes identify."
-    return Section("compared-reproduce", "How to reproduce", (Text(text), CodeBlock("\n".join(commands))))
+        words = [result.identity.command]
+    commands = "\n".join(dict.fromkeys(shell(one) for one in words if one))
+    return Section("compared-reproduce", "How to reproduce", (Text(text), CodeBlock(commands))) if commands else None
 
 
 def doubts(result: Result) -> Section | None:
@@ -271,13 +260,9 @@ def digest(result: Result) -> Section | None:
 
 
 def _title(result: Result, unit: str) -> str:
-    sides = [
-        version.commit[:12] if version else side.label
-        for version, side in (
-            (result.identity.base if result.identity else None, result.base),
-            (result.identity.head if result.identity else None, result.head),
-        )
-    ]
+    sides = (result.base.label, result.head.label)
+    if result.identity is not None:
+        sides = (result.identity.base.commit[:12], result.identity.head.commit[:12])
     what = f"geometric mean {unit}" if unit else "geometric mean"
     return f"{what} and change of time, {sides[0]} -> {sides[1]}:"
 

@@ -5,7 +5,7 @@ from ....analysis.comparison.effects import Order
 from ....analysis.comparison.parts import Part, parts
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
-from ...model import Column, Section, Table, TableCell, integer, text_columns
+from ...model import Column, Section, Table, TableCell, integer, number_columns, text_columns
 from .words import SIGN, group_cells, group_columns, pass_cell, share_text
 
 LEAST = 4
@@ -23,8 +23,8 @@ def spread(result: Result) -> Section | None:
 def _quantiles(result: Result, found: list[Part]) -> Table:
     columns = (
         *group_columns(result),
-        *(*text_columns("pass"), Column("cases")),
-        *(Column(name) for name in ("median", "mean", "p25", "p75", "min", "max")),
+        *text_columns("pass"),
+        *number_columns("cases", "median", "mean", "p25", "p75", "min", "max"),
     )
     rows = tuple(
         (*group_cells(result, part), pass_cell(part), *_row(spread, part))
@@ -58,14 +58,10 @@ def _lines(result: Result, found: list[Part]) -> Table:
     )
     rows = []
     for part in found:
-        counted = part.distribution()
-        if counted is None:
-            continue
-        by_step = {count.step: count for count in counted.counts}
-        cells = (_counted(by_step[side * step], imported) for side, step in order)
-        rows.append(
-            (*group_cells(result, part), pass_cell(part), integer(counted.cases), *cells)
-        )  # fmt: skip
+        if counted := part.distribution():
+            by_step = {count.step: count for count in counted.counts}
+            cells = (_counted(by_step[side * step], imported) for side, step in order)
+            rows.append((*group_cells(result, part), pass_cell(part), integer(counted.cases), *cells))
     how = (
         "How many cases have so large a change of time, by the printed times."
         if imported

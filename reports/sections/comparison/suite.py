@@ -10,7 +10,6 @@ from ....analysis.comparison.result import SUM, Result
 from ....analysis.comparison.suite import SuiteChange, by_pass
 from ... import formatting as fmt
 from ...model import (
-    Column,
     HowToRead,
     KeyNumber,
     KeyNumbers,
@@ -34,6 +33,7 @@ from .words import (
     group_cells,
     group_columns,
     interval_cell,
+    interval_column,
     mean_change,
     pass_cell,
     problems,
@@ -72,7 +72,9 @@ def suite(result: Result) -> Section | None:
     unit, rates = mean_rates([change for _, change in found])
     columns = (
         *(*group_columns(result), *text_columns("pass"), *(rate_columns(unit) if unit else ())),
-        *(change_column(), _again_column(result), *number_columns("over the cases", "cases", "distinct GEMMs")),
+        change_column(),
+        interval_column(result, "if measured again"),
+        *number_columns("over the cases", "cases", "distinct GEMMs"),
         change_column("change over those"),
     )
     rows = tuple(
@@ -135,10 +137,6 @@ def _cases(result: Result, change: SuiteChange) -> TableCell:
     left = f"{fmt.plural(change.left_out, 'case')} without all rounds excluded" if change.left_out else ""
     said = f"not in any mean, over all passes: {', '.join(others)}" if others else ""
     return TableCell(str(change.cases), change.cases, note="; ".join(filter(None, (left, said))))
-
-
-def _again_column(result: Result) -> Column:
-    return Column("what rounding allows" if result.order is Order.IMPORTED else "if measured again")
 
 
 def _interval(bounds: tuple[float, float] | None) -> TableCell:

@@ -29,7 +29,7 @@ def takeaways(result: Result) -> Iterator[str]:
         for part in found:
             yield _range(result, places, part)
         for lead in leading(result):
-            yield from _bought(result, places, lead, [part for part in found if part.group == lead.group])
+            yield from _bought(places, lead, [part for part in found if part.group == lead.group])
             yield from _models(result, lead)
             yield from _saved(result, places, lead)
 
@@ -69,7 +69,7 @@ def _beyond(result: Result, spread: ChangeDistribution, step: float) -> str:
     return f"{fmt.count(count.seen, spread.cases)}{verified}"
 
 
-def _bought(result: Result, places: Places, lead: Part, others: list[Part]) -> Iterator[str]:
+def _bought(places: Places, lead: Part, others: list[Part]) -> Iterator[str]:
     """Cases that lose in a pass and gain in the one that counts: the loss is paid for, but it is there."""
     winners = {problem_of(row): row for row in lead.cases.to_dict("records") if row["effect"] < 0}
     for part in others:
@@ -87,12 +87,11 @@ def _bought(result: Result, places: Places, lead: Part, others: list[Part]) -> I
 
 
 def _models(result: Result, part: Part) -> Iterator[str]:
-    models = part.cases["model"].unique()
-    means = []
-    for model in models:
-        change = part.of_model(str(model)).change()
-        if change is not None:
-            means.append((change.ratio, str(model), mean_change(change).text))
+    means = [
+        (change.ratio, model, mean_change(change).text)
+        for model in map(str, part.cases["model"].unique())
+        if (change := part.of_model(model).change()) is not None
+    ]
     if len(means) > 1:
         best, worst = min(means), max(means)
         yield (

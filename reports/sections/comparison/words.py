@@ -4,9 +4,8 @@ One sign for the whole report: a change is one of time, head ÷ base − 1, and 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pandas as pd
 
@@ -19,8 +18,7 @@ from ....analysis.comparison.suite import SuiteChange
 from ....analysis.frames.coordinates import size_label
 from ... import formatting as fmt
 from ...model import Column, Scale, TableCell, Tone, integer, number_columns, text_columns, texts
-
-Row = Mapping[Any, Any]
+from ...view import Row
 
 COMBINED = (
     f"{SUM}: the FLOPs of both passes over the sum of their times, added round by round; of a GEMM 6 M N K / "
@@ -171,16 +169,14 @@ def change_column(header: str = "change of time") -> Column:
     return Column(header, scale=Scale.DIVERGING)
 
 
-def interval_column(result: Result) -> Column:
+def interval_column(result: Result, measured: str = "interval") -> Column:
     """Column of `interval_cell`: 95% by the rounds, or of tables what their rounding allows."""
-    return Column("what rounding allows" if result.order is Order.IMPORTED else "interval")
+    return Column("what rounding allows" if result.order is Order.IMPORTED else measured)
 
 
 def interval_cell(low: float, high: float) -> TableCell:
     """An interval of effects, as changes of time."""
-    if low == high:  # times of a table that were not rounded
-        return TableCell("none", tone=Tone.MISSING)
-    text = fmt.effect_interval(low, high)
+    text = "" if low == high else fmt.effect_interval(low, high)  # times of a table that were not rounded
     return TableCell(text) if text else TableCell("none", tone=Tone.MISSING)
 
 
@@ -207,17 +203,12 @@ def rate_unit(rows: pd.DataFrame) -> str:
 
 def rate_cells(row: Row, unit: str) -> tuple[TableCell, ...]:
     """Rates of base and head in `unit`; without one, their times."""
-    found = []
-    for side in SIDES:
-        seconds = float(row[f"{side}_gmean_s"])
-        if not unit:
-            found.append(TableCell(fmt.time(seconds), seconds))
-        elif row["flops"] > 0:
-            rate = float(row["flops"]) / seconds
-            found.append(TableCell(fmt.flops_in(unit, rate), rate))
-        else:
-            found.append(TableCell(""))
-    return tuple(found)
+    if not unit:
+        return time_cells(row)
+    if not row["flops"] > 0:
+        return TableCell(""), TableCell("")
+    rates = [float(row["flops"]) / float(row[f"{side}_gmean_s"]) for side in SIDES]
+    return tuple(TableCell(fmt.flops_in(unit, rate), rate) for rate in rates)
 
 
 def rate_columns(unit: str) -> tuple[Column, ...]:

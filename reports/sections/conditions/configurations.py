@@ -102,9 +102,7 @@ def _routes(view: View, sides: Iterable[str]) -> Table | None:
         mine = timed[timed["provider"] == name]
         for route, group in mine.groupby("dispatched", sort=False):
             chosen, _, why = str(route).partition(": ")
-            lines.append(
-                (*texts(name, chosen, why, fmt.sizes(sorted({int(m) for m in group["M"]}))), integer(len(group)))
-            )
+            lines.append((*texts(name, chosen, why, fmt.sizes(group["M"])), integer(len(group))))
     if not lines:
         return None
     columns = (*text_columns("provider", "chose", "because", "M"), Column("cells"))

@@ -181,14 +181,12 @@ def _facts(table_id: str, title: str, rows: list[tuple[str, str]]) -> Table:
 
 
 def _stop_rule(stated: StoredProtocol) -> str:
-    parts = []
-    if stated.target_ci:
-        parts.append(f"interval of the median within ±{stated.target_ci * 100:g}%")
-    if stated.min_samples:
-        parts.append(f"at least {stated.min_samples} samples")
-    if stated.budget_s:
-        parts.append(f"at most {stated.budget_s:g} s per round")
-    return ", ".join(parts)
+    parts = (
+        f"interval of the median within ±{stated.target_ci * 100:g}%" if stated.target_ci else "",
+        f"at least {stated.min_samples} samples" if stated.min_samples else "",
+        f"at most {stated.budget_s:g} s per round" if stated.budget_s else "",
+    )
+    return ", ".join(filter(None, parts))
 
 
 BEHIND = {

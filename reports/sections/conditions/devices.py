@@ -67,10 +67,7 @@ def _names(device: MeasuredDevice) -> dict[str, str]:
 
 def _naming(every: Sequence[MeasuredDevice]) -> list[str]:
     found = {header: {_names(one)[header] for one in every} for header in _NAMING}
-    left_out = {header for header, texts in found.items() if texts == {""}}
-    if len(found["architecture"]) == 1:
-        left_out.add("architecture")
-    return [header for header in _NAMING if header not in left_out]
+    return [name for name, texts in found.items() if texts != {""} and (name != "architecture" or len(texts) > 1)]
 
 
 def _numbers(device: MeasuredDevice, change: Mapping[str, float] | None) -> tuple[TableCell, ...]:

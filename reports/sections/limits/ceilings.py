@@ -6,6 +6,7 @@ from ....shapes.device import DeviceSpec
 from ....shapes.published_ceilings import missed
 from ....shapes.run_folder.columns import PUBLISHED
 from ... import formatting as fmt
+from ...cells import share_cell
 from ...model import Column, Scale, Section, Table, TableCell, Text, text_columns, texts
 from ...terms import CEILING_KINDS
 from ...view import View
@@ -77,6 +78,6 @@ def _line(row: dict[Any, Any], specs: dict[tuple[str, str, str, str], float], lo
         *texts(row["ceiling"], row["level"], row["pattern"], row["dtype"]),
         TableCell(fmt.ceiling(str(row["ceiling"]), value), value),
         TableCell(CEILING_KINDS[str(row["kind"])]),
-        TableCell(fmt.share(fraction), fraction, fraction, note=note),
+        share_cell(fraction, note),
         TableCell(str(row["source"])),
     )

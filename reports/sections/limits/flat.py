@@ -7,11 +7,11 @@ from ....analysis.roofline.bounds import FLAT_GROWTH, FLAT_SPREAD, Bound
 from ....analysis.roofline.ceilings import Ceilings
 from ....shapes.problem import Op
 from ... import formatting as fmt
-from ...cells import is_impossible, rate_cell, rate_text, rate_unit, time_cell, traffic_cell
-from ...model import Block, Bullets, Column, Scale, Section, Table, TableCell, text_columns
+from ...cells import is_impossible, rate_cell, rate_text, rate_unit, share_cell, time_cell, traffic_cell
+from ...model import Block, Bullets, Column, Scale, Section, Table, TableCell, number_columns, text_columns
 from ...terms import BOUNDS
 from ...view import Row, Slice, View, anchors, shape_of, sliced
-from ..speedups.sizes import averaged, counting, size_cells, size_columns, size_names
+from ..speedups.sizes import averaged, counting, size_cells, size_names
 
 MAX_ROWS = 400
 """Rows of one table; beyond it only some M are listed, the first and the last among them."""
@@ -55,8 +55,7 @@ def _table(view: View, part: Slice, provider: str, table_id: str, rows: list[Row
     unit = rate_unit(rows)
     flops = any(row["op"] != Op.QUANTIZE for row in rows)
     columns = (
-        *size_columns(names),
-        Column("time"),
+        *number_columns(*names, "time"),
         *((Column("rate", unit=unit),) if flops else ()),
         Column("traffic", unit="GB/s"),
         Column("of bound", scale=Scale.BAR),
@@ -68,7 +67,7 @@ def _table(view: View, part: Slice, provider: str, table_id: str, rows: list[Row
             time_cell(row, note="; ".join(row["remarks"])),
             *((rate_cell(row, unit, limits),) if flops else ()),
             traffic_cell(row),
-            _share(row),
+            share_cell(row["fraction_of_bound"]),
             _class(row),
             TableCell(shape_of(row).label),
         )
@@ -107,11 +106,6 @@ def _listed(rows: list[Row]) -> list[Row]:
 
 def _legend(present: Sequence[Bound]) -> str:
     return f" ({'; '.join(f'{bound}: {BOUNDS[bound]}' for bound in present)})" if present else ", where it is known"
-
-
-def _share(row: Row) -> TableCell:
-    fraction = float(row["fraction_of_bound"]) if fmt.known(row["fraction_of_bound"]) else None
-    return TableCell(fmt.share(fraction), fraction, fraction)
 
 
 def _class(row: Row) -> TableCell:

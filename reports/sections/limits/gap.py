@@ -86,7 +86,6 @@ def _totals(view: View, part: Slice, totals: Sequence[Row]) -> Figure | None:
     charts = tuple(
         _waterfall(name, _corner(rows[name]), _shares(rows[name]), fmt.share, fmt.tick_share) for name in names
     )
-    columns = ("provider", "cells", "impossible", "time_s", *(f"{name}_share" for name in PARTS))
     return Figure(
         f"gap-totals-{part.id}",
         f"What the time of all cells is made of ({part.title})",
@@ -96,9 +95,9 @@ def _totals(view: View, part: Slice, totals: Sequence[Row]) -> Figure | None:
         legend=LEGEND,
         multiples=True,
         detail=part.is_later,
-        data=Data(
-            columns,
-            tuple((name, *(rows[name][column] for column in columns[1:4]), *_shares(rows[name])) for name in names),
+        data=Data.of(
+            ("provider", "cells", "impossible", "time_s", *(f"{name}_share" for name in PARTS)),
+            (rows[name] for name in names),
         ),
     )
 
@@ -146,15 +145,9 @@ def _one_gemm(view: View, part: Slice) -> Figure | None:
         legend=LEGEND,
         multiples=True,
         detail=part.is_later,
-        data=Data(
+        data=Data.of(
             ("provider", "model", "layer", "N", "K", "M", "bound_class", "time_s", *(f"{name}_s" for name in PARTS)),
-            tuple(
-                (
-                    *(name, shape.model, shape.layer, shape.N, shape.K, m, str(same[name]["bound_class"])),
-                    *(float(same[name][column]) for column in ("time_s", *(f"{step}_s" for step in PARTS))),
-                )
-                for name in names
-            ),
+            (same[name] for name in names),
         ),
     )
 

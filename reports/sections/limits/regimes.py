@@ -59,16 +59,9 @@ def _figure(view: View, part: Slice) -> Figure | None:
             LegendEntry(f"{BOUND_CODES[bound]} {bound}", fill=f"k-{bound}") for bound in defined if bound in drawn
         ),
         detail=part.is_later,
-        data=Data(
+        data=Data.of(
             ("provider", "model", "layer", "B", "E", "N", "K", "M", "bound_class", "time_s", "fraction_of_bound"),
-            tuple(
-                (
-                    *(name, shape.model, shape.layer, shape.B, shape.E, shape.N, shape.K, m),
-                    *(str(row["bound_class"]), float(row["time_s"]), float(row["fraction_of_bound"])),
-                )
-                for name, rows in every.items()
-                for (shape, m), row in rows.items()
-            ),
+            (row for rows in every.values() for row in rows.values()),
         ),
     )
 

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
@@ -10,7 +11,7 @@ from ....analysis.roofline import bound_shares
 from ....analysis.roofline.bounds import Bound
 from ....analysis.roofline.ceilings import Ceiling, Ceilings
 from ... import formatting as fmt
-from ...cells import time_text
+from ...cells import share_cell, time_text
 from ...figures.axes import decade_axis, room
 from ...figures.chart import Axis, Chart, Data, Draw, Figure, Point, Raw, Roof, Series
 from ...figures.frames import SINGLE
@@ -52,17 +53,14 @@ def roofline(view: View) -> Section | None:
 
 def _shares(view: View) -> Table:
     keys = (*SETTING, "provider")
-    shares = bound_shares(view.cells, keys).to_dict("records")
-    present = [bound for bound in Bound if any(row["bound_class"] == bound for row in shares)]
-    groups: dict[tuple[str, ...], dict[str, Row]] = {}
-    for row in shares:
-        groups.setdefault(tuple(row[key] for key in keys), {})[row["bound_class"]] = row
+    shares = bound_shares(view.cells, keys)
+    present = [bound for bound in Bound if (shares["bound_class"] == bound).any()]
     lines = []
-    for (*setting, provider), found in groups.items():
-        total = sum(int(row["cells"]) for row in found.values())
-        lines.append(
-            (*texts(provider, view.slice_of(setting).title), integer(total), *(_share(found.get(b)) for b in present))
-        )
+    for (*setting, provider), found in shares.groupby([*keys], sort=False):
+        total = int(found["cells"].sum())
+        fractions = found.set_index("bound_class")["share"].reindex(present, fill_value=0.0)
+        title = view.slice_of([*map(str, setting)]).title
+        lines.append((*texts(provider, title), integer(total), *map(share_cell, fractions)))
     columns = (
         *text_columns("provider", "operands"),
         Column("cells"),
@@ -70,12 +68,6 @@ def _shares(view: View) -> Table:
     )
     reading = "Share of the cells with a time, by the limit that takes longest for what the provider really moves."
     return Table("bound-shares", "What bounds the cells", columns, tuple(lines), reading=reading)
-
-
-def _share(row: Row | None) -> TableCell:
-    if row is None:
-        return TableCell(fmt.share(0.0), 0.0, 0.0)
-    return TableCell(fmt.share(row["share"]), float(row["share"]), float(row["share"]))
 
 
 def _slice(view: View, part: Slice) -> Iterator[Block | None]:
@@ -206,9 +198,7 @@ def _data(rows: list[Row], ceilings: Iterable[Ceiling]) -> Data:
 
 def _representative(view: View, rows: list[Row]) -> ShapeKey:
     """The shape with most cells; among equals the one with the largest weight, furthest from the launch floor."""
-    counts: dict[ShapeKey, int] = {}
-    for row in rows:
-        counts[shape_of(row)] = counts.get(shape_of(row), 0) + 1
+    counts = Counter(map(shape_of, rows))
     return max(counts, key=lambda shape: (counts[shape], shape.N * shape.K * shape.B, -view.shapes.index(shape)))
 
 

@@ -12,11 +12,12 @@ import pandas as pd
 from ....analysis.frames.coordinates import COORDINATES
 from ....analysis.frames.deciding import deciding
 from ....analysis.frames.notes import MIXED
-from ....analysis.frames.speedup import ALIKE, speedups
+from ....analysis.frames.speedup import ALIKE
 from ... import formatting as fmt
 from ...cells import is_impossible, rate_cell, rate_unit, traffic_cell
 from ...model import Column, Section, Table, TableCell, Text, Tone, integer, number_columns, text_columns, texts
 from ...view import Row, Slice, View, shape_of, sliced
+from .sides import ratios_over
 from .sizes import averaged
 
 MAX_ROWS = 6000
@@ -159,7 +160,7 @@ def _cells(view: View, rows: list[Row], proven: frozenset[str], part: Slice, m: 
         Column("traffic", unit="GB/s"),
         *text_columns("class"),
     )
-    lines = tuple(_cell_row(view, row, row["cell_id"] in proven, unit) for row in rows)
+    lines = tuple(_cell_row(row, row["cell_id"] in proven, unit) for row in rows)
     title = f"Cells at M={m} ({part.title})"
     counted = f"{fmt.plural(len(rows), 'cell')} with a time."
     unlike = " (of none that was timed in different ways)" if _timed_differently(rows) else ""
@@ -177,7 +178,7 @@ def _proven_fastest(view: View) -> frozenset[str]:
     rivals = timed.groupby(list(COORDINATES), sort=False)["cell_id"].transform("size") - 1
     beaten: Counter[str] = Counter()
     for name in dict.fromkeys(view.cells.loc[timed.index, "provider"]) if (rivals > 0).any() else ():
-        pairs = view.ratios if name == view.baseline else speedups(view.cells, view.analysis.rounds, name)
+        pairs = ratios_over(view, name)
         beaten.update(pairs.loc[pairs["verdict"] == "faster", "cell_id"])
     return frozenset(cell for cell, count in zip(timed["cell_id"], rivals, strict=True) if beaten[cell] == count > 0)
 
@@ -190,7 +191,7 @@ def _timed_differently(rows: list[Row]) -> bool:
     return any(len(found) > 1 or MIXED in next(iter(found)) for found in ways.values())
 
 
-def _cell_row(view: View, row: Row, is_fastest: bool, unit: str) -> tuple[TableCell, ...]:
+def _cell_row(row: Row, is_fastest: bool, unit: str) -> tuple[TableCell, ...]:
     shape, time = shape_of(row), float(row["time_s"])
     low, high = row["time_low_s"], row["time_high_s"]
     return (

@@ -271,8 +271,7 @@ def _median_lines(view: View, provider: str, rows: list[Row]) -> list[Series]:
     sizes = sorted(ratios)
     pieces: list[list[int]] = []
     for m in sizes:
-        alike = bool(pieces) and _in_common(ratios[pieces[-1][-1]].keys(), ratios[m].keys()) >= SAME_SHAPES
-        if alike:
+        if pieces and _in_common(ratios[pieces[-1][-1]].keys(), ratios[m].keys()) >= SAME_SHAPES:
             pieces[-1].append(m)
         else:
             pieces.append([m])

@@ -25,7 +25,7 @@ from ...model import (
     texts,
 )
 from ...view import Row, ShapeKey, Slice, View, anchors, shape_of, sliced
-from .sizes import averaged, counting, shape_names, size_cells, size_columns
+from .sizes import averaged, counting, shape_names, size_cells
 from .speedup import Heads, grid, heat
 
 FEW = 8
@@ -82,7 +82,7 @@ def _slice(view: View, names: Iterable[str], found: Mapping[str, Band], part: Sl
             rows,
             key=not has_key,
             detail=place > 0,
-            heads=_heads(rows, layers),
+            heads=heads_of((shape for shape, _ in rows), layers),
             show=partial(_cell, shared=shared, found=found),
         )
         has_key = True
@@ -94,10 +94,10 @@ def _slice(view: View, names: Iterable[str], found: Mapping[str, Band], part: Sl
     yield _representatives(view, part, names)
 
 
-def _heads(rows: Iterable[tuple[ShapeKey, int]], layers: bool) -> Heads:
-    shapes = list(dict.fromkeys(shape for shape, _ in rows))
+def heads_of(shapes: Iterable[ShapeKey], layers: bool) -> Heads:
+    """Head the rows of a grid with the name of the shape, of its layer alone where `layers`, and with its sizes."""
     names = shape_names(shapes)
-    columns = (*text_columns("layer" if layers else "shape"), *size_columns(names))
+    columns = (*text_columns("layer" if layers else "shape"), *number_columns(*names))
     return Heads(columns, lambda shape: (TableCell(name_of(shape, layers)), *size_cells(shape._asdict(), names)))
 
 
@@ -182,15 +182,11 @@ def _representatives(view: View, part: Slice, names: Iterable[str]) -> Table | N
 
     That slice is the first of those that differ in their cache state only.
     """
-    alike = [
-        other
-        for other in view.slices
-        if (other.pass_, other.dtype, other.scheme) == (part.pass_, part.dtype, part.scheme)
-    ]
+    alike = [other for other in view.slices if other.setting[:-1] == part.setting[:-1]]
     provider = next(iter(names))
-    by_slice = {other: view.by_cell(view.ratios, other, provider) for other in alike}
     known = {
-        other: {at: row for at, row in rows.items() if fmt.known(row["ratio"])} for other, rows in by_slice.items()
+        other: {at: row for at, row in view.by_cell(view.ratios, other, provider).items() if fmt.known(row["ratio"])}
+        for other in alike
     }
     if part is not next((other for other in alike if known[other]), None):
         return None
@@ -201,18 +197,18 @@ def _representatives(view: View, part: Slice, names: Iterable[str]) -> Table | N
             if pick.why not in why:
                 why.append(pick.why)
     layers = one_model([shape for shape, _ in known[part]])
-    sizes = shape_names([shape for shape, _ in chosen])
+    heads = heads_of((shape for shape, _ in chosen), layers)
     cells = {row["cell_id"]: row for other in alike for row in view.rows(view.cells, other)}
     lines = []
     for (shape, m), why in chosen.items():
         for other in alike:
             if row := known[other].get((shape, m)):
-                head = (*texts(", ".join(why), name_of(shape, layers)), *size_cells(shape._asdict(), sizes))
+                head = (TableCell(", ".join(why)), *heads.cells(shape), integer(m), TableCell(other.cache))
                 both = (cells[row["baseline_cell_id"]], cells[row["cell_id"]])
-                lines.append((*head, integer(m), TableCell(other.cache), *map(time_cell, both), *_ratio(row)))
+                lines.append((*head, *map(time_cell, both), *_ratio(row)))
     columns = (
-        *text_columns("cell", "layer" if layers else "shape"),
-        *size_columns(sizes),
+        *text_columns("cell"),
+        *heads.columns,
         Column("M"),
         *text_columns("cache"),
         *number_columns(view.baseline, provider),

@@ -1,6 +1,6 @@
 """How far a challenger wins at best: one headline per provider that it is compared with, each with all coordinates."""
 
-from typing import Any
+from dataclasses import replace
 
 import pandas as pd
 
@@ -48,10 +48,7 @@ def _line(view: View, challenger: str, rival: str, ratios: pd.DataFrame) -> tupl
         return None
     faster, slower = (int((mine["verdict"] == word).sum()) for word in ("faster", "slower"))
     largest = mine.nlargest(1, "ratio").to_dict("records")[0]
-    counts = (
-        TableCell(fmt.count(faster, len(mine)), faster),
-        TableCell(fmt.count(slower, len(mine)), slower),
-    )
+    counts = (TableCell(fmt.count(number, len(mine)), number) for number in (faster, slower))
     head = (TableCell(challenger), TableCell(f"{rival}{_role(view, rival)}", rival))
     if not faster:
         where = TableCell(f"largest ratio at {coordinates(view, largest)}")
@@ -67,8 +64,7 @@ def _line(view: View, challenger: str, rival: str, ratios: pd.DataFrame) -> tupl
 
 
 def _plain(row: Row) -> TableCell:
-    cell = ratio_cell(row)
-    return TableCell(cell.text, cell.value, note=cell.note, tone=cell.tone)
+    return replace(ratio_cell(row), level=None)
 
 
 def _role(view: View, name: str) -> str:
@@ -81,10 +77,7 @@ def coordinates(view: View, row: Row) -> str:
     shape = shape_of(row)
     pass_ = () if all(part.pass_ == Pass.FWD for part in view.slices) else (str(row["pass"]),)
     setting = (*pass_, str(row["dtype"]), str(row["scheme"]), str(row["cache"]))
-    alias = _aliases(view).get((shape.model, shape.layer), "")
+    aliases = {(one.model, one.layer): one.alias for one in view.manifest.shapes}
+    alias = aliases.get((shape.model, shape.layer), "")
     named = f"{shape.label}{f' ({alias})' if alias else ''} {shape.size}"
     return ", ".join(filter(None, (view.run.device.arch, *setting, named, f"M={int(row['M'])}")))
-
-
-def _aliases(view: View) -> dict[Any, str]:
-    return {(shape.model, shape.layer): shape.alias for shape in view.manifest.shapes}

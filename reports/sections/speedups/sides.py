@@ -1,6 +1,5 @@
 """The three sides of a comparison within one run: the kernel, what it replaces, and a reference for both."""
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import pandas as pd
@@ -46,15 +45,14 @@ def sides(view: View) -> Sides | None:
         return None
     if view.baseline in timed and view.baseline not in (reference, new):
         return Sides(view.baseline, new, reference)
-    return Sides(next(_replaced(view, present, (new, reference)), ""), new, reference)
+    return Sides(_replaced(view, present, (new, reference)), new, reference)
 
 
-def _replaced(view: View, present: list[str], taken: tuple[str, ...]) -> Iterator[str]:
+def _replaced(view: View, present: list[str], taken: tuple[str, ...]) -> str:
     left = [name for name in present if name not in taken and not view.run.is_reference(name)]
-    rest = [name for name in left if name not in view.run.challengers]
-    for role in _ORDER:
-        yield from (name for name in rest if view.run.role(name) == role)
-    yield from left
+    rest = [name for name in left if name not in view.run.challengers and view.run.role(name) in _ORDER]
+    rest.sort(key=lambda name: _ORDER.index(view.run.role(name)))
+    return next(iter((*rest, *left)), "")
 
 
 def ratios_over(view: View, base: str) -> pd.DataFrame:

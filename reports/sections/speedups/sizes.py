@@ -6,7 +6,7 @@ import pandas as pd
 
 from ....shapes.problem import Op, Pass
 from ... import formatting as fmt
-from ...model import Column, TableCell, integer
+from ...model import TableCell, integer
 from ...view import Row, ShapeKey
 
 _MANY = ("B", "E", "top_k")
@@ -22,11 +22,6 @@ def size_names(rows: Iterable[Row]) -> list[str]:
         for name in (*_MANY, "M", "N", "K")
         if not (name in _MANY and all(row[name] == 1 for row in listed)) and not (name == "N" and only_quantizes)
     ]
-
-
-def size_columns(names: Iterable[str]) -> tuple[Column, ...]:
-    """Return one column per size."""
-    return tuple(Column(name) for name in names)
 
 
 def size_cells(row: Row, names: Iterable[str]) -> tuple[TableCell, ...]:

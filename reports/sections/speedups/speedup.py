@@ -171,7 +171,7 @@ def heat(
         return None
     names = {shape: shortened(f"{shape.label} {shape.size}", 36) for shape in view.shapes_in(known)}
     boxes = {
-        at: (heat_fill(colours.step(math.log2(row["ratio"]))), ratio_cell(row).text.rstrip("×"))
+        at: (colours.step_name(colours.step(math.log2(row["ratio"]))), ratio_cell(row).text.rstrip("×"))
         for at, row in known.items()
     }
     chart = map_chart(provider, names, view.Ms_in(known), boxes, _alt(view, provider, known))
@@ -181,26 +181,14 @@ def heat(
         (chart,),
         how_to_read=PICTURE_HOW.format(baseline=view.baseline),
         alt=chart.alt,
-        legend=tuple(LegendEntry(_key(step), fill=heat_fill(step)) for step in KEY),
+        legend=tuple(LegendEntry(_key(step), fill=colours.step_name(step)) for step in KEY),
         detail=table.detail,
         picture_of=table.id,
-        data=Data(
+        data=Data.of(
             ("provider", "model", "layer", "B", "E", "N", "K", "M", "ratio", "ratio_low", "ratio_high", "verdict"),
-            tuple(
-                (
-                    *(provider, shape.model, shape.layer, shape.B, shape.E, shape.N, shape.K, m),
-                    *(float(row[name]) for name in ("ratio", "ratio_low", "ratio_high")),
-                    str(row["verdict"]),
-                )
-                for (shape, m), row in known.items()
-            ),
+            known.values(),
         ),
     )
-
-
-def heat_fill(step: int) -> str:
-    """Name of the colour of a step of the diverging scale."""
-    return f"r{-step}" if step < 0 else f"g{step}"
 
 
 def _key(step: int) -> str:

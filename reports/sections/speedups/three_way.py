@@ -1,24 +1,29 @@
 """A kernel beside the one that it replaces and beside a reference: times, rates, and ratios named by what they are."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import pandas as pd
 
 from ....analysis.roofline.ceilings import Ceilings
 from ....shapes.problem import Op, Pass
 from ... import formatting as fmt
-from ...cells import is_impossible, over_peak, rate_cell, rate_text, rate_unit, ratio_cell, time_cell, time_text
+from ...cells import is_impossible, over_peak, rate_cell, rate_text, rate_unit, ratio_cell, time_cell
 from ...model import Column, Scale, Section, Table, TableCell, Text, number_columns, text_columns
 from ...view import Row, Slice, View, chapter, shape_of
 from .sides import Sides, ratios_over, sides
-from .sizes import averaged, counting, size_cells, size_columns, size_names
+from .sizes import averaged, counting, size_cells, size_names
 
 OLD_NEW = f"old {fmt.DIVIDE} new"
 REFERENCE_NEW = f"reference {fmt.DIVIDE} new"
 """Headers of the ratios: both are of times."""
+
+
+Problem: TypeAlias = Mapping[str, Row]
+"""A row of the cells by what it is of: the provider of a side, or a pass."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,15 +31,14 @@ class Trio:
     """The rows of one slice: each problem with the rows of its sides, in the order of the suite.
 
     problems    {side: row of the cells}, sides without a time left out
-    over_old, over_reference   ratio rows of `new`, by its cell_id
+    over        ratio rows of `new` over another side, by its cell_id
     limits      of the device
     """
 
     part: Slice
     sides: Sides
-    problems: tuple[Mapping[str, Row], ...]
-    over_old: Mapping[Any, Row]
-    over_reference: Mapping[Any, Row]
+    problems: tuple[Problem, ...]
+    over: Mapping[str, Mapping[Any, Row]]
     limits: Ceilings
 
     @property
@@ -46,13 +50,13 @@ class Trio:
         """True where a side has a time."""
         return any(side in problem for problem in self.problems)
 
-    def with_both(self, side: str) -> list[Mapping[str, Row]]:
+    def with_both(self, side: str) -> list[Problem]:
         """Problems in which the new kernel and another side have a time."""
         return [problem for problem in self.problems if self.sides.new in problem and side in problem]
 
     def ratios_over(self, side: str) -> list[Row]:
         """Ratios of the new kernel over another side, of times that the device allows."""
-        ratios = self.over_old if side == self.sides.old else self.over_reference
+        ratios = self.over.get(side, {})
         possible = (
             problem[self.sides.new]["cell_id"]
             for problem in self.with_both(side)
@@ -67,18 +71,20 @@ class Trio:
 
 def three_way(view: View) -> Section | None:
     """Build the tables of every slice; None where there are no two sides."""
-    named = sides(view)
-    if named is None:
+    trios = trios_of(view)
+    if not trios:
         return None
-    trios = trios_of(view, named)
+    named = trios[0].sides
     parts = tuple(_slice(view, trio, number) for number, trio in enumerate(trios))
     return chapter("three-way", _title(named), (Text(_who(view, named)),), parts)
 
 
-def trios_of(view: View, named: Sides) -> list[Trio]:
-    """Return one per slice in which the new kernel has a time."""
-    over_old = ratios_over(view, named.old) if named.old else pd.DataFrame()
-    over_reference = ratios_over(view, named.reference) if named.reference else pd.DataFrame()
+def trios_of(view: View) -> list[Trio]:
+    """Return one per slice in which the new kernel has a time; none where there are no two sides."""
+    named = sides(view)
+    if named is None:
+        return []
+    ratios = {name: ratios_over(view, name) for name in (named.old, named.reference) if name}
     found = []
     for part in view.slices:
         by_side = {name: view.by_cell(view.cells, part, name) for name in named.named}
@@ -91,8 +97,7 @@ def trios_of(view: View, named: Sides) -> list[Trio]:
             part,
             named,
             tuple(problem for problem in problems if problem),
-            _by_cell(view, over_old, part, named.new),
-            _by_cell(view, over_reference, part, named.new),
+            {name: _by_cell(view, frame, part, named.new) for name, frame in ratios.items()},
             Ceilings.of(view.analysis.ceilings),
         )
         if trio.has(named.new):
@@ -138,47 +143,48 @@ def _slice(view: View, trio: Trio, number: int) -> Section:
     return Section(f"three-way-{trio.part.id}", trio.part.title, tuple(blocks), folded=number > 0)
 
 
-def _heads(problems: Sequence[Mapping[str, Row]]) -> tuple[list[str], tuple[Column, ...]]:
+def _tabulated(
+    problems: Sequence[Problem],
+    unit: str,
+    times: Mapping[str, str],
+    ratios: Mapping[str, Callable[[Problem], TableCell]],
+    rates: Mapping[str, str],
+    limits: Ceilings | None,
+) -> tuple[tuple[Column, ...], tuple[tuple[TableCell, ...], ...]]:
+    """Columns and rows of a table of `problems`: by their headers times of sides, ratios, and rates of sides."""
     names = size_names(row for problem in problems for row in problem.values())
-    return names, (*text_columns("shape"), *size_columns(names))
+    columns = (
+        *text_columns("shape"),
+        *number_columns(*names, *times),
+        *(Column(header, scale=Scale.DIVERGING) for header in ratios),
+        *(Column(header, unit=unit) for header in rates),
+    )
+    heads = [next(iter(problem.values())) for problem in problems]  # all sides are of one shape and M
+    lines = tuple(
+        (
+            *(TableCell(shape_of(head).label), *size_cells(head, names)),
+            *(time_cell(problem.get(side)) for side in times.values()),
+            *(ratio(problem) for ratio in ratios.values()),
+            *(rate_cell(problem[side], unit, limits) for side in rates.values()),
+        )
+        for head, problem in zip(heads, problems, strict=True)
+    )
+    return columns, lines
 
 
-def _head(row: Row, names: Sequence[str]) -> tuple[TableCell, ...]:
-    return (TableCell(shape_of(row).label), *size_cells(row, names))
-
-
-def _ratio(ratios: Mapping[Any, Row], row: Row) -> TableCell:
-    found = ratios.get(row["cell_id"])
+def _ratio(ratios: Mapping[Any, Row], new: str, problem: Problem) -> TableCell:
+    found = ratios.get(problem[new]["cell_id"])
     return TableCell("") if found is None else ratio_cell(found)
 
 
 def _versus(view: View, trio: Trio) -> Table:
-    old, new = trio.sides.old, trio.sides.new
+    old, new, _ = trio.sides
     problems = trio.with_both(old)
     rows = [problem[name] for problem in problems for name in (old, new)]
-    unit = rate_unit(rows)
-    rates = any(row["op"] != Op.QUANTIZE for row in rows)
-    names, heads = _heads(problems)
-    columns = (
-        *heads,
-        *number_columns("old", "new"),
-        Column(OLD_NEW, scale=Scale.DIVERGING),
-        *((Column("old", unit=unit), Column("new", unit=unit)) if rates else ()),
-    )
-    lines = tuple(
-        (
-            *_head(problem[new], names),
-            time_cell(problem[old]),
-            time_cell(problem[new]),
-            _ratio(trio.over_old, problem[new]),
-            *(
-                (rate_cell(problem[old], unit, trio.limits), rate_cell(problem[new], unit, trio.limits))
-                if rates
-                else ()
-            ),
-        )
-        for problem in problems
-    )
+    both = {"old": old, "new": new}
+    rates = both if any(row["op"] != Op.QUANTIZE for row in rows) else {}
+    ratios = {OLD_NEW: partial(_ratio, trio.over[old], new)}
+    columns, lines = _tabulated(problems, rate_unit(rows), both, ratios, rates, trio.limits)
     reading = (
         f"Sides: old {old}, new {new}. {fmt.ratio_header(old, new)}."
         f"{_left_out(trio, len(problems), f'{old} and {new}')}"
@@ -197,30 +203,14 @@ def _versus(view: View, trio: Trio) -> Table:
 def _three(view: View, trio: Trio) -> Table:
     old, new, reference = trio.sides
     problems = trio.with_both(reference)
-    names, heads = _heads(problems)
     rows = [row for problem in problems for row in problem.values()]
-    unit = rate_unit(rows)
     with_old = bool(old) and any(old in problem for problem in problems)
-    columns = (
-        *heads,
-        *((Column("old"),) if with_old else ()),
-        *number_columns("new", "reference"),
-        *((Column(OLD_NEW, scale=Scale.DIVERGING),) if with_old else ()),
-        Column(REFERENCE_NEW, scale=Scale.DIVERGING),
-        Column("reference", unit=unit),
-    )
-    lines = tuple(
-        (
-            *_head(problem[new], names),
-            *((time_cell(problem.get(old)),) if with_old else ()),
-            time_cell(problem[new]),
-            time_cell(problem[reference]),
-            *((_ratio(trio.over_old, problem[new]),) if with_old else ()),
-            _ratio(trio.over_reference, problem[new]),
-            rate_cell(problem[reference], unit, trio.limits),
-        )
-        for problem in problems
-    )
+    times = {"new": new, "reference": reference}
+    ratios = {REFERENCE_NEW: partial(_ratio, trio.over[reference], new)}
+    if with_old:
+        times = {"old": old} | times
+        ratios = {OLD_NEW: partial(_ratio, trio.over[old], new)} | ratios
+    columns, lines = _tabulated(problems, rate_unit(rows), times, ratios, {"reference": reference}, trio.limits)
     who = f"{f'old {old}, ' if with_old else ''}new {new}, reference {reference}"
     both = f"{OLD_NEW} and {REFERENCE_NEW}, each" if with_old else f"{REFERENCE_NEW},"
     reading = (
@@ -235,10 +225,7 @@ def _alone(view: View, trio: Trio) -> Table:
     new = trio.sides.new
     problems = [problem for problem in trio.problems if new in problem]
     rows = [problem[new] for problem in problems]
-    names, heads = _heads(problems)
-    unit = rate_unit(rows)
-    columns = (*heads, Column(new), Column("rate", unit=unit))
-    lines = tuple((*_head(row, names), time_cell(row), rate_cell(row, unit, trio.limits)) for row in rows)
+    columns, lines = _tabulated(problems, rate_unit(rows), {new: new}, {}, {"rate": new}, trio.limits)
     reading = "One side, nothing to compare it with here."
     return Table(
         f"alone-{trio.part.id}", f"{new}, end to end", columns, lines, reading=reading, how_to_read=_how(view, rows)
@@ -250,11 +237,7 @@ def _fwd_and_bwd(view: View, trio: Trio) -> Table | None:
     part, new = trio.part, trio.sides.new
     if part.pass_ != Pass.BWD:
         return None
-    alike = {
-        other.pass_: other
-        for other in view.slices
-        if (other.dtype, other.scheme, other.cache) == (part.dtype, part.scheme, part.cache)
-    }
+    alike = {other.pass_: other for other in view.slices if other.setting[1:] == part.setting[1:]}
     if Pass.STEP in alike or Pass.FWD not in alike:
         return None
     forward, backward = (view.by_cell(view.cells, alike[name], new) for name in (Pass.FWD, Pass.BWD))
@@ -265,32 +248,22 @@ def _fwd_and_bwd(view: View, trio: Trio) -> Table | None:
     if not both:
         return None
     left = f"; {timed - len(both)} excluded, faster than the device allows" if timed > len(both) else ""
-    names = size_names(row for _, row, _ in both)
-    added = ("time_s", "time_low_s", "time_high_s", "flops")
-    sums: list[Row] = [{name: fwd[name] + bwd[name] for name in added} for _, fwd, bwd in both]
-    sums = [{**row, "flops_per_s": row["flops"] / row["time_s"] if row["flops"] else math.nan} for row in sums]
-    unit = rate_unit(sums)
-    columns = (
-        *text_columns("shape"),
-        *size_columns(names),
-        *number_columns("forward", "backward", "sum"),
-        Column("rate", unit=unit),
-    )
-    lines = tuple(
-        (
-            *_head(fwd, names),
-            time_cell(fwd),
-            time_cell(bwd),
-            TableCell(time_text(both_passes), float(both_passes["time_s"])),
-            rate_cell(both_passes, unit),
-        )
-        for (_, fwd, bwd), both_passes in zip(both, sums, strict=True)
-    )
+    problems = [{"forward": fwd, "backward": bwd, "sum": _sum(fwd, bwd)} for _, fwd, bwd in both]
+    sides_of = {name: name for name in ("forward", "backward", "sum")}
+    unit = rate_unit(problem["sum"] for problem in problems)
+    columns, lines = _tabulated(problems, unit, sides_of, {}, {"rate": "sum"}, None)
     reading = (
         "Sum of the two times, measured apart: nothing that runs in both is saved in it. FLOPs of all three products "
         f"(6 M N K) over that sum. {fmt.plural(len(lines), 'problem')}{left}."
     )
     return Table(f"sums-{part.id}", f"{new}, forward and backward", columns, lines, reading=reading)
+
+
+def _sum(forward: Row, backward: Row) -> Row:
+    """A row of both passes: their times and FLOPs added."""
+    added = {name: forward[name] + backward[name] for name in ("time_s", "time_low_s", "time_high_s", "flops")}
+    rate = added["flops"] / added["time_s"] if added["flops"] else math.nan
+    return {**forward, **added, "flops_per_s": rate}
 
 
 def _how(view: View, rows: Sequence[Row]) -> str:

@@ -6,13 +6,13 @@ from functools import partial
 
 import pandas as pd
 
-from ....analysis.frames.speedup import speedups
 from ... import formatting as fmt
 from ...cells import is_impossible, time_cell
 from ...model import Block, Column, Section, Table, TableCell, Text, Tone, integer, text_columns
 from ...view import Row, ShapeKey, Slice, View, sliced
-from .decode_grid import name_of, one_model
-from .sizes import averaged, counting, shape_names, size_cells, size_columns
+from .decode_grid import heads_of, one_model
+from .sides import ratios_over
+from .sizes import averaged, counting
 
 MAX_LINES = 240
 """Rows of the table of times; beyond it the grids and cells.csv have them."""
@@ -43,7 +43,7 @@ def slower_pairs(view: View) -> frozenset[tuple[str, str]]:
     """Pairs of cells (first, second) of which the second is verified to be slower than the first."""
     found: list[tuple[str, str]] = []
     for name in view.providers:
-        pairs = view.ratios if name == view.baseline else speedups(view.cells, view.analysis.rounds, name)
+        pairs = ratios_over(view, name)
         slow: pd.DataFrame = pairs.loc[pairs["verdict"] == "slower", ["baseline_cell_id", "cell_id"]]
         found += slow.itertuples(index=False, name=None)
     return frozenset(found)
@@ -109,28 +109,18 @@ def _counts(part: Slice, leaders: Leaders, left_out: str) -> Table:
 
 def _times(view: View, part: Slice, rows: Rows, names: list[str], leaders: Leaders) -> Table:
     shapes = [shape for shape in view.shapes if any(shape == other for other, _ in rows)]
-    layers, sizes = one_model(shapes), shape_names(shapes)
+    heads = heads_of(shapes, one_model(shapes))
     lines = []
     for shape in shapes:
         for m in sorted(m for other, m in rows if other == shape):
             found = rows[shape, m]
             first, *others = leaders.get((shape, m), ("",))  # nothing to win without a rival
-            head = (TableCell(name_of(shape, layers)), *size_cells(shape._asdict(), sizes), integer(m))
             best = TableCell(_won_by((first, *others)), first, note=_SHARED if others else "")
-            sure = bool(first) and not others
-            lines.append(
-                (
-                    *head,
-                    *(
-                        time_cell(found.get(name), Tone.BEST if sure and name == first else Tone.PLAIN)
-                        for name in names
-                    ),
-                    best,
-                )
-            )
+            tones = {} if others else {first: Tone.BEST}
+            times = (time_cell(found.get(name), tones.get(name, Tone.PLAIN)) for name in names)
+            lines.append((*heads.cells(shape), integer(m), *times, best))
     columns = (
-        *text_columns("layer" if layers else "shape"),
-        *size_columns(sizes),
+        *heads.columns,
         Column("M"),
         *(Column(view.named(name)) for name in names),
         *text_columns("best"),

@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import pandas as pd
 
@@ -18,19 +17,15 @@ from ...view import View, shape_of
 
 def correctness(view: View) -> Section:
     """Worst output of each provider and dtype against the fp64 product of the same quantized bits."""
-    rows = []
-    for dtype in view.dtypes:
-        for provider in view.providers:
-            mine = view.measured[(view.measured["dtype"] == dtype) & (view.measured["provider"] == provider)]
-            if line := _accuracy_row(mine, provider, dtype):
-                rows.append(line)
+    checked = view.measured.dropna(subset=["snr_db"])
+    by_side = dict(list(checked.groupby(["dtype", "provider"])))
+    sides = [(dtype, provider) for dtype in view.dtypes for provider in view.providers]
+    rows = tuple(_accuracy_row(by_side[side], *side) for side in sides if side in by_side)
     if not rows:
         return Section("correctness", "Correctness", (Text("No cell got as far as a comparison with the reference."),))
     wrong = int((view.measured["verdict"] == Verdict.INCORRECT).sum())
     lead = (
-        f"{fmt.plural(wrong, 'cell')} failed the check and has no time."
-        if wrong == 1
-        else f"{wrong} cells failed the check and have no time."
+        fmt.plural(wrong, "cell failed the check and has no time.", "cells failed the check and have no time.")
         if wrong
         else "Every output that was compared passed."
     )
@@ -43,14 +38,11 @@ def correctness(view: View) -> Section:
         "The worst over all checked cells. SNR = 10 log10(Σ ref² / Σ (ref − out)²), ref the fp64 product of the same "
         "quantized bits; higher is better."
     )
-    table = Table("accuracy", "Worst output per provider", columns, tuple(rows), how_to_read=reading)
+    table = Table("accuracy", "Worst output per provider", columns, rows, how_to_read=reading)
     return Section("correctness", "Correctness", (Text(lead), table))
 
 
-def _accuracy_row(mine: pd.DataFrame, provider: str, dtype: str) -> tuple[TableCell, ...] | None:
-    checked = mine.dropna(subset=["snr_db"])
-    if checked.empty:
-        return None
+def _accuracy_row(checked: pd.DataFrame, dtype: str, provider: str) -> tuple[TableCell, ...]:
     worst = checked.iloc[int(checked["snr_db"].argmin())].to_dict()
     floor = SNR_FLOOR_DB[DType(dtype)] if dtype in set(DType) else None
     snr = float(worst["snr_db"])
@@ -83,9 +75,11 @@ def failures(view: View) -> Section:
     blocks: list[Text | Table] = [Text(f"Cells: {fmt.coverage(view.coverage)}.{way_out}")]
     if len(failed):
         keys = ["provider", "verdict", "reason", "dtype", "cache"]
-        rows = [
-            _failure_row(dict(zip(keys, key, strict=True)), group) for key, group in failed.groupby(keys, sort=False)
-        ]
+        rows = []
+        for (provider, verdict, reason, *part), group in failed.groupby(keys, sort=False):
+            shapes = list(dict.fromkeys(shape_of(row).label for row in group.to_dict("records")))
+            said = (fmt.sizes(group["M"]), fmt.some(shapes, 3), reason or "no reason was stored")
+            rows.append((*texts(provider, verdict), integer(len(group)), *texts(*part, *said)))
         columns = (
             *text_columns("provider", "verdict"),
             Column("cells"),
@@ -96,38 +90,15 @@ def failures(view: View) -> Section:
     return Section("failed-cells", "Failed and missing cells", tuple(blocks))
 
 
-def _failure_row(key: dict[str, Any], group: pd.DataFrame) -> tuple[TableCell, ...]:
-    shapes = list(dict.fromkeys(shape_of(row).label for row in group.to_dict("records")))
-    return (
-        *texts(key["provider"], key["verdict"]),
-        integer(len(group)),
-        *texts(
-            key["dtype"],
-            key["cache"],
-            fmt.sizes(sorted({int(m) for m in group["M"]})),
-            fmt.some(shapes, 3),
-            str(key["reason"]) or "no reason was stored",
-        ),
-    )
-
-
 def _remarks(summary: pd.DataFrame) -> list[Text | Table]:
-    counts: dict[str, Counter[str]] = {}
-    for provider, remarks in zip(summary["provider"], summary["remarks"], strict=True):
-        for remark in remarks:
-            counts.setdefault(remark, Counter())[str(provider)] += 1
-    if not counts:
-        return []
-    rows = tuple(
-        (
-            TableCell(remark),
-            integer(found.total()),
-            TableCell(", ".join(f"{name} ({count})" for name, count in found.items())),
-        )
-        for remark, found in counts.items()
-    )
+    told = summary[["provider", "remarks"]].explode("remarks").dropna()
+    rows = []
+    for remark, providers in told.groupby("remarks", sort=False)["provider"]:
+        named = ", ".join(f"{name} ({count})" for name, count in Counter(providers).items())
+        rows.append((TableCell(str(remark)), integer(len(providers)), TableCell(named)))
     columns = (*text_columns("remark"), Column("cells"), *text_columns("providers (cells)"))
-    return [Table("remarks", "Remarks on cells that passed", columns, rows, detail=len(rows) > 8)]
+    table = Table("remarks", "Remarks on cells that passed", columns, tuple(rows), detail=len(rows) > 8)
+    return [table] if rows else []
 
 
 SKIPPED = (Verdict.UNSUPPORTED,)
@@ -209,8 +180,8 @@ def _reasons(lacking: pd.DataFrame) -> Table:
 def _reason_lines(lacking: pd.DataFrame) -> Iterator[tuple[TableCell, ...]]:
     for provider, verdict, reason, group in by_reason(lacking):
         outcome = "skipped" if verdict in SKIPPED else verdict.replace("_", " ")
-        sizes = fmt.sizes(sorted({int(m) for m in group["M"]}))
-        yield (TableCell(provider), TableCell(outcome, verdict), integer(len(group)), *texts(sizes, reason))
+        reasons = texts(fmt.sizes(group["M"]), reason)
+        yield (TableCell(provider), TableCell(outcome, verdict), integer(len(group)), *reasons)
 
 
 def by_reason(lacking: pd.DataFrame) -> Iterator[tuple[str, str, str, pd.DataFrame]]:

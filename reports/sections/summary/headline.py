@@ -18,7 +18,6 @@ from ...model import Block, KeyNumber, KeyNumbers, Remarks, Section, Text
 from ...terms import CEILING_KINDS, LIMITS
 from ...view import Row, Slice, View, shape_of
 from ..speedups.crossover import use_of
-from ..speedups.sides import sides
 from ..speedups.three_way import trios_of
 
 Card = Callable[[View], Iterator[KeyNumber]]
@@ -50,16 +49,12 @@ def headline(view: View, *cards: Card) -> Section:
     return Section("headline", "Headline", tuple(blocks))
 
 
+_RANKED = ("time here", "incorrect", "faster than", "disturbed", "slow")
+"""Words of warnings: other providers compared, wrong outputs, impossible times, then what keeps numbers undecided."""
+
+
 def _rank(warning: str) -> int:
-    """Rank a warning: other providers compared, wrong outputs, impossible times, then what keeps numbers undecided."""
-    return next(
-        (
-            rank
-            for rank, word in enumerate(("time here", "incorrect", "faster than", "disturbed", "slow"))
-            if word in warning
-        ),
-        9,
-    )
+    return next((rank for rank, word in enumerate(_RANKED) if word in warning), len(_RANKED))
 
 
 def means(view: View) -> Iterator[KeyNumber]:
@@ -227,10 +222,10 @@ def _where(row: Row, part: Slice) -> str:
 
 def means_over_sides(view: View) -> Iterator[KeyNumber]:
     """Geometric means of a kernel over the one that it replaces and over the reference, each in its first slice."""
-    named = sides(view)
-    if named is None:
+    trios = trios_of(view)
+    if not trios:
         return
-    trios = trios_of(view, named)
+    named = trios[0].sides
     for base, what in ((named.old, ""), (named.reference, " (reference)")):
         found = ((trio.part, trio.ratios_over(base)) for trio in trios)
         for part, rows in [(part, rows) for part, rows in found if rows][:1]:

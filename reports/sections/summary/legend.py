@@ -8,6 +8,7 @@ from ....shapes.problem import Op
 from ... import formatting as fmt
 from ...model import Bullets, Column, Section, Table, TableCell, integer, text_columns
 from ...view import ShapeKey, View
+from ..speedups.sizes import shape_names
 
 _TP = re.compile(r"\b[Tt][Pp]\s?=?(\d+)\b")
 _SIZE = re.compile(r"\b[BEMNK]\s?=?\d+\b")
@@ -28,13 +29,7 @@ def legend(view: View) -> Section:
     """List the families of shapes, and say where M comes from."""
     families = families_of(view.shapes)
     with_tp = any(family.degrees for family in families)
-    only_quantizes = view.only_quantizes
-    sizes = [
-        name
-        for name in _DIVIDED
-        if not (name in ("B", "E") and all(getattr(shape, name) == 1 for shape in view.shapes))
-        and not (name == "N" and only_quantizes)
-    ]
+    sizes = [name for name in _DIVIDED if name in shape_names(view.shapes)]
     columns = (
         *text_columns("layer"),
         *((Column("TP"),) if with_tp else ()),

@@ -1,6 +1,6 @@
 """What a run leaves open: where a challenger cannot run, loses, stalls or cannot be explained; and a checklist."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import pandas as pd
@@ -12,7 +12,7 @@ from ....shapes.plugins import Hook, joining
 from ....shapes.run_folder.disturbance import by_others
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Bullets, Section, Table, TableCell, text_columns
+from ...model import Bullets, Section, Table, text_columns, texts
 from ...terms import BOUNDS
 from ...view import Row, View, shape_of
 from ..speedups.decode_grid import compared, name_of, one_model
@@ -23,14 +23,15 @@ Item = tuple[bool, str]
 
 
 def open_items(view: View) -> Section:
-    """List the items, open ones first."""
+    """List what is done and what is open."""
     items = [*_planned(view), *_correct(view), *_ratios(view), *_crossovers(view), *_limits(view), *_conditions(view)]
-    ordered = sorted(items, key=lambda item: item[0])
-    return Section(
-        "open-items",
-        "Open items",
-        (Bullets(tuple(text for _, text in ordered), tuple(done for done, _ in ordered)),),
-    )
+    return checklist("open-items", items)
+
+
+def checklist(section_id: str, items: Iterable[Item]) -> Section:
+    """Build the chapter of items, open ones first."""
+    done, said = zip(*sorted(items, key=lambda item: item[0]), strict=True)
+    return Section(section_id, "Open items", (Bullets(said, done),))
 
 
 def _planned(view: View) -> Iterator[Item]:
@@ -174,13 +175,15 @@ def known_limitations(view: View) -> Section | None:
     """List what the run shows of the limits of the challengers; None where it shows none."""
     added = (row for limitations in joining(Hook.LIMITATIONS) for row in limitations(view))
     found = [*_cannot(view), *_loses(view), *_impossible(view), *added, *_fixed(view)]
-    if not found:
-        return None
-    columns = text_columns("limitation", "where", "cause, as far as it is known", "next")
-    lines = tuple(tuple(map(TableCell, row)) for row in found)
     reading = "Computed from the cells of this run; what concerns the whole run is in the headline."
-    table = Table("limitations-table", "What limits the challengers", columns, lines, reading=reading)
-    return Section("known-limitations", "Known limitations", (table,))
+    table = limitations_table("limitations-table", "What limits the challengers", found, reading)
+    return Section("known-limitations", "Known limitations", (table,)) if found else None
+
+
+def limitations_table(table_id: str, title: str, found: Iterable[Limitation], reading: str = "") -> Table:
+    """One row per limitation."""
+    columns = text_columns("limitation", "where", "cause, as far as it is known", "next")
+    return Table(table_id, title, columns, tuple(texts(*row) for row in found), reading=reading)
 
 
 def _cannot(view: View) -> Iterator[Limitation]:
@@ -238,11 +241,10 @@ def _fixed(view: View) -> Iterator[Limitation]:
 
 def _where(view: View, cells: pd.DataFrame) -> str:
     """Name the shapes and M of some cells: 12 cells of a, b and 1 more; M=64, 128."""
-    rows = cells.to_dict("records")
     layers = one_model(view.shapes)
-    labels = list(dict.fromkeys(name_of(shape_of(row), layers) for row in rows))
+    labels = list(dict.fromkeys(name_of(shape_of(row), layers) for row in cells.to_dict("records")))
     named = fmt.some(labels, MOST_SHAPES)
-    return f"{fmt.plural(len(rows), 'cell')} of {named}; M={fmt.sizes(sorted({int(row['M']) for row in rows}))}"
+    return f"{fmt.plural(len(cells), 'cell')} of {named}; M={fmt.sizes(cells['M'])}"
 
 
 def _one(view: View, row: Row) -> str:

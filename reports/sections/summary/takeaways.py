@@ -1,6 +1,7 @@
 """Takeaways of a three-way comparison: every figure in a sentence is computed from the rows of the tables."""
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -9,7 +10,6 @@ from ... import formatting as fmt
 from ...cells import mean_cell, mean_over, ratio_cell
 from ...model import Remarks, Section
 from ...view import Row, View, shape_of
-from ..speedups.sides import sides
 from ..speedups.three_way import Trio, trios_of
 
 WORTH_TELLING = 1.1
@@ -18,10 +18,7 @@ WORTH_TELLING = 1.1
 
 def takeaways(view: View) -> Section | None:
     """Say what the tables of `three_way` come to; None where there is nothing to compare."""
-    named = sides(view)
-    if named is None:
-        return None
-    trios = trios_of(view, named)
+    trios = trios_of(view)
     found = sorted(((detail, trio, text) for trio in trios for detail, text in _of(trio)), key=lambda item: item[0])
     items = tuple(f"{trio.part.title}: {text}" if len(trios) > 1 else text for _, trio, text in found)
     return Section("takeaways", "Takeaways", (Remarks(items),)) if items else None
@@ -46,8 +43,8 @@ def _of(trio: Trio) -> Iterator[tuple[bool, str]]:
 
 
 def _range(known: Sequence[Row], base: str, new: str, impossible: int) -> str:
-    counts = [(word, _count(known, word)) for word in ("faster", "slower", "undecided")]
-    (word, count), *rest = [(word, count) for word, count in counts if count]
+    found = Counter(row["verdict"] for row in known)
+    (word, count), *rest = [(word, found[word]) for word in ("faster", "slower", "undecided") if found[word]]
     sure = "" if word == "undecided" else "verified "
     whole = f"{new} is {sure}{word} at {count} of {fmt.plural(len(known), 'problem')}"
     verdicts = ", ".join([whole, *(f"{word} at {count}" for word, count in rest)])
@@ -56,10 +53,6 @@ def _range(known: Sequence[Row], base: str, new: str, impossible: int) -> str:
     span = _ratio(best) if len(known) == 1 else f"{_ratio(worst)} to {_ratio(best)}"
     mean = f", geometric mean {mean_cell(mean_over(known)).text} over distinct GEMMs" if len(known) > 1 else ""
     return f"{base} {fmt.DIVIDE} {new} (time): {span}{mean}; {verdicts}{left_out}."
-
-
-def _count(rows: Sequence[Row], verdict: str) -> int:
-    return sum(row["verdict"] == verdict for row in rows)
 
 
 def _movers(known: Sequence[Row]) -> str:
