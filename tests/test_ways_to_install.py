@@ -119,10 +119,10 @@ def test_the_line_that_a_command_prints_installs_what_it_lacks(wheel, tmp_path):
     link_packages(tmp_path / "packages", but=("rooflens", "ray"))
     python = fresh_environment(tmp_path, tmp_path / "packages")
     call(*tool("pip"), "--python", python, "install", wheel, cwd=tmp_path)
-    done = run(python.with_name("rooflens"), "run", "llm4bit-quick", "--jobs", "local:2", cwd=tmp_path, code=1)
+    done = run(python.with_name("rooflens"), "run", "llm4bit-quick", "--address", "auto", cwd=tmp_path, code=1)
     line = re.search(r"pip install '(.*)'$", done.stderr.strip())
     assert line, done.stderr
-    assert f"$ {line[0]}" in (ROOT / "README.md").read_text("utf-8")
+    assert f"$ {line[0]}" in (ROOT / "docs" / "quickstart.md").read_text("utf-8")
     empty_wheel_of("ray", tmp_path / "wheels")
     call(*tool("pip"), "--python", python, "install", line[1], cwd=tmp_path, PIP_FIND_LINKS=str(tmp_path / "wheels"))
     assert list(python.parents[1].glob("lib/python*/site-packages/ray-*.dist-info"))

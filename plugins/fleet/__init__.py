@@ -1,9 +1,8 @@
-"""Measuring on many devices and machines, which Ray places.
+"""Measuring on the devices of this machine, or with Ray of many machines.
 
 engine    what devices measure, and the stores of what they send
 run       `rooflens run --jobs` and `--address`
 compare   the same for `rooflens compare`
-progress  what both show meanwhile
 command   `rooflens fleet`
 plugin    what this adds to rooflens
 """

@@ -104,7 +104,7 @@ def _offers(device: str, slots: int) -> dict[str, int]:
 
     if device not in ("auto", "cpu", "cuda"):
         raise UsageError(f"--device {quote(device)}: write cpu or cuda; single GPUs are chosen by CUDA_VISIBLE_DEVICES")
-    return offer(device, slots)
+    return {arch: len(names) for arch, names in offer(device, slots).items()}
 
 
 @fleet.command()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...harness.sweep.events import Observer
     from ...shapes.suite import Suite
     from .engine.compare_worker import CompareWorkerSpec
-    from .engine.ray_cluster import RayCluster
+    from .engine.fleet import Cluster
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Devices:
     """Measures on the devices of one architecture of a cluster that `target` asks for, chunk by chunk."""
 
     what: CompareSpec
-    cluster: "RayCluster"
+    cluster: "Cluster"
     arch: str
     target: FleetTarget
     request: Request

@@ -24,8 +24,8 @@ from ...shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest, Stored
 
 if TYPE_CHECKING:
     from .engine.compare_store import CompareStore
+    from .engine.fleet import Cluster
     from .engine.job_queue import JobQueue
-    from .engine.ray_cluster import RayCluster
     from .engine.result_store import ResultStore
 
 _OF_A_SHARD = ("version", "suite", "description", "baseline", "challengers", "seed", "rounds", "protocol", "command")
@@ -40,8 +40,8 @@ PATIENCE_S = 60.0
 class FleetTarget:
     """Where a fleet measures.
 
-    Either the cluster of Ray at `address`, or (with "") one of this machine alone with `slots` slots: as many GPUs, or
-    parts of the CPU; None is every GPU. `arch` is the requested architecture ("" for any), `most` the most devices of
+    Either the cluster of Ray at `address`, or (with "") `slots` slots of this machine: as many GPUs, or parts of the
+    CPU; None is every GPU. `arch` is the requested architecture ("" for any), `most` the most devices of
     it (None: all). `patience_s` is the time to wait for a device when there is none.
     """
 
@@ -70,31 +70,30 @@ class FleetTarget:
         return StoredFleet(address=self.address) if self.address else StoredFleet(slots=self.slots)
 
     @contextmanager
-    def opened(self, device: str, folder: Path) -> "Iterator[tuple[RayCluster, str]]":
-        """Start or join the cluster; yield it with the architecture to measure, that of the run in `folder` if any.
+    def opened(self, device: str, folder: Path) -> "Iterator[tuple[Cluster, str]]":
+        """Find the devices here, or join the cluster; yield it with the architecture to measure.
 
-        `device` is the value of --device for this machine.
+        That is the one of the run in `folder` if any. `device` is the value of --device for this machine.
         """
-        from .engine import ray_environment
-        from .engine.inventory import offer_in_child
         from .engine.resource_request import chosen, restricted
 
         known = glance(folder).device
         stored = known.arch if known else ""
-        if self.address:
-            address = ray_environment.for_address(self.address)
-            from .engine import ray_cluster
+        with ExitStack() as held:
+            cluster: Cluster
+            if self.address:
+                from .engine import ray_environment
 
-            with ray_cluster.joined(address) as cluster:
-                yield cluster, chosen(self.arch, self.most, cluster.offered(), stored)
-            return
-        ray_environment.for_local_cluster()
-        offer = restricted(offer_in_child(device, self.slots or 1), self.slots)
-        arch = chosen(self.arch, self.most, offer, stored)
-        from .engine import ray_cluster
+                address = ray_environment.for_address(self.address)
+                from .engine import ray_cluster
 
-        with ray_cluster.local(offer) as cluster:
-            yield cluster, arch
+                cluster = held.enter_context(ray_cluster.joined(address))
+            else:
+                from .engine.inventory import offer_in_child
+                from .engine.local_cluster import LocalCluster
+
+                cluster = LocalCluster(restricted(offer_in_child(device, self.slots or 1), self.slots))
+            yield cluster, chosen(self.arch, self.most, cluster.offered(), stored)
 
 
 def run_on_devices(request: Request, dry_run: bool, report: bool, strict: bool) -> None:

@@ -109,15 +109,14 @@ def test_a_hang_ends_within_two_seconds_of_the_time_limit_and_costs_no_neighbour
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("jobs", [(), pytest.param(("--jobs", "local:1"), marks=pytest.mark.ray)])
+@pytest.mark.parametrize("jobs", [(), ("--jobs", "local:1")])
 def test_a_failure_is_measured_again_once_its_cause_is_gone(place, jobs):
     """A licence server that was down, a neighbour that had the memory: the code of the kernel is the same."""
-    run = fresh if jobs else rooflens  # Ray starts once in a process
-    run(place, *run_args("licensed"), "--filter", "layer == 'q' and M <= 2", *jobs)
+    rooflens(place, *run_args("licensed"), "--filter", "layer == 'q' and M <= 2", *jobs)
     assert verdicts(place) == {("licensed", 1): {"passed"}, ("licensed", 2): {"runtime_error"}}
     (place / "licence").touch()
     again = ("--retry", "timeout", "--retry", "runtime_error", "--set", "timeout_s=60s")
-    done = run(place, "run", "-o", "out", "--resume", "--no-report", *again, *jobs)
+    done = rooflens(place, "run", "-o", "out", "--resume", "--no-report", *again, *jobs)
     assert "measure again what failed: 1 unit; events.log has the reasons" in done.stderr
     check_whole(place, cells=2)
     (event,) = [text for _, text in events(place) if text.startswith("retry")]

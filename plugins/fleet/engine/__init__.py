@@ -1,4 +1,4 @@
-"""A sweep over many devices and machines: Ray places device workers, this package says what they measure and keeps it.
+"""A sweep over many devices: what device workers measure in threads here, or as actors of Ray, and how it is kept.
 
 fleet             the loop
 cluster           what a cluster reports, and its numbered slots
@@ -14,6 +14,7 @@ result_store      archives to shards and to one run folder
 compare_store     the same for a comparison: a chunk is stored in all versions or in none
 inventory         the devices of this machine
 resource_request  devices requested against devices offered
+local_cluster     the devices of this machine, a thread each
 ray_cluster       the cluster on Ray
 ray_worker        a device worker as an actor of Ray
 ray_environment   what Ray reads when it is imported, the clusters of this machine, Ray's logs

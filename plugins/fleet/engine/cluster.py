@@ -1,10 +1,12 @@
-"""What a cluster reports, and the numbering of its slots."""
+"""What a cluster reports of its workers, and the numbering of its slots."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
+from ....harness.sweep.events import Doing, Finished
+from ....harness.sweep.events import Event as OfASession
 from .protocol import ResultArchive, Slot
 
 
@@ -76,3 +78,21 @@ class Heartbeat:
     doing: str
     units: int
     count: int
+
+
+class Pulse:
+    """Observer of a session: what the next heartbeat says."""
+
+    def __init__(self) -> None:
+        self.heartbeat = Heartbeat("", 0, 0)
+
+    def begin(self) -> None:
+        """Count the units of the next job from 0."""
+        self.heartbeat = replace(self.heartbeat, units=0, count=self.heartbeat.count + 1)
+
+    def __call__(self, event: OfASession) -> None:
+        """Count units, and every event as a sign of life."""
+        last = self.heartbeat
+        doing = event.what if isinstance(event, Doing) else last.doing
+        units = last.units + (event.units if isinstance(event, Finished) else 0)
+        self.heartbeat = Heartbeat(doing, units, last.count + 1)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 from ....harness.compare.runner import LOG, CompareRunner
 from ....harness.compare.spec import CompareSpec, read_state, suite_hash, version, write_state
@@ -42,6 +43,11 @@ class CompareWorkerSpec(WorkerSpec):
     tables: Mapping[str, str] = field(default_factory=dict)
 
     closes_at_once = True
+
+    def on(self, device: str) -> Self:
+        """Return the same for a device, which arms are told by their request."""
+        what = replace(self.what, request=(self.what.request or {}) | {"device": device})
+        return replace(super().on(device), what=what)
 
     @property
     def silence_s(self) -> float:

@@ -18,7 +18,10 @@ from .jobs import Job
 from .protocol import OPENING_S, Assignment, Slot
 
 if TYPE_CHECKING:
+    from .local_cluster import LocalCluster
     from .ray_cluster import RayCluster
+
+    Cluster = LocalCluster | RayCluster
 
 POLL_S = 0.25
 
@@ -67,7 +70,7 @@ class Fleet:
     def __init__(
         self,
         queue: JobQueue,
-        cluster: "RayCluster",
+        cluster: "Cluster",
         observer: Observer,
         should_stop: Callable[[], bool] = lambda: False,
         deadline: float | None = None,

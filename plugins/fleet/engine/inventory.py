@@ -1,4 +1,4 @@
-"""The devices that this machine offers a fleet, by architecture, as resources of a Ray node, and its slots."""
+"""The devices that this machine offers a fleet, by architecture, and the cores of its slots."""
 
 import os
 from functools import partial
@@ -9,18 +9,18 @@ from ....shapes.protocol import Protocol
 from .protocol import Slot
 
 
-def offer_in_child(device: str, slots: int) -> dict[str, int]:
+def offer_in_child(device: str, slots: int) -> dict[str, list[str]]:
     """Return `offer`, found in a process of its own: torch would stay in this one."""
-    found: dict[str, int] = in_child(partial(_offer, device, slots), (), Protocol(), str, dict[str, int])
+    found: dict[str, list[str]] = in_child(partial(_offer, device, slots), (), Protocol(), str, dict[str, list[str]])
     return found
 
 
-def _offer(device: str, slots: int, _: object) -> dict[str, int]:
+def _offer(device: str, slots: int, _: object) -> dict[str, list[str]]:
     return offer(device, slots)
 
 
-def offer(device: str, slots: int) -> dict[str, int]:
-    """Count the GPUs of this machine by architecture; without any, or for "cpu", `slots` parts of the CPU.
+def offer(device: str, slots: int) -> dict[str, list[str]]:
+    """Name the GPUs of this machine as torch does, by architecture; without any, or for "cpu", `slots` times the CPU.
 
     Imports torch. Raises RooflensError when a GPU is requested and there is none, UsageError for too many slots.
     """
@@ -35,12 +35,11 @@ def offer(device: str, slots: int) -> dict[str, int]:
             raise UsageError(
                 f"{slots} parts of the CPU are requested, and it has {cores} cores: request at most {cores}"
             )
-        return {found.arch: slots}
-    counts: dict[str, int] = {}
+        return {found.arch: ["cpu"] * slots}
+    names: dict[str, list[str]] = {}
     for index in range(torch.cuda.device_count()):
-        arch = find_device(f"cuda:{index}").arch
-        counts[arch] = counts.get(arch, 0) + 1
-    return counts
+        names.setdefault(find_device(f"cuda:{index}").arch, []).append(f"cuda:{index}")
+    return names
 
 
 def take_cores(slot: Slot) -> None:

@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from ....harness.sweep.events import Observer
 from ....harness.worker.messages import Setup
@@ -75,6 +75,10 @@ class DeviceWorker(ABC, Generic[Spec]):
     def close(self) -> ResultArchive:
         """Take the last readings, and leave nothing behind."""
 
+    @abstractmethod
+    def end(self) -> None:
+        """End at once, whatever it does, and leave nothing behind."""
+
     def described(self, elapsed_s: float) -> StoredWorker:
         """Return what run.json of a shard says of this worker, with the remarks since the last time."""
         remarks, self.remarks = self.remarks, []
@@ -104,6 +108,10 @@ class WorkerSpec(ABC):
 
     closes_at_once = False
     """True where closing measures nothing, so that a worker can clean up when there is no time left."""
+
+    def on(self, device: str) -> Self:
+        """Return the same for a device by torch's name."""
+        return replace(self, setup=replace(self.setup, device=device))
 
     @property
     def opening_s(self) -> float:

@@ -4,7 +4,6 @@ Import `ray_environment` first, and prepare for the cluster with it: Ray reads i
 """
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -18,7 +17,6 @@ import ray
 from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from ....harness.storage.scratch import new_scratch, open_scratch, remove_scratch
 from ....shapes.architectures import is_gpu
 from ....shapes.errors import RooflensError
 from .cluster import Answered, Event, Failed, Heartbeat, Lost, NodeOffer, numbered
@@ -32,53 +30,6 @@ SUSPECT_S = 30.0
 
 HEAD_GONE = 3
 """Times in a row, a second and more apart, that the head must not accept a connection to count as dead."""
-
-_STORE_BYTES = 200 << 20
-
-_LONGEST_FOLDER = 107 - len("/session_2026-01-02_03-04-05_678901_1234567/sockets/plasma_store")
-"""Bytes of the folder of a session: the path of a Unix socket may have 107."""
-
-
-@contextmanager
-def local(offer: Mapping[str, int]) -> Iterator["RayCluster"]:
-    """Start a cluster of this machine alone, which offers `offer`; it ends with the block."""
-    gpus = sum(count for arch, count in offer.items() if is_gpu(arch))
-    with _quiet(), _session_folder() as folder:
-        try:
-            ray.init(
-                _temp_dir=folder,
-                address="local",  # otherwise Ray joins a cluster that somebody started on this machine
-                num_cpus=1,
-                num_gpus=gpus,
-                resources={arch: float(count) for arch, count in offer.items()},
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                object_store_memory=_STORE_BYTES,
-            )
-        except (RuntimeError, ValueError, OSError, RayError) as error:
-            raise RooflensError(f"Ray does not start on this machine: {_first_line(error)}") from error
-        try:
-            yield RayCluster()
-        finally:
-            ray.shutdown()
-
-
-@contextmanager
-def _session_folder() -> Iterator[str | None]:
-    """Folder for the logs and sockets of a cluster, removed after it; None where $RAY_TMPDIR names one.
-
-    By default, Ray uses one that all users of a machine can write to, and leaves it behind.
-    """
-    if "RAY_TMPDIR" in os.environ:
-        yield None
-        return
-    folder = new_scratch("ray", _LONGEST_FOLDER)
-    handle = open_scratch(folder)
-    try:
-        yield str(folder)
-    finally:
-        remove_scratch(folder, handle)
 
 
 @contextmanager

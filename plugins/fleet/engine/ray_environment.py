@@ -5,7 +5,6 @@ Ray's own search for a cluster may wait for minutes. This module imports no Ray.
 
 import io
 import os
-import secrets
 import socket
 import sys
 import tempfile
@@ -52,17 +51,11 @@ def _descriptor(stream: object) -> int | None:
         return None
 
 
-LOCAL = "ROOFLENS_LOCAL_CLUSTER"
-"""Set in the processes of a cluster that a sweep started for itself: no other process joins it."""
-
 _ADDRESS = b"--gcs-address="
 
 
 def addresses(proc: Path = Path("/proc")) -> list[str]:
-    """Return HOST:PORT of the head of each cluster that has a node here, without those of `rooflens run --jobs`.
-
-    Processes of other users are skipped.
-    """
+    """Return HOST:PORT of the head of each cluster that has a node here; processes of other users are skipped."""
     return sorted(set(_addresses(proc)))
 
 
@@ -73,9 +66,6 @@ def _addresses(proc: Path) -> Iterator[str]:
         with suppress(OSError, UnicodeDecodeError):
             arguments = (process / "cmdline").read_bytes().split(b"\0")
             if os.path.basename(arguments[0]) != b"raylet":
-                continue
-            variables = (process / "environ").read_bytes().split(b"\0")
-            if any(one.startswith(f"{LOCAL}=".encode()) for one in variables):
                 continue
             yield from (one.removeprefix(_ADDRESS).decode() for one in arguments if one.startswith(_ADDRESS))
 
@@ -101,14 +91,6 @@ TOKEN = Path(".ray") / "auth_token"
 
 CONNECT_S = 5.0
 """Timeout of our own connection; Ray would try for minutes."""
-
-
-def for_local_cluster() -> None:
-    """Prepare for a cluster on this machine alone: on the loopback interface, with a token of its own."""
-    refuse_without_ray()
-    os.environ.update(_ALWAYS | _OF_A_NODE | {_LOOPBACK_ONLY: "0", LOCAL: "1"})
-    os.environ.pop("RAY_ADDRESS", None)
-    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
 
 
 def for_address(address: str) -> str:
@@ -210,7 +192,7 @@ def refuse_without_ray() -> None:
     import importlib.util
 
     if importlib.util.find_spec("ray") is None:
-        raise RooflensError(f"a fleet requires Ray, which is not installed: {EXTRA}")
+        raise RooflensError(f"a cluster requires Ray, which is not installed: {EXTRA}")
     if os.environ.get("ROCR_VISIBLE_DEVICES") and not os.environ.get("HIP_VISIBLE_DEVICES"):
         raise RooflensError(
             "Ray rejects ROCR_VISIBLE_DEVICES: unset it, and select AMD GPUs with HIP_VISIBLE_DEVICES instead"

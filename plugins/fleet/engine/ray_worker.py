@@ -10,8 +10,7 @@ import ray
 from ray.exceptions import RayError
 
 from ....harness.storage.scratch import new_scratch, open_scratch
-from ....harness.sweep.events import Doing, Event, Finished
-from .cluster import Heartbeat
+from .cluster import Heartbeat, Pulse
 from .inventory import take_cores
 from .protocol import Assignment, ResultArchive, Slot, WorkerSpec
 
@@ -42,28 +41,15 @@ class HeartbeatBoard:
         self._stop = True
 
 
-class HeartbeatSender:
-    """Observer of a session that posts heartbeats, without ever waiting for the board."""
+class HeartbeatSender(Pulse):
+    """A pulse that posts its heartbeats, without ever waiting for the board."""
 
     def __init__(self, post: Callable[[Heartbeat], Any], clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
         self._post, self._clock = post, clock
-        self._doing, self._units, self._count = "", 0, 0
         self._posted_at = -HEARTBEAT_EVERY_S
         self._answer: Any = None
         self._stop = False
-
-    def begin(self) -> None:
-        """Count the units of the next job from 0."""
-        self._units = 0
-        self._count += 1
-
-    def __call__(self, event: Event) -> None:
-        """Count units, and every event as a sign of life; what is done is sent with the next heartbeat."""
-        self._count += 1
-        if isinstance(event, Doing):
-            self._doing = event.what
-        elif isinstance(event, Finished):
-            self._units += event.units
 
     def should_stop(self) -> bool:
         """Tell whether the board says stop. Called ten times a second, so heartbeats are posted from here."""
@@ -76,7 +62,7 @@ class HeartbeatSender:
         now = self._clock()
         if self._answer is None and now - self._posted_at >= HEARTBEAT_EVERY_S:
             self._posted_at = now
-            self._answer = self._post(Heartbeat(self._doing, self._units, self._count))
+            self._answer = self._post(self.heartbeat)
         return self._stop
 
 

@@ -1,6 +1,6 @@
 """Which architecture a fleet measures: the request against the offer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ....shapes.architectures import is_architecture, is_gpu
 from ....shapes.errors import UsageError
@@ -38,19 +38,20 @@ def chosen(asked: str, count: int | None, offered: Mapping[str, int], stored: st
     return kinds[0]
 
 
-def restricted(offer: Mapping[str, int], slots: int | None) -> dict[str, int]:
-    """Return `offer` reduced to `slots`. Raises UsageError when there are fewer GPUs, or of two kinds."""
-    total = sum(offer.values())
+def restricted(offer: Mapping[str, Sequence[str]], slots: int | None) -> dict[str, Sequence[str]]:
+    """Return `offer` reduced to `slots` devices. Raises UsageError when there are fewer GPUs, or of two kinds."""
+    counts = {arch: len(names) for arch, names in offer.items()}
+    total = sum(counts.values())
     if slots is None or slots == total:
         return dict(offer)
     if slots > total:
-        raise UsageError(f"--jobs local:{slots}: this machine has {_listed(offer)}; request at most {total}")
+        raise UsageError(f"--jobs local:{slots}: this machine has {_listed(counts)}; request at most {total}")
     if len(offer) > 1:
         raise UsageError(
-            f"--jobs local:{slots}: this machine has {_listed(offer)}, and it is ambiguous which to exclude: use all "
+            f"--jobs local:{slots}: this machine has {_listed(counts)}, and it is ambiguous which to exclude: use all "
             "of them, or set CUDA_VISIBLE_DEVICES (HIP_VISIBLE_DEVICES on AMD)"
         )
-    return dict.fromkeys(offer, slots)
+    return {arch: names[:slots] for arch, names in offer.items()}
 
 
 def _listed(offered: Mapping[str, int]) -> str:

@@ -186,10 +186,6 @@ def listening(pids):
     return [line.split()[3] for line in lines]
 
 
-def is_loopback(address):
-    return bool(re.match(r"(\[::ffff:)?127\.0\.0\.1\]?:\d+$", address))
-
-
 def processes_of(leader):
     """Pids of everything in the session of a process."""
     return set(_session(leader))

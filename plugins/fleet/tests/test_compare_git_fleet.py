@@ -1,4 +1,4 @@
-"""`rooflens compare --git --jobs`: a real repository, real stations of a local Ray on this CPU."""
+"""`rooflens compare --git --jobs`: a real repository, real workers on parts of this CPU."""
 
 import csv
 import io
@@ -6,13 +6,12 @@ import json
 import signal
 import tempfile
 import zipfile
-from pathlib import Path
 
 import pytest
 from rooflens.shapes.request import Request
 
 from tests.cli.test_compare_git import head_is_slow, kernel
-from tests.cli.tiny_runs import ON_CPU, fresh, rooflens, run_task, start, wait_until
+from tests.cli.tiny_runs import ON_CPU, rooflens, run_task, start, wait_until
 from tests.harness.repositories import git, repository
 
 GIVEN = ("--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "bench/kernels.py", "tiny.toml", *ON_CPU)
@@ -20,11 +19,13 @@ FLEET = ("-o", "both", "--jobs", "local:2")
 
 
 @pytest.fixture(autouse=True)
-def scratch(monkeypatch):
-    """Where stations keep their things; Ray has its sockets there, whose paths must be short."""
-    with tempfile.TemporaryDirectory(prefix="rl-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        monkeypatch.setenv("TMPDIR", folder)
-        yield Path(folder)
+def scratch(tmp_path, monkeypatch):
+    """Where workers keep their things."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
 
 
 def shards(here, arm):
@@ -39,11 +40,10 @@ def shards(here, arm):
     return found
 
 
-@pytest.mark.ray
 @pytest.mark.slow
 def test_more_work_is_found_and_both_arms_of_a_problem_are_of_one_slot(here, scratch):
     repository(here / "repo", kernel(1), kernel(300))
-    done = fresh(here, "compare", *GIVEN, *FLEET, "--rounds", 2, "-a", "M=3", "--json", code=(0, 3))
+    done = rooflens(here, "compare", *GIVEN, *FLEET, "--rounds", 2, "-a", "M=3", "--json", code=(0, 3))
     cases = head_is_slow(done)["cases"]
     assert len(cases) == 2
     assert {case["rounds"] for case in cases} == {2}
@@ -62,7 +62,6 @@ def test_more_work_is_found_and_both_arms_of_a_problem_are_of_one_slot(here, scr
     assert json.loads(again.stdout)["cases"] == cases
 
 
-@pytest.mark.ray
 @pytest.mark.slow
 def test_interrupted_and_resumed_only_what_is_missing_is_measured(here, scratch):
     repository(here / "repo", kernel(), kernel(0))  # head computes nothing
@@ -81,7 +80,7 @@ def test_interrupted_and_resumed_only_what_is_missing_is_measured(here, scratch)
     before = {path: content for path, content in kept().items() if path.name in first}
     alone = rooflens(here, "compare", "-o", "both", "--resume", code=2)
     assert "was begun by several devices" in alone.stderr
-    done = fresh(here, "compare", "-o", "both", "--resume", "--jobs", "local:1", "--json", code=5)
+    done = rooflens(here, "compare", "-o", "both", "--resume", "--jobs", "local:1", "--json", code=5)
     assert {case["head_verdict"] for case in json.loads(done.stdout)["cases"]} == {"incorrect"}
     after = kept()
     assert len(after) == 2

@@ -1,0 +1,156 @@
+"""Workers in threads: what they answer, what stops them, and whose answers are heard."""
+
+import os
+import tempfile
+import time
+from dataclasses import dataclass
+from threading import Event
+
+import pytest
+from rooflens.harness.sweep.events import Doing, Finished
+from rooflens.harness.worker.messages import Setup
+from rooflens.plugins.fleet.engine.cluster import Answered, Failed, Heartbeat
+from rooflens.plugins.fleet.engine.local_cluster import LocalCluster
+from rooflens.plugins.fleet.engine.protocol import Assignment, DeviceWorker, ResultArchive, WorkerSpec
+from rooflens.shapes.errors import Interrupted, UsageError
+from rooflens.shapes.protocol import Protocol
+from rooflens.shapes.run_folder.manifest import Manifest
+
+STOPPED = Event()
+
+
+class Scripted(DeviceWorker):
+    """Does what its job says: a function of the worker."""
+
+    def open(self):
+        cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+        return ResultArchive(self.name, f"{self.spec.setup.device} {cores}".encode())
+
+    def measure(self, assignment):
+        return ResultArchive(self.name, assignment.job(self))
+
+    def close(self):
+        return ResultArchive(self.name, b"")
+
+    def end(self):
+        STOPPED.set()
+
+
+@dataclass(frozen=True)
+class Spec(WorkerSpec):
+    @property
+    def worker(self):
+        return Scripted
+
+
+SPEC = Spec(Setup(device="auto", protocol=Protocol(), providers=(), files=()), Manifest())
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """Two GPUs, by name."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    STOPPED.clear()
+    found = LocalCluster({"sm90": ["cuda:0", "cuda:1"]})
+    yield found
+    for slot in found.slots():
+        found.kill(slot)
+    (mine,) = tmp_path.iterdir()
+    assert not list(mine.iterdir()), "its temporary files"
+
+
+def opened(cluster, name="first", at=0):
+    slot = cluster.slots()[at]
+    cluster.start(slot, SPEC, name)
+    (event,) = answers(cluster)
+    assert isinstance(event, Answered)
+    assert event.archive.key == name
+    return slot
+
+
+def answers(cluster):
+    until = time.monotonic() + 30
+    while not (found := cluster.wait(0.1)):
+        assert time.monotonic() < until
+    return found
+
+
+def job(cluster, slot, act):
+    cluster.assign(slot, Assignment(act, b"", None))
+
+
+def test_a_worker_is_told_its_device_and_counts_what_it_observes(cluster):
+    for slot, name in zip(cluster.slots(), ("cuda:0", "cuda:1"), strict=True):
+        cluster.start(slot, SPEC, name)
+        (event,) = answers(cluster)
+        assert event.archive.content.decode().split()[0] == name
+    assert cluster.offered() == {"sm90": 2}
+
+    def act(worker):
+        worker.observer(Doing("measure"))
+        worker.observer(Finished(3))
+        return b"done"
+
+    job(cluster, slot, act)
+    assert answers(cluster) == [Answered(slot, ResultArchive("cuda:1", b"done"))]
+    beat = cluster.heartbeats()[slot]
+    assert (beat.doing, beat.units) == ("measure", 3)
+    assert cluster.heartbeats()[cluster.slots()[0]] == Heartbeat("", 0, 1)
+
+
+def test_parts_of_a_cpu_have_cores_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = os.sched_getaffinity(0)
+    parts = LocalCluster({"x86_64-avx2": ["cpu"] * 2})
+    taken = []
+    for slot in parts.slots():
+        parts.start(slot, SPEC, "part")
+        (event,) = answers(parts)
+        taken.append(event.archive.content.decode().split()[1].split(","))
+        parts.kill(slot)
+    assert {len(cores) for cores in taken} == {len(before) // 2}
+    assert not set(taken[0]) & set(taken[1])
+    assert os.sched_getaffinity(0) == before
+
+
+def test_errors_are_answers_with_a_reason(cluster):
+    slot = opened(cluster)
+
+    def refuse(worker):
+        raise UsageError("another device")
+
+    def break_down(worker):
+        raise ValueError("a fault of ours")
+
+    job(cluster, slot, refuse)
+    assert answers(cluster) == [Failed(slot, "another device")]
+    job(cluster, slot, break_down)
+    assert answers(cluster) == [Failed(slot, "ValueError: a fault of ours")]
+
+
+def wait_for_stop(worker):
+    while not worker.should_stop():
+        time.sleep(0.01)
+    return b"a part"
+
+
+def test_workers_that_are_asked_to_stop_return_what_they_have(cluster):
+    slot = opened(cluster)
+    job(cluster, slot, wait_for_stop)
+    assert cluster.wait(0.05) == []
+    cluster.ask_to_stop()
+    assert answers(cluster) == [Answered(slot, ResultArchive("first", b"a part"))]
+
+
+def test_the_last_words_of_a_killed_worker_are_not_those_of_the_next(cluster):
+    slot = opened(cluster)
+
+    def interrupted(worker):
+        wait_for_stop(worker)
+        raise Interrupted("stopped")
+
+    job(cluster, slot, interrupted)
+    cluster.kill(slot)
+    assert STOPPED.is_set(), "it has ended when the next may begin"
+    assert opened(cluster, "second") == slot
+    assert cluster.wait(0.05) == []
