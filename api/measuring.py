@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..shapes.errors import IncompleteError, unknown_name
+from ..shapes.plugins import Hook, provided
 from ..shapes.protocol import settings_of
 from ..shapes.request import FORMER, Request, options
 from ..shapes.run_folder.columns import TUNING
@@ -49,9 +50,8 @@ def measure(
 def request_of(
     command: str, what: str | Path | None, providers: Iterable[str | Path], how: Mapping[str, Any]
 ) -> Request:
-    """Return the request of a call from Python, of one device; `command` does the same on a command line."""
+    """Return the request of a call from Python; `command` does the same on a command line."""
     known = [one.name for one in options().values() if command in one.commands and one.flags]
-    known = [name for name in known if name not in ("jobs", "address", "on", "wait")]  # of the command line
     known += settings_of(command)
     for name in how:
         if name not in known:
@@ -153,10 +153,17 @@ def tune(
 
 def _carried_out(plan: PlannedRun, file: str, tell: Tell, command: Sequence[str] = ()) -> bool:
     """Do what is planned; True when it is complete. Raises IncompleteError where not even `file` was written."""
+    complete: bool
     for note in plan.notes:
         tell(f"note: {note}")
-    with plan.opened(command) as (store, content):
-        complete = measured(plan, store, content, told(tell))
+    if plan.request.on_devices:
+        with provided(Hook.RUN)(plan, command) as measure_there:
+            complete, unmeasured = measure_there(told(tell), lambda: False)
+        if unmeasured:
+            tell(unmeasured)
+    else:
+        with plan.opened(command) as (store, content):
+            complete = measured(plan, store, content, told(tell))
     if not (plan.folder / file).is_file():
         raise IncompleteError(how_to_resume(plan.folder))
     return complete

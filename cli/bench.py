@@ -13,7 +13,7 @@ from ..api.selection import on_a_suite
 from ..api.times import Comparison
 from ..shapes.errors import UsageError
 from ..shapes.request import Request
-from .run.run import run_here
+from .run.run import run_request
 from .shared.options import command_with, parameters
 from .shared.progress import Progress
 from .shared.tables import note, show
@@ -45,7 +45,7 @@ def bench(file: Path, suite: str | None, as_json: bool, **options: Any) -> None:
     elif as_json:
         raise UsageError(f"{file}: --json prints times of functions; those of providers are in the folder of their run")
     else:
-        run_here(on_a_suite(replace(request, suite=str(file)), found, suite or ""), own=found)
+        run_request(on_a_suite(replace(request, suite=str(file)), found, suite or ""), own=found)
 
 
 def _show(found: Comparison, as_json: bool) -> None:

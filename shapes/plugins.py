@@ -26,7 +26,8 @@ class Hook(StrEnum):
     LIMITATIONS = "limitations"
     """`View -> Iterator[Limitation]`: rows of the chapter on known limitations."""
     RUN = "run --jobs"
-    """`(Request, dry_run, report, strict) -> None`: measures it on several devices, as `rooflens run` does."""
+    """`(PlannedRun, command) -> context` of `(observer, should_stop) -> (complete, unmeasured)`, which measures it on
+    several devices; `unmeasured` says what is not because devices are missing."""
     COMPARE = "compare --jobs"
     """`(Request, folder, comparison, deadline, observer) -> context` with what `OneDevice` of api/compare has."""
     LAUNCH = "launched code"

@@ -144,6 +144,10 @@ class Request:
             raise UsageError("--within ends the sweep by itself: omit --max-time")
         if self.within and self.on_devices:
             raise UsageError("--within is for one device: omit --jobs and --address, or use --max-time instead")
+        if self.scan and self.on_devices:
+            raise UsageError("--scan compares neighbouring sizes, which only one device can: omit --jobs and --address")
+        if self.address and (self.device or "auto") != "auto":
+            raise UsageError("--device is of this machine: with --address, choose an architecture with --on")
 
     @classmethod
     def for_command(cls, command: str, given: Mapping[str, Any]) -> Self:

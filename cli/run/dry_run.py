@@ -41,6 +41,9 @@ def show_plan(plan: PlannedRun) -> None:
     )
     for line in _forecast(plan, (units - stored) / units):
         click.echo(line)
+    if plan.request.on_devices:
+        jobs = len({(cell.shape, cell.problem, cell.scheme) for cell in cells})
+        click.echo(f"{jobs} problems to distribute: the time above is that of one device")
 
 
 def _forecast(plan: PlannedRun, share: float) -> Iterator[str]:

@@ -10,7 +10,9 @@ import click
 
 from ...api.measuring import measured
 from ...api.planned import PlannedRun, planned
+from ...api.run_folders import how_to_resume
 from ...api.stopping import stop_signals
+from ...shapes.errors import IncompleteError
 from ...shapes.plugins import Hook, provided
 from ...shapes.request import Request
 from ..shared.options import command_with, parameters
@@ -52,21 +54,17 @@ def run(dry_run: bool, report: bool, strict: bool, **options: Any) -> None:
       rooflens run llm4bit --jobs local:8
       rooflens run llm4bit --address auto --on sm90=4 -o runs/all
     """
-    request = Request.for_command("run", options)
-    if request.on_devices:
-        provided(Hook.RUN)(request, dry_run, report, strict)
-    else:
-        run_here(request, dry_run, report, strict)
+    run_request(Request.for_command("run", options), dry_run, report, strict)
 
 
-def run_here(
+def run_request(
     request: Request,
     dry_run: bool = False,
     report: bool = True,
     strict: bool = False,
     own: "dict[str, Declared] | None" = None,
 ) -> None:
-    """Measure on one device, or show what would be measured. `own` are the providers of the files, where known."""
+    """Measure what is requested, or show it. `own` are the providers of the files, where known."""
     from .contention_monitor import HostLoad
 
     load, began = HostLoad(), time.monotonic()
@@ -76,11 +74,13 @@ def run_here(
 
         show_plan(plan)
         return
-    complete = _measure(plan, load, report)
+    complete, unmeasured = _measure_on_devices(plan) if request.on_devices else (_measure(plan, load, report), "")
     measured_at = time.monotonic()
     from .end_of_run import conclude
 
-    conclude(plan.folder, complete=complete, report=report, strict=strict)
+    conclude(plan.folder, complete=complete and not unmeasured, report=report, strict=strict)
+    if unmeasured:
+        raise IncompleteError(f"{unmeasured}: {how_to_resume(plan.folder)}")
     if plan.budget:
         within_s, after_s = measured_at - began, time.monotonic() - measured_at
         click.echo(f"{'time':<14}{within_s:.0f} s to start and measure, then {after_s:.0f} s for the results")
@@ -106,6 +106,13 @@ def _measure(plan: PlannedRun, load: "HostLoad", report: bool) -> bool:
         ContentionMonitor(sys.stderr, content, store, load, deadline, _import_report if report else int) as progress,
     ):
         return measured(plan, store, content, progress, stopped)
+
+
+def _measure_on_devices(plan: PlannedRun) -> tuple[bool, str]:
+    """Return whether everything is complete, and what is not measured because devices are missing."""
+    with provided(Hook.RUN)(plan, sys.argv[1:]) as measure, stop_signals() as stopped, Progress(sys.stderr) as progress:
+        found: tuple[bool, str] = measure(progress, stopped)
+        return found
 
 
 def _import_report() -> None:

@@ -1,7 +1,6 @@
 """Measuring a comparison on the devices of a fleet."""
 
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -56,7 +55,7 @@ class Devices:
         store = CompareStore(folder, what, spec.manifest, chunks)
         resuming = how_to_resume(folder)
         try:
-            reopen_failed(store, self.request.retry)
+            reopen_failed(store, self.request.retry, self.observer)
             queue = JobQueue(self.arch, store, spec, self.target.most, job_noun="parts of the suite")
             fleet = Fleet(queue, self.cluster, self.observer, should_stop, self.deadline, self.target.patience_s)
             complete = fleet.run()
@@ -79,7 +78,7 @@ class Devices:
 
         request = _request(what)
         device = "cuda" if is_gpu(self.arch) else "cpu"
-        content = manifest(folder, suite, request, sys.argv[1:])
+        content = manifest(folder, suite, request)
         describe(content, suite, _cells(what, suite), request)
         # an arm sets these itself, or they depend on its providers
         content.id, content.folder, content.request, content.challengers = "", "", None, []

@@ -9,7 +9,7 @@ PLUGIN = Plugin(
         )
     },
     hooks={
-        Hook.RUN: "rooflens.plugins.fleet.run:run_on_devices",
+        Hook.RUN: "rooflens.plugins.fleet.run:devices",
         Hook.COMPARE: "rooflens.plugins.fleet.compare:devices",
     },
 )

@@ -1,28 +1,24 @@
 """Measure with a fleet: `rooflens run --jobs` and `--address`."""
 
 import re
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import click
 
 from ...api.planned import PlannedRun, describe, manifest
 from ...api.refine import Refiner
 from ...api.run_folders import how_to_resume
-from ...api.stopping import stop_signals
-from ...cli.run.end_of_run import conclude
-from ...cli.run.run import shown
-from ...cli.shared.progress import Progress
+from ...harness.sweep.events import Remarked
 from ...shapes.architectures import parse_devices
-from ...shapes.errors import IncompleteError, Interrupted, RooflensError, UsageError, quote
+from ...shapes.errors import Interrupted, RooflensError, UsageError, quote
 from ...shapes.request import Request
 from ...shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest, StoredFleet, glance, read_manifest
 
 if TYPE_CHECKING:
+    from ...harness.sweep.events import Observer
     from .engine.compare_store import CompareStore
     from .engine.fleet import Cluster
     from .engine.job_queue import JobQueue
@@ -96,30 +92,19 @@ class FleetTarget:
             yield cluster, chosen(self.arch, self.most, cluster.offered(), stored)
 
 
-def run_on_devices(request: Request, dry_run: bool, report: bool, strict: bool) -> None:
-    """Measure what is requested; or with --dry-run show what would be measured.
+Measure = Callable[["Observer", Callable[[], bool]], tuple[bool, str]]
 
-    Raises IncompleteError when devices are missing or were lost over problems, and what --strict raises.
+
+@contextmanager
+def devices(plan: PlannedRun, command: Sequence[str] = ()) -> Iterator[Measure]:
+    """Open the devices that a run is to be measured on; `command` is as of `PlannedRun.opened`.
+
+    What it yields measures it, and returns whether all is complete, and what is not because devices are missing.
     """
-    target = FleetTarget.of(request)
-    plan = shown(request)
-    if plan.scan:
-        raise UsageError("--scan compares neighbouring sizes, which only one device can: omit --jobs and --address")
-    if target.address and (request.device or "auto") != "auto":
-        raise UsageError("--device is of this machine: with --address, choose an architecture with --on")
+    target = FleetTarget.of(plan.request)
     _refuse_another(plan)
-    if dry_run:
-        from ...cli.run.dry_run import show_plan
-
-        show_plan(plan)
-        jobs = len({(cell.shape, cell.problem, cell.scheme) for cell in plan.cells})
-        click.echo(f"{jobs} problems to distribute: the time above is that of one device")
-        return
-    complete, unmeasured = _measure(plan, target)
-    done = complete and not unmeasured
-    conclude(plan.folder, complete=done, report=report, strict=strict)
-    if unmeasured:
-        raise IncompleteError(f"{unmeasured}: {how_to_resume(plan.folder)}")
+    with target.opened(plan.request.device or "auto", plan.folder) as (cluster, arch):
+        yield partial(_measure, plan, target, cluster, arch, command)
 
 
 def _refuse_another(plan: PlannedRun) -> None:
@@ -143,19 +128,22 @@ def _refuse_another(plan: PlannedRun) -> None:
             )
 
 
-def _measure(plan: PlannedRun, target: FleetTarget) -> tuple[bool, str]:
-    """Return whether all is complete, and what is not because devices are missing."""
+def _measure(
+    plan: PlannedRun,
+    target: FleetTarget,
+    cluster: "Cluster",
+    arch: str,
+    command: Sequence[str],
+    observer: "Observer",
+    should_stop: Callable[[], bool],
+) -> tuple[bool, str]:
     from .engine.fleet import Fleet
 
     folder = plan.folder
     earlier, resuming = glance(folder).fleet, how_to_resume(folder)
-    with ExitStack() as held:
-        cluster, arch = held.enter_context(target.opened(plan.request.device or "auto", folder))
-        stopped = held.enter_context(stop_signals())
-        queue, refiner, content = _queue(plan, target, arch)
-        held.callback(queue.store.close)
-        progress = held.enter_context(Progress(sys.stderr))
-        fleet = Fleet(queue, cluster, progress, stopped, plan.deadline, target.patience_s)
+    queue, refiner, content = _queue(plan, target, arch, command, observer)
+    with closing(queue.store):
+        fleet = Fleet(queue, cluster, observer, should_stop, plan.deadline, target.patience_s)
         try:
             complete = fleet.run()
         except Interrupted:
@@ -169,7 +157,9 @@ def _measure(plan: PlannedRun, target: FleetTarget) -> tuple[bool, str]:
         return complete and (refiner is None or refiner.complete), fleet.unmeasured()
 
 
-def _queue(plan: PlannedRun, target: FleetTarget, arch: str) -> "tuple[JobQueue, Refiner | None, Manifest]":
+def _queue(
+    plan: PlannedRun, target: FleetTarget, arch: str, command: Sequence[str], observer: "Observer"
+) -> "tuple[JobQueue, Refiner | None, Manifest]":
     """Open the run folder, and plan what is to be measured there; the last is its run.json."""
     from ...harness.storage.tables import replace as write_file
     from ...harness.storage.tables import reported
@@ -180,14 +170,12 @@ def _queue(plan: PlannedRun, target: FleetTarget, arch: str) -> "tuple[JobQueue,
     from .engine.result_store import ResultStore
 
     folder, request, rounds = plan.folder, plan.request, plan.suite.protocol.rounds
-    content = (
-        read_manifest(folder / MANIFEST) if request.resume else manifest(folder, plan.suite, request, sys.argv[1:])
-    )
+    content = read_manifest(folder / MANIFEST) if request.resume else manifest(folder, plan.suite, request, command)
     describe(content, plan.suite, plan.cells, request)
     content.fleet = target.stored
     jobs = jobs_of(plan.cells, rounds)
     store = ResultStore(folder, content, jobs)
-    reopen_failed(store, plan.request.retry)
+    reopen_failed(store, plan.request.retry, observer)
     if plan.table and not (folder / TUNED_COPY).exists():
         with reported(folder):
             write_file(folder / TUNED_COPY, plan.table.path.read_bytes())
@@ -202,7 +190,8 @@ def _queue(plan: PlannedRun, target: FleetTarget, arch: str) -> "tuple[JobQueue,
     return JobQueue(arch, store, spec, target.most, more), refiner, content
 
 
-def reopen_failed(store: "ResultStore | CompareStore", verdicts: Sequence[str]) -> None:
+def reopen_failed(store: "ResultStore | CompareStore", verdicts: Sequence[str], observer: "Observer") -> None:
     """Reopen the jobs with units of these verdicts, and report the number of units."""
     if count := store.retry(verdicts):
-        click.echo(f"measure again what failed: {count} unit{'s' * (count > 1)}; events.log has the reasons", err=True)
+        units = f"{count} unit{'s' * (count > 1)}"
+        observer(Remarked(f"measure again what failed: {units}; events.log has the reasons"))

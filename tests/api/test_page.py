@@ -1,9 +1,12 @@
-"""The Python of docs/api.md runs as it stands there, block after block, beside the run that its commands store."""
+"""The Python of the pages on Python runs as it stands there, block after block, beside the run that its commands store."""
 
 import re
 import shlex
+import shutil
 
+import numpy as np
 import pytest
+import rooflens
 from rooflens.cli.main import main
 from rooflens.harness.worker.agreement import FP8_FLOOR_DB, MOST_BYTES
 from rooflens.shapes.scheme import SNR_FLOOR_DB, DType
@@ -13,22 +16,43 @@ from ..environments import ROOT
 PAGE = (ROOT / "docs" / "api.md").read_text("utf-8")
 
 
-@pytest.mark.slow
-def test_the_examples_of_the_page_run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (command,) = re.findall(r"^\$ rooflens (run .*)$", PAGE, flags=re.MULTILINE)
+def ran(page, folder, monkeypatch, capsys):
+    """Run the command of a page, then its blocks of Python; return what they define, and what they printed."""
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    monkeypatch.chdir(folder)
+    (command,) = re.findall(r"^\$ rooflens (run .*)$", text, flags=re.MULTILINE)
     assert main(shlex.split(command)) == 0
     capsys.readouterr()
     names: dict[str, object] = {}
-    blocks = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    for block in blocks:
-        exec(compile(block, "docs/api.md", "exec"), names)
-    shown = capsys.readouterr().out
-    assert len(blocks) == 8
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        exec(compile(block, page, "exec"), names)
+    return names, capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_api_page_runs(tmp_path, monkeypatch, capsys):
+    names, shown = ran("api.md", tmp_path, monkeypatch, capsys)
     assert "mm: " in shown
     assert "linear" in shown
     assert "simd_4bit_cpu" in shown
     assert callable(names["test_gemm"])
+
+
+@pytest.mark.slow
+def test_the_page_on_run_folders_computes_what_rooflens_does(tmp_path, monkeypatch, capsys):
+    names, _ = ran("run-folder.md", tmp_path, monkeypatch, capsys)
+    run = rooflens.load("runs/mine")
+    cells = run.cells.set_index("cell_id")
+    table = names["table"].loc[cells.index]
+    assert len(table) == 4
+    for column in ("time_s", "tflops"):
+        assert table[column].tolist() == pytest.approx(cells[column].tolist())
+    speedups = run.speedups.set_index("M")["ratio"]
+    ratios = np.exp(np.log(names["ratios"]).groupby("M").mean())
+    assert ratios[speedups.index].tolist() == pytest.approx(speedups.tolist())
+    for side in ("base", "head"):
+        shutil.copytree("runs/mine", f"both/{side}")
+    assert names["both"]("both").loc["head", "round"].tolist() == names["cells"]["round"].tolist()
 
 
 def test_the_bounds_of_the_page_are_those_of_the_check():

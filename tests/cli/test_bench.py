@@ -112,7 +112,7 @@ def test_the_quick_suite_of_the_family_is_the_default(tmp_path, monkeypatch, fam
     """`bench FILE` is `run FILE --within 20s`."""
     asked = []
     file = write_traced(tmp_path, family)
-    monkeypatch.setattr("rooflens.cli.bench.run_here", lambda request, own: asked.append(request))
+    monkeypatch.setattr("rooflens.cli.bench.run_request", lambda request, own: asked.append(request))
     rooflens(tmp_path, "bench", file)
     (request,) = asked
     assert (request.suite, request.within) == (suite, 20)

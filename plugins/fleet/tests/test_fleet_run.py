@@ -10,7 +10,7 @@ import pytest
 from rooflens.api.planned import manifest, planned
 from rooflens.api.run_folders import how_to_resume
 from rooflens.harness.plan.extra_cells import PLACE
-from rooflens.plugins.fleet.run import FleetTarget, _measure, _queue
+from rooflens.plugins.fleet.run import FleetTarget, _queue, devices
 from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.request import Request
 from rooflens.shapes.run_folder.manifest import StoredRefinement
@@ -112,13 +112,13 @@ def test_what_measures_otherwise_is_refused_and_changes_nothing(alone):
 
 @pytest.fixture
 def request_of(tmp_path, monkeypatch):
-    """Return `request_of(resume)`: what a call in a folder of its own measures."""
+    """Return `request_of(resume, **more)`: what a call in a folder of its own measures."""
     monkeypatch.chdir(tmp_path)
     request = Request(
         suite="llm4bit-quick", axes={"M": [1, 64]}, providers=("blas", "dequant_blas"), filter_expression="N == 512",
         caches="cold", dtype="bf16", device="cpu", to=Path("out"),
     )  # fmt: skip
-    return lambda resume: planned(replace(request, resume=resume))
+    return lambda resume, **more: planned(replace(request, resume=resume, **more))
 
 
 def test_what_refinement_added_is_measured_after_a_resume(request_of):
@@ -128,7 +128,7 @@ def test_what_refinement_added_is_measured_after_a_resume(request_of):
     content = replace(manifest(Path("out"), plan.suite, plan.request), refine=StoredRefinement(added=added))
     Path("out").mkdir()
     Path("out/run.json").write_text(content.to_text())
-    queue, *_ = _queue(request_of(True), FleetTarget(), "sm90")
+    queue, *_ = _queue(request_of(True), FleetTarget(), "sm90", (), print)
     queue.store.close()
     assert {cell.problem.M for job in queue.store.jobs.values() for cell in job.task.cells} == {1, 7, 64}
 
@@ -140,6 +140,7 @@ def test_slots_that_were_refused_are_not_how_to_resume(request_of, monkeypatch):
 
     monkeypatch.setattr(FleetTarget, "opened", opened)
     for resume, slots in ((False, 1), (True, 2)):
-        with pytest.raises(RooflensError, match=r"threads was 2 and is 1; resume with: .* --resume --jobs local:1$"):
-            _measure(request_of(resume), FleetTarget(slots=slots))
+        told = pytest.raises(RooflensError, match=r"threads was 2 and is 1; resume with: .* --resume --jobs local:1$")
+        with told, devices(request_of(resume, jobs=f"local:{slots}")) as measure:
+            measure(lambda event: None, lambda: False)
         assert json.loads(Path("out/run.json").read_text())["fleet"]["slots"] == 1
