@@ -9,6 +9,7 @@ planned        what a request comes to before anything is measured: cells, folde
 forecast       what a planned run will take
 selection      the suite and providers that a request selects
 refine         further M around a crossover
+progress       what a measurement shows meanwhile: a bar, or lines
 outcome        what became of a run, without an analysis
 stored_run     `load`: a run folder as frames, and in a notebook
 reporting      `report`: the report of a run, or of two versions, in files

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from options import options
-from rooflens.cli.shared.progress import Progress
+from rooflens.api.progress import Progress
 from rooflens.harness.plan.plan import MODEL_FIELDS, Cell, plan
 from rooflens.harness.worker.messages import Setup
 from rooflens.plugins.fleet.engine.device_worker import SweepWorkerSpec

@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from ..api.bench_file import WITHIN_S, bench_file
+from ..api.progress import Progress
 from ..api.selection import on_a_suite
 from ..api.times import Comparison
 from ..shapes.errors import UsageError
 from ..shapes.request import Request
 from .run.run import run_request
 from .shared.options import command_with, parameters
-from .shared.progress import Progress
 from .shared.tables import note, show
 
 

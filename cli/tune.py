@@ -12,6 +12,7 @@ import click
 
 from ..api.measuring import SEARCHES, measured, read_table, search_request
 from ..api.planned import planned
+from ..api.progress import Progress
 from ..api.run_folders import how_to_resume
 from ..api.stopping import stop_signals
 from ..reports import formatting
@@ -23,7 +24,6 @@ from ..shapes.tuned import load
 from .run.run import shown
 from .shared.options import FILE, command_with, parameters
 from .shared.output import print_json, write_text
-from .shared.progress import Progress
 from .shared.tables import print_table, show_failures
 
 if TYPE_CHECKING:

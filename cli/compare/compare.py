@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
+from ...api.progress import Progress
 from ...shapes.request import Request
 from ..shared.options import FILE, command_with, parameters
-from ..shared.progress import Progress
 
 FORMER = {"--columns": "write --column ROLE=NAME, once for each column, such as --column M=m --column time_ms=ms"}
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...api.progress import Progress
 from ...harness.machine.device import find_device
 from ...harness.sweep.in_child import declared
 from ...kernels import registry
@@ -15,7 +16,6 @@ from ...kernels.provider import AnyProvider, support
 from ...shapes.device import Device
 from ...shapes.protocol import Protocol
 from ...shapes.schemes.probes import probes
-from ..shared.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from threading import Thread
 from typing import IO, Self
 
+from ...api.progress import Progress
 from ...harness.machine.advice_device import shared_device
 from ...harness.machine.advice_host import busy_host
 from ...harness.storage.store import RunStore
@@ -16,7 +17,6 @@ from ...harness.telemetry.host import WINDOW_S, HostTelemetry
 from ...shapes.run_folder.columns import TELEMETRY
 from ...shapes.run_folder.manifest import Manifest
 from ...shapes.verdict import Verdict
-from ..shared.progress import Progress
 
 
 class HostLoad:

@@ -10,13 +10,13 @@ import click
 
 from ...api.measuring import measured
 from ...api.planned import PlannedRun, planned
+from ...api.progress import Progress
 from ...api.run_folders import how_to_resume
 from ...api.stopping import stop_signals
 from ...shapes.errors import IncompleteError
 from ...shapes.plugins import Hook, provided
 from ...shapes.request import Request
 from ..shared.options import command_with, parameters
-from ..shared.progress import Progress
 
 if TYPE_CHECKING:
     from ...harness.sweep.in_child import Declared

@@ -3,7 +3,6 @@
 output         JSON for programs
 tables         tables on stdout, and configurations that failed in searches
 terminal       the only place that prints
-progress       progress on stderr
 runs           what a RUN argument means
 options        options that commands share, from what `Request` declares
 """

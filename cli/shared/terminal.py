@@ -10,14 +10,11 @@ import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import click
 
 from ...reports.render.visible import visible
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _ESCAPE = f"\ue000{secrets.token_hex(8)}"
 """Stands for the escape character where we mean it, until it is written. Nobody can know it before."""
@@ -55,13 +52,6 @@ class VisibleStream:
         if name == "buffer":  # click would write past us where it does not like the encoding
             raise AttributeError(name)
         return getattr(self.stream, name)
-
-
-def console(stream: IO[str]) -> "Console":
-    """Return a console of rich, which moves the cursor: what is given to it must be `visible` before."""
-    from rich.console import Console
-
-    return Console(file=stream.stream if isinstance(stream, VisibleStream) else stream)
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
+from ...api.progress import Progress
 from ...api.selection import own_providers, skipped, suite_of
-from ...cli.shared.progress import Progress
 from ...harness.plan.plan import plan
 from ...harness.sweep.events import Doing, Finished, Started
 from ...kernels import registry

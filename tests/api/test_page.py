@@ -1,4 +1,4 @@
-"""The Python of the pages on Python runs as it stands there, block after block, beside the run that its commands store."""
+"""The Python of two pages runs as it stands there, block after block, beside the run that their commands store."""
 
 import re
 import shlex

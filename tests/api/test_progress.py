@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
-from rooflens.cli.shared import progress as module
-from rooflens.cli.shared.progress import Progress
+from rooflens.api import progress as module
+from rooflens.api.progress import Progress
 from rooflens.harness.sweep.events import Doing, Finished, Grown, Started
 from rooflens.shapes.verdict import Verdict
 

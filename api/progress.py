@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from typing import IO, Self
 
+from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -18,10 +19,9 @@ from rich.progress import Progress as Bar
 from rich.table import Column
 from rich.text import Text
 
-from ...harness.sweep.events import Doing, Event, Finished, Grown, Remarked, Started
-from ...reports.render.visible import visible
-from ...shapes.verdict import Reason, Verdict, reason_groups
-from .terminal import console
+from ..harness.sweep.events import Doing, Event, Finished, Grown, Remarked, Started
+from ..reports.render.visible import visible
+from ..shapes.verdict import Reason, Verdict, reason_groups
 
 LINE_EVERY_S = 20.0
 """Without a terminal (a job's log) one line is written so often."""
@@ -72,14 +72,15 @@ class Progress:
 
     def __init__(self, stream: IO[str], deadline: float | None = None) -> None:
         """Show progress on `stream`; `deadline` (monotonic seconds) is the end of a sweep that fills its time."""
-        self._console = console(stream)
+        # Rich moves the cursor of the terminal itself: what is given to it here is made visible before.
+        self._console = Console(file=getattr(stream, "stream", stream))
         self._bar = Bar(
             *(BarColumn(bar_width=16), _Units(), _Clock(), _Left(deadline)),
             TextColumn("[dim]{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
             console=self._console,
             expand=True,
             transient=True,
-            disable=not self._console.is_terminal,
+            disable=not (self._console.is_terminal or self._console.is_jupyter),
         )
         self._task: TaskID = self._bar.add_task("", total=None)
         self._begun = self._last_line = time.monotonic()
