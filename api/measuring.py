@@ -1,7 +1,9 @@
 """`measure` and `tune`: what `rooflens run` and `rooflens tune` do, from Python; and how a planned run is measured."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,16 +33,16 @@ Tell = Callable[[str], object]
 
 
 def measure(
-    what: str | Path | None = None, *, providers: Iterable[str | Path] = (), tell: Tell = unheard, **how: Any
+    what: str | Path | None = None, *, providers: Iterable[str | Path] = (), tell: Tell | None = None, **how: Any
 ) -> "Run":
     """Measure the suite `what` as `rooflens run` does, and return the stored run as `load` does.
 
     `providers` are names of providers, and files (.py) that define further ones. `how` are other fields of
     `shapes.request.Request`, and settings, as a command line has them or as Python does: `axes={"M": [1, 16]}`,
-    `within="20s"`, `timer="graph"`, `to="runs/a"`. `tell` gets the lines that a terminal shows, such as print. Raises a
-    RooflensError with the message of the command line.
+    `within="20s"`, `timer="graph"`, `to="runs/a"`. A terminal or a notebook shows progress, unless `tell`, such as
+    print, gets what is worth a line. Raises a RooflensError with the message of the command line.
     """
-    plan = planned(request_of("run", what, providers, how), doing=tell)
+    plan = _planned(request_of("run", what, providers, how), tell)
     _carried_out(plan, MANIFEST, tell)
     from .stored_run import load
 
@@ -60,6 +62,25 @@ def request_of(
     files = [one for one in named if str(one).endswith(".py")]
     given = {**how, "suite": what, "files": [*files, *listed(how.get("files", ()), "files")]}
     return Request.for_command(command, given | {"providers": tuple(str(one) for one in named if one not in files)})
+
+
+@contextmanager
+def watched(tell: Tell | None, deadline: float | None = None) -> "Iterator[Observer]":
+    """Yield an observer for `tell`; without one, a terminal or a notebook shows progress, until `deadline` if given."""
+    if tell is None and (sys.stderr.isatty() or "ipykernel" in sys.modules):
+        from .progress import Progress
+
+        with Progress(sys.stderr, deadline) as progress:
+            yield progress
+    else:
+        yield told(tell or unheard)
+
+
+def _planned(request: Request, tell: Tell | None, searches: int | None = None) -> PlannedRun:
+    from ..harness.sweep.events import Doing
+
+    with watched(tell) as observer:
+        return planned(request, doing=lambda what: observer(Doing(what)), searches=searches)
 
 
 def told(tell: Tell) -> "Observer":
@@ -141,29 +162,32 @@ class Tuned:
 
 
 def tune(
-    what: str | Path | None = None, *, providers: Iterable[str | Path] = (), tell: Tell = unheard, **how: Any
+    what: str | Path | None = None, *, providers: Iterable[str | Path] = (), tell: Tell | None = None, **how: Any
 ) -> Tuned:
     """Search the configurations of the suite `what` as `rooflens tune` does; arguments as of `measure`."""
     request, complete_in = search_request(request_of("tune", what, providers, how))
     if complete_in:
         return Tuned(complete_in, True)
-    plan = planned(request, doing=tell, searches=SEARCHES)
+    plan = _planned(request, tell, SEARCHES)
     return Tuned(plan.folder, _carried_out(plan, TUNING.file, tell, ("tune", *request.words())))
 
 
-def _carried_out(plan: PlannedRun, file: str, tell: Tell, command: Sequence[str] = ()) -> bool:
+def _carried_out(plan: PlannedRun, file: str, tell: Tell | None, command: Sequence[str] = ()) -> bool:
     """Do what is planned; True when it is complete. Raises IncompleteError where not even `file` was written."""
+    from ..harness.sweep.events import Remarked
+
     complete: bool
-    for note in plan.notes:
-        tell(f"note: {note}")
-    if plan.request.on_devices:
-        with provided(Hook.RUN)(plan, command) as measure_there:
-            complete, unmeasured = measure_there(told(tell), lambda: False)
-        if unmeasured:
-            tell(unmeasured)
-    else:
-        with plan.opened(command) as (store, content):
-            complete = measured(plan, store, content, told(tell))
+    with ExitStack() as held:
+        there = held.enter_context(provided(Hook.RUN)(plan, command)) if plan.request.on_devices else None
+        observer = held.enter_context(watched(tell, plan.deadline if plan.budget else None))
+        for note in plan.notes:
+            observer(Remarked(f"note: {note}"))
+        if there:
+            complete, unmeasured = there(observer, lambda: False)
+            if unmeasured:
+                observer(Remarked(unmeasured))
+        else:
+            complete = measured(plan, *held.enter_context(plan.opened(command)), observer)
     if not (plan.folder / file).is_file():
         raise IncompleteError(how_to_resume(plan.folder))
     return complete

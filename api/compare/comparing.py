@@ -9,8 +9,7 @@ from ...analysis.comparison.result import Result
 from ...harness.sweep.events import Observer, Remarked
 from ...shapes.errors import UsageError
 from ...shapes.request import Request
-from ..measuring import Tell, request_of, told
-from ..selection import unheard
+from ..measuring import Tell, request_of, watched
 from .commits import measured_commits
 from .stored import stored_results
 
@@ -22,7 +21,7 @@ def compare(
     *targets: "Run | str | Path",
     providers: Iterable[str | Path] = (),
     columns: Mapping[str, str] | None = None,
-    tell: Tell = unheard,
+    tell: Tell | None = None,
     **how: Any,
 ) -> Result:
     """Compare two versions of the same kernels, as `rooflens compare` does.
@@ -31,8 +30,8 @@ def compare(
     `shapes.request.Request`: `rounds=8`, `to="runs/ab"`, `null_arm=True`, `tune=True`; `to` and `resume=True` continue.
     Without versions, `targets` are stored: two runs (what `load` and `measure` return, folders, or names), the folder
     of a comparison, or two tables of other tools, whose `columns` are named by their role: {"time_ms": "Latency (ms)"}.
-    `tell` gets the lines that a terminal shows, such as print. Raises a RooflensError with the message of the command
-    line, but none for a regression: see `Result.error`.
+    A terminal or a notebook shows progress, unless `tell`, such as print, gets what is worth a line. Raises a
+    RooflensError with the message of the command line, but none for a regression: see `Result.error`.
     """
     from ..stored_run import Run
 
@@ -42,7 +41,8 @@ def compare(
             raise UsageError("rooflens.compare compares versions: rooflens.bench(calls) times calls side by side")
     texts = [f"{role}={name}" for role, name in (columns or {}).items()]
     request = request_of("compare", None, providers, how)
-    return compared(request, named, texts, told(tell))
+    with watched(tell) as observer:
+        return compared(request, named, texts, observer)
 
 
 def compared(request: Request, targets: Sequence[str | Path], columns: Sequence[str], observer: Observer) -> Result:

@@ -2,13 +2,15 @@
 
 import io
 import re
+import sys
 from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 from rooflens.api import progress as module
+from rooflens.api.measuring import watched
 from rooflens.api.progress import Progress
-from rooflens.harness.sweep.events import Doing, Finished, Grown, Started
+from rooflens.harness.sweep.events import Doing, Finished, Grown, Remarked, Started
 from rooflens.shapes.verdict import Verdict
 
 
@@ -99,3 +101,19 @@ def test_the_clock_goes_on_while_ceilings_are_measured_after_the_last_unit(termi
     assert line() == "2/2 0:01:05 ceiling 3 of 14: llc read bandwidth"
     clock.now += 3600
     assert line().startswith("2/2 1:01:05 ")
+
+
+def test_python_shows_a_bar_on_a_terminal_and_lines_to_who_wants_them(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    events = (Started(2, 0), Finished(1, cell()), Remarked("worth a line"), Doing("measure"))
+    lines: list[str] = []
+    for is_terminal, tell in ((True, None), (False, None), (True, lines.append)):
+        stream = io.StringIO()
+        stream.isatty = lambda is_terminal=is_terminal: is_terminal
+        monkeypatch.setattr(sys, "stderr", stream)
+        with watched(tell) as observer:
+            for event in events:
+                observer(event)
+        shown = stream.getvalue()
+        assert ("1/2" in shown, "worth a line" in shown) == (is_terminal and tell is None,) * 2
+    assert lines == ["worth a line"]
