@@ -129,7 +129,7 @@ def planned(
         from ..harness.plan.plan import spread
         from ..harness.sweep.time_budget import LEAST_ROUNDS, MOST_ROUNDS, TimeBudget
 
-        budget = TimeBudget(began + request.within, request.rounds or MOST_ROUNDS)
+        budget = TimeBudget(request.rounds or MOST_ROUNDS)
         suite = suite.override(protocol={"rounds": min(LEAST_ROUNDS, budget.most_rounds)})
         cells = spread(cells)
     return PlannedRun(request, folder, suite, cells, own, deadline, table, refinement, scan, varied, budget, notes)

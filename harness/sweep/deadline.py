@@ -21,6 +21,11 @@ class Deadline:
     should_stop: Callable[[], bool] = lambda: False
     is_strict: bool = True
 
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left, 0 once it is over."""
+        return max(0.0, self.at - time.monotonic())
+
     def is_over(self, early_s: float = 0.0) -> bool:
         """Tell whether less than `early_s` is left."""
         return self.is_strict and time.monotonic() >= self.at - early_s

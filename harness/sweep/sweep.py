@@ -146,13 +146,13 @@ class Sweep:
                 self._calibrate()
         most_s = self.setup.protocol.budget_s
         if self.budget:
-            most_s = self.budget.sampling_s(time.monotonic(), self._missing(cells), most_s)
+            most_s = self.budget.sampling_s(self.deadline.left_s, self._missing(cells), most_s)
         self._session.measure_last(tasks(cells), most_s)
 
     def _measure_within(self, budget: TimeBudget, task: Task, rounds: list[int], left: int) -> None:
         """Measure one task, of which `rounds` are missing, in its share of the time for `left` units; note its cost."""
         begun = time.monotonic()
-        self._session.measure(task, budget.sampling_s(begun, left, self.setup.protocol.budget_s))
+        self._session.measure(task, budget.sampling_s(self.deadline.left_s, left, self.setup.protocol.budget_s))
         cost = self._session.cost
         cost.wall_s, cost.rounds = time.monotonic() - begun, max(rounds)
         budget.took(cost, sum(rounds))
@@ -167,7 +167,7 @@ class Sweep:
         if self.budget is None:
             self._session.calibrate(self.cells)
             return
-        left = max(LEAST_CALIBRATION_S, self.deadline.at - time.monotonic())
+        left = max(LEAST_CALIBRATION_S, self.deadline.left_s)
         within_s = min(CALIBRATION_S, CALIBRATION_SHARE * (self.deadline.at - self._began), left)
         strict, self.deadline.is_strict = self.deadline.is_strict, False
         try:
@@ -197,7 +197,7 @@ class Sweep:
         rounds = self.setup.protocol.rounds
         fit = 1
         if rounds >= self._least_rounds:
-            fit = self.budget.rounds_that_fit(time.monotonic(), rounds, self._open_tasks())
+            fit = self.budget.rounds_that_fit(self.deadline.left_s, rounds, self._open_tasks())
         if not fit:
             return ()
         self.budget.begin_pass()

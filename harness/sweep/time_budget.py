@@ -35,9 +35,8 @@ class TaskCost:
 
 @dataclass(slots=True)
 class TimeBudget:
-    """Divides the time until `deadline` (monotonic seconds) among units, for at most `most_rounds`."""
+    """Divides the time that is left among units, for at most `most_rounds`."""
 
-    deadline: float
     most_rounds: int = MOST_ROUNDS
     _costs: list[TaskCost] = field(default_factory=list)
     _overheads_s: list[float] = field(default_factory=list)
@@ -52,24 +51,24 @@ class TimeBudget:
             self._costs.append(cost)
             self._overheads_s.append(cost.overhead_s)
 
-    def sampling_s(self, now: float, units_left: int, most_s: float) -> float:
+    def sampling_s(self, left_s: float, units_left: int, most_s: float) -> float:
         """Seconds that each remaining unit may sample, at most `most_s`."""
         expected = units_left * (self._measured / self._planned if self._planned else 1.0)
         if not expected:
             return most_s
         # The first task also waits for compilers and imports.
         overheads = self._overheads_s[1:]
-        each = self._left(now) / expected - (median(overheads) if overheads else 0.0)
+        each = (1 - IN_HAND) * left_s / expected - (median(overheads) if overheads else 0.0)
         return min(most_s, max(SHORTEST_S, each))
 
-    def rounds_that_fit(self, now: float, rounds: int, tasks: int) -> int:
+    def rounds_that_fit(self, left_s: float, rounds: int, tasks: int) -> int:
         """Rounds of `tasks` tasks beyond `rounds` that fit at the pace so far, with one preparation of each.
 
         One is tried when only the preparation does not fit (what was compiled once is not compiled again), and when
         nothing was measured yet because all was stored.
         """
         if not (tasks and self._costs):
-            is_untried = tasks and not self._planned and now < self.deadline
+            is_untried = tasks and not self._planned and left_s > 0
             return min(1, max(0, self.most_rounds - rounds)) if is_untried else 0
         share = tasks / len(self._costs)  # of a resumed run, only some tasks may have had something to do
         usual = median(cost.prepared_s for cost in self._costs)
@@ -77,13 +76,11 @@ class TimeBudget:
         round_s = share * sum((cost.wall_s - cost.prepared_s) / cost.rounds for cost in self._costs)
         if not round_s:
             return max(0, self.most_rounds - rounds)
-        fit = max((self._left(now) - prepared_s) / round_s, min(1.0, self._left(now) / round_s))
+        usable_s = (1 - IN_HAND) * left_s
+        fit = max((usable_s - prepared_s) / round_s, min(1.0, usable_s / round_s))
         return max(0, min(self.most_rounds - rounds, math.floor(fit)))
 
     def begin_pass(self) -> None:
         """Forget the tasks so far: the next pass over the cells has its own pace, and no cells that cannot run."""
         self._costs.clear()
         self._planned = self._measured = 0
-
-    def _left(self, now: float) -> float:
-        return (1 - IN_HAND) * max(0.0, self.deadline - now)

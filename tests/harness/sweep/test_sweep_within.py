@@ -57,7 +57,7 @@ def within(tmp_path, monkeypatch):
         with store:
             manifest.rounds = manifest.protocol.rounds = PROTOCOL.rounds
             clock.now = 0.0
-            until, budget = deadline.Deadline(seconds), TimeBudget(seconds, rounds)
+            until, budget = deadline.Deadline(seconds), TimeBudget(rounds)
             sweep = Sweep(store, cells, setup, Silent(), False, until, budget=budget)
             complete = sweep.run(manifest)
             counts = collections.Counter(cell for cell, _ in store.verdicts)
