@@ -6,6 +6,7 @@ A property that asks for more or fewer examples than usual asks for a multiple o
 import gc
 import os
 import shutil
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -67,6 +68,14 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     """Let the last collection find everything, else Triton's bindings list hundreds of objects as leaked."""
     gc.unfreeze()
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """No garbage collection, as while launches are timed: what is freed is freed by whoever held it."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from .environments import FOLDERS
+from .suite_files import suite_text
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
@@ -56,18 +57,7 @@ class Plain(FourBit):
 
 INPUTS = "from ..fourbit.inputs import make_inputs, make_weight, placeholders\n"
 
-SUITE = """
-name = "added"
-shapes = "added"
-schemes = ["nf4-g64"]
-dtypes = ["fp32"]
-caches = ["warm"]
-providers = ["dequant_blas", "blas"]
-baseline = "dequant_blas"
-challengers = ["blas"]
-[axes]
-M = [1]
-"""
+SUITE = suite_text("added", ["dequant_blas", "blas"], [1], shapes="added")
 
 SHAPES = """suite,model,layer,op,N,K,B,E,top_k,tp,M_list,seqlen,notes
 added,added-model,q,gemm,64,64,,,,,,,

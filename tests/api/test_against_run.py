@@ -9,18 +9,7 @@ import torch
 from rooflens.cli.main import main
 from rooflens.kernels.libraries.blas_forms import prepare_gemm
 
-SUITE = """
-name = "square"
-shapes = "square.csv"
-schemes = ["nf4-g64"]
-dtypes = ["{dtype}"]
-caches = ["cold", "warm"]
-providers = ["blas", "dequant_blas"]
-baseline = "dequant_blas"
-challengers = ["blas"]
-[axes]
-M = [64]
-"""
+from ..suite_files import suite_text
 
 SIZE, M = 4096, 64
 
@@ -41,7 +30,8 @@ ATTEMPTS = 3
 )
 def test_bench_measures_what_run_measures(tmp_path, device, dtype):
     (tmp_path / "square.csv").write_text(f"model,layer,N,K\nsquare,q,{SIZE},{SIZE}\n")
-    (tmp_path / "square.toml").write_text(SUITE.format(dtype=dtype))
+    suite = suite_text("square", ["dequant_blas", "blas"], [M], dtypes=[dtype], caches=["cold", "warm"])
+    (tmp_path / "square.toml").write_text(suite)
     options = ("--device", device, "--set", f"threads={torch.get_num_threads()}", "--no-calibrate", "--no-report")
     torch_dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype]
     x, w = (torch.randn(rows, SIZE, device=device).to(torch_dtype) for rows in (M, SIZE))

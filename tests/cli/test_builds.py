@@ -8,6 +8,8 @@ import pytest
 
 from .tiny_runs import ON_CPU, assert_gone, birth, read, rooflens, run_args, start, wait_until, write_suite
 
+pytestmark = [pytest.mark.slow, pytest.mark.exclusive]
+
 BUILDING = Path(__file__).parents[1] / "harness" / "building_providers.py"
 
 COMPILER = "#!/bin/sh\nsleep 1000 & echo $$ $! >> compiler.new\nmv compiler.new compiler.pids\nwait\n"
@@ -37,26 +39,20 @@ def compilers(place):
     return {pid: birth(pid) for pid in map(int, (place / "compiler.pids").read_text().split())}
 
 
-def build_at(monkeypatch, moment):
-    monkeypatch.setenv("BUILD_AT", moment)
-
-
 def reason(place):
     (row,) = read(place)
     assert row["verdict"] == "timeout"
     return row["reason"]
 
 
-@pytest.mark.slow
-@pytest.mark.exclusive
 def test_a_build_that_hangs_ends_at_its_own_limit_and_its_lock_is_named_from_then_on(place, monkeypatch):
-    build_at(monkeypatch, "prepare")
+    monkeypatch.setenv("BUILD_AT", "prepare")
     rooflens(place, *ARGUMENTS)
     first = reason(place)
     assert first.startswith("prepare: no end within 3 s; build_timeout_s sets the limit; no process here holds ")
     assert f" {lock_of(place)}, " in first
     assert not any(compilers(place).values())
-    build_at(monkeypatch, "launch")
+    monkeypatch.setenv("BUILD_AT", "launch")
     rooflens(place, *ARGUMENTS, "-o", "again")
     (row,) = read(place, out=place / "again")
     assert row["reason"].startswith("measure: no end within 1 s; timeout_s sets the limit; no process here holds ")
@@ -64,10 +60,8 @@ def test_a_build_that_hangs_ends_at_its_own_limit_and_its_lock_is_named_from_the
     assert lock_of(place).exists()
 
 
-@pytest.mark.slow
-@pytest.mark.exclusive
 def test_an_interrupted_build_leaves_no_process_and_its_lock_is_named(place, monkeypatch):
-    build_at(monkeypatch, "prepare")
+    monkeypatch.setenv("BUILD_AT", "prepare")
     process = start(place, *run_args("builds", file=BUILDING))
     wait_until((place / "compiler.pids").exists, process, "the build")
     running = compilers(place)
@@ -81,10 +75,8 @@ def test_an_interrupted_build_leaves_no_process_and_its_lock_is_named(place, mon
     assert lock_of(place).exists()
 
 
-@pytest.mark.slow
-@pytest.mark.exclusive
 def test_a_worker_whose_import_hangs_is_given_up(place, monkeypatch):
-    build_at(monkeypatch, "import by the worker")
+    monkeypatch.setenv("BUILD_AT", "import by the worker")
     began = time.monotonic()
     done = rooflens(place, *ARGUMENTS, code=1)
     assert time.monotonic() - began < 60
@@ -94,11 +86,9 @@ def test_a_worker_whose_import_hangs_is_given_up(place, monkeypatch):
     assert not any(compilers(place).values())
 
 
-@pytest.mark.slow
-@pytest.mark.exclusive
 @pytest.mark.parametrize("command", [ARGUMENTS, ("bench", BUILDING, "--set", "build_timeout_s=3s")])
 def test_an_import_that_hangs_is_one_line_and_leaves_nothing(place, monkeypatch, command):
-    build_at(monkeypatch, "import")
+    monkeypatch.setenv("BUILD_AT", "import")
     done = rooflens(place, *command, code=2)
     (line,) = done.stderr.splitlines()
     assert f"{BUILDING}:" in line
@@ -106,10 +96,8 @@ def test_an_import_that_hangs_is_one_line_and_leaves_nothing(place, monkeypatch,
     assert not any(compilers(place).values())
 
 
-@pytest.mark.slow
-@pytest.mark.exclusive
 def test_a_candidate_that_takes_too_long_to_build_costs_only_itself(place, monkeypatch):
-    build_at(monkeypatch, "second candidate")
+    monkeypatch.setenv("BUILD_AT", "second candidate")
     arguments = ("tune", "tiny.toml", *ON_CPU, "--providers", BUILDING, "-p", "builds", "--searches", "1")
     rooflens(place, *arguments, "-o", "out", *LIMITS)
     found = {row["candidate"]: (row["verdict"], row["reason"]) for row in read(place, "tuning.csv")}

@@ -1,6 +1,5 @@
 """`rooflens calibrate`: what it prints for readers and for programs, what it refuses, and what it keeps quiet."""
 
-import csv
 import json
 import os
 import warnings
@@ -12,6 +11,8 @@ from rooflens.analysis.roofline.ceilings import Ceilings
 from rooflens.harness.ceilings import probe as harness
 from rooflens.shapes.run_folder.columns import CEILINGS
 from rooflens.shapes.scheme import DType
+
+from ..csv_files import read_rows
 
 
 def row(ceiling, level, pattern, dtype, value, kind="measured", source="how it was done"):
@@ -104,8 +105,7 @@ def test_json_has_base_units_and_unknown_as_null(asked, invoke):
 def test_the_file_is_what_a_run_folder_has(asked, tmp_path, invoke):
     path = tmp_path / "new" / "ceilings.csv"
     assert f"wrote {path}\n" in invoke("calibrate", "--device", "cpu", "-o", path).err
-    with path.open(encoding="utf-8", newline="") as file:
-        assert list(csv.DictReader(file)) == [{name: str(value) for name, value in one.items()} for one in ROWS]
+    assert read_rows(path) == [{name: str(value) for name, value in one.items()} for one in ROWS]
     limits = Ceilings.of(pd.read_csv(path, keep_default_na=False, na_values=[], dtype={"value": float}))
     assert limits.bandwidth("dram").value == 4.32e12
     assert limits.launch().value == 2.25e-6

@@ -9,12 +9,11 @@ import pytest
 import rooflens
 from rooflens.cli.main import main
 from rooflens.cli.shared.output import plain
-from rooflens.harness.storage.tables import fields
 from rooflens.shapes.errors import UsageError
-from rooflens.shapes.files.csv_file import csv_text
 from rooflens.shapes.run_folder.columns import TUNING
 from rooflens.shapes.run_folder.columns_isa import ISA
 
+from ..analysis.planted_isa import write_isa
 from ..analysis.planted_searches import searched
 from ..analysis.synthetic import write_run, write_table
 
@@ -242,7 +241,9 @@ def test_what_was_noted_of_commits_searches_and_machine_code_is_reported(pair, t
         found = searched(0, dict.fromkeys(range(candidates), 1e-3), 0, provider="simt_4bit", search_s=float(candidates))
         (folder / "tuned" / side).mkdir(parents=True)
         write_table(folder / "tuned" / side, TUNING, found)
-        write_isa(folder / side, side)
+        mine = {"provider": "simt_4bit", "pass": "fwd", "scheme": "nf4-g64", "M": 1, "N": 4096, "K": 4096}
+        stores = {"kernel": "kernel_of_it", "store_short": 64 if side == "base" else 0, "code": side}  # of 2 bytes
+        write_isa(folder / side / ISA.file, mine | stores)
     assert "base      base (0000000 Add a format)" in invoke("compare", folder, "--markdown", "pr.md", code=3).out
     text = (tmp_path / "pr.md").read_text()
     assert "| base | main &#64; 000000000000 (Add a format) |" in text
@@ -252,14 +253,3 @@ def test_what_was_noted_of_commits_searches_and_machine_code_is_reported(pair, t
     assert "| kernel_of_it | store_short | 1 | 64 | 0 |" in text
     digest = hashlib.sha256((folder / "head" / "samples.csv").read_bytes()).hexdigest()[:16]
     assert digest in text
-
-
-def write_isa(folder, side):
-    """One binary, whose stores of 2 bytes head has lost."""
-    row = {
-        "arch": "x", "provider": "simt_4bit", "op": "gemm", "pass": "fwd", "dtype": "bf16", "scheme": "nf4-g64",
-        "B": 1, "E": 1, "top_k": 1, "M": 1, "N": 4096, "K": 4096, "problems": 1, "config": {}, "default": True,
-        "triton": "3.9.0",
-        "kernel": "kernel_of_it", "verdict": "passed", "store_short": 64 if side == "base" else 0, "code": side,
-    }  # fmt: skip
-    (folder / ISA.file).write_text(csv_text(ISA.names, [fields(ISA, row)]))

@@ -1,53 +1,14 @@
 """A provider that asks for decoded weights before it is timed is a reference, whether it says so or not."""
 
 import json
+from pathlib import Path
 
 import pytest
 from rooflens.analysis.frames.load import load_run
 
 from .tiny_runs import ON_CPU, rooflens
 
-FILE = """
-import torch
-from rooflens.kernels.provider import Launch, Provider, Role
-
-
-class Before(Provider):
-    name = "decodes_before"
-
-    def prepare(self, inputs, config=None):
-        weight, out = inputs.dequantized(), inputs.empty_output()
-        return Launch(lambda: torch.mm(inputs.x, weight.t(), out=out), out)
-
-
-class Said(Before):
-    name = "says_so"
-    role = Role.REFERENCE
-
-
-class Once(Provider):
-    name = "decodes_once"
-
-    def prepare(self, inputs, config=None):
-        out, kept = inputs.empty_output(), []
-
-        def run():
-            kept[:] = kept or [inputs.dequantized()]
-            torch.mm(inputs.x, kept[0].t(), out=out)
-
-        return Launch(run, out)
-
-
-class Inside(Provider):
-    name = "decodes_inside"
-
-    def prepare(self, inputs, config=None):
-        out = inputs.empty_output()
-        return Launch(lambda: torch.mm(inputs.x, inputs.dequantized().t(), out=out), out)
-
-
-PROVIDERS = [Before(), Said(), Once(), Inside()]
-"""
+FILE = Path(__file__).parents[1] / "harness" / "decoding_providers.py"
 NAMES = ("decodes_before", "says_so", "decodes_once", "decodes_inside")
 
 
@@ -55,11 +16,10 @@ NAMES = ("decodes_before", "says_so", "decodes_once", "decodes_inside")
 def measured(tmp_path_factory):
     """Return the folder with runs/one, and what the command said."""
     place = tmp_path_factory.mktemp("decoded")
-    (place / "mine.py").write_text(FILE)
     done = rooflens(
         place,
         *("run", "llm4bit-quick", "--filter", "N == 512", "-a", "M=1,2", *ON_CPU, "--set", "rounds=2,budget_s=0.05"),
-        *("--providers", "mine.py", "-p", "dequant_blas", *(part for name in NAMES for part in ("-p", name))),
+        *("--providers", FILE, "-p", "dequant_blas", *(part for name in NAMES for part in ("-p", name))),
         *("--no-calibrate", "--no-report", "-o", "runs/one"),
     )
     return place, done

@@ -10,6 +10,8 @@ import pytest
 
 from .tiny_runs import assert_gone, birth, children, run_args, start, wait_until
 
+pytestmark = pytest.mark.exclusive
+
 MOMENTS = 20
 
 
@@ -19,7 +21,6 @@ def ready(process):
     return int(handled.split()[1], 16) >> (signal.SIGTERM - 1) & 1
 
 
-@pytest.mark.exclusive
 @pytest.mark.slow
 def test_a_ctrl_c_while_a_worker_starts_is_not_lost(place):
     moments = random.Random(7)
@@ -37,7 +38,6 @@ def test_a_ctrl_c_while_a_worker_starts_is_not_lost(place):
         assert_gone(offspring)
 
 
-@pytest.mark.exclusive
 def test_a_ctrl_c_in_the_moment_in_which_a_process_is_started_is_handled_after_it(place, monkeypatch):
     """It came while the signal was ignored, and the run went on."""
     (place / "sitecustomize.py").write_text(

@@ -1,6 +1,5 @@
 """`rooflens list`: what it prints for readers and for programs."""
 
-import csv
 import json
 import subprocess
 import sys
@@ -9,6 +8,8 @@ from pathlib import Path
 import pytest
 from rooflens.cli.listing.columns_page import columns_page
 from rooflens.shapes.run_folder.columns import TABLES, ColumnSchema, ColumnType, TableSchema
+
+from ..csv_files import read_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,8 +36,7 @@ def test_suites(listed, invoke):
 
 
 def test_shapes_of_a_set_are_those_of_its_file(listed, invoke):
-    with (ROOT / "shapes" / "sets" / "llm4bit_40.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_rows(ROOT / "shapes" / "sets" / "llm4bit_40.csv")
     found = listed("shapes", "llm4bit_40")
     assert [(shape["model"], shape["layer"], shape["N"], shape["K"]) for shape in found] == [
         (row["model"], row["layer"], int(row["N"]), int(row["K"])) for row in rows

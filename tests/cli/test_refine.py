@@ -10,6 +10,7 @@ from rooflens.cli.run.end_of_run import conclude
 from rooflens.shapes.errors import IncompleteError
 
 from ..harness.crossing_providers import CROSSING, EDGE
+from ..suite_files import suite_text
 from .tiny_runs import (
     assert_gone,
     check_whole,
@@ -24,24 +25,8 @@ from .tiny_runs import (
 
 KERNELS = os.path.join(os.path.dirname(__file__), "..", "harness", "crossing_providers.py")
 
-SUITE = """
-name = "crossing"
-shapes = "tiny.csv"
-pick = ["tiny q"]
-schemes = ["nf4-g64"]
-dtypes = ["fp32"]
-caches = ["warm"]
-providers = ["constant", "growing"]
-baseline = "constant"
-challengers = ["growing"]
-[axes]
-M = [1, 4, 16, 64]
-[protocol]
-rounds = 5
-min_samples = 10
-budget_s = 0.06
-timeout_s = 20.0
-"""
+PROTOCOL = {"rounds": 5, "min_samples": 10, "budget_s": 0.06, "timeout_s": 20.0}
+SUITE = suite_text("crossing", ["constant", "growing"], [1, 4, 16, 64], PROTOCOL, shapes="tiny.csv", pick=["tiny q"])
 
 ARGUMENTS = (
     *("run", "crossing.toml", "--providers", KERNELS, "--device", "cpu", "--set", "llc_bytes=1MiB,threads=1"),

@@ -13,6 +13,8 @@ from ..harness import leaving_providers
 from ..harness.leaving_providers import CHANGES, HARMLESS, PACED, is_alive
 from .tiny_runs import events, fresh, read, run_args, write_suite
 
+HELPING = Path(leaving_providers.__file__).with_name("helping_providers.py")
+
 
 def run(place, out, *providers):
     """Run some of the providers at M = 2, where they leave something, and at M = 3; return the rows of each."""
@@ -107,28 +109,10 @@ __attribute__((constructor)) static void flush(void) { _mm_setcsr(_mm_getcsr() |
 def test_a_library_that_flushes_denormals_once_it_is_loaded_has_its_times(place):
     (place / "flush.c").write_text(FLUSHES)
     subprocess.run(["cc", "-shared", "-fPIC", "flush.c", "-o", "flush.so"], cwd=place, check=True)
-    (place / "flushing.py").write_text(
-        "import ctypes, sys\n"
-        f"sys.path.insert(0, {str(Path(leaving_providers.__file__).parent)!r})\n"
-        "from faulty_providers import Right as Base, right_launch\n"
-        "from rooflens.kernels.provider import Launch\n"
-        "class Fast(Base):\n"
-        "    name = 'fast'\n"
-        "    def prepare(self, inputs, config=None):\n"
-        f"        ctypes.CDLL({str(place / 'flush.so')!r})\n"
-        "        return super().prepare(inputs, config)\n"
-        "class Sees(Base):\n"
-        "    name = 'sees'\n"
-        "    def prepare(self, inputs, config=None):\n"
-        "        run, out = right_launch(inputs)\n"
-        "        seen = {}\n"
-        "        return Launch(lambda: (run(), seen.update(flushes=sys.float_info.min / 2 == 0.0)), out, config=seen)\n"
-        "PROVIDERS = [Fast(), Sees()]\n"
-    )
-    arguments = run_args("fast", "sees", file=place / "flushing.py", out="fast")
-    fresh(place, *arguments, "-a", "M=1,2,3", "--rounds", "2")
+    arguments = run_args("flushes", "sees", file=HELPING, out="fast")
+    fresh(place, *arguments, "-a", "M=1,2,3", "--rounds", "2", env=os.environ | {"FLUSHING": str(place / "flush.so")})
     rows = read(place, out=place / "fast")
-    fast, sees = ([row for row in rows if row["provider"] == name] for name in ("fast", "sees"))
+    fast, sees = ([row for row in rows if row["provider"] == name] for name in ("flushes", "sees"))
     assert len(fast) == len(sees) == 2 * 3 * 2
     assert {row["verdict"] for row in rows} == {"passed"}
     assert all("after the others, as it left flush_denormal at True" in row["reason"] for row in fast)
@@ -137,40 +121,9 @@ def test_a_library_that_flushes_denormals_once_it_is_loaded_has_its_times(place)
     assert {row["process"] for row in fast} == {"1"}
 
 
-POOLS = """
-import multiprocessing
-from faulty_providers import Right as Base
-
-def square(number):
-    return number * number
-
-class Pools(Base):
-    name = "pools"
-    method = "fork"
-
-    def prepare(self, inputs, config=None):
-        with multiprocessing.get_context(self.method).Pool(2) as pool:
-            assert pool.map(square, range(4)) == [0, 1, 4, 9]
-        return super().prepare(inputs, config)
-
-class Keeps(Base):
-    name = "keeps"
-    pool = None
-
-    def prepare(self, inputs, config=None):
-        type(self).pool = self.pool or multiprocessing.get_context("forkserver").Pool(2)
-        assert self.pool.map(abs, range(4)) == [0, 1, 2, 3]
-        return super().prepare(inputs, config)
-
-PROVIDERS = [Pools(), Keeps()]
-"""
-
-
 @pytest.mark.exclusive
-def test_a_provider_may_have_a_pool_of_processes(place, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(leaving_providers.__file__).parent))
-    (place / "pools.py").write_text(POOLS)
-    arguments = run_args("pools", "keeps", file=place / "pools.py", out="pools")
+def test_a_provider_may_have_a_pool_of_processes(place):
+    arguments = run_args("pools", "keeps", file=HELPING, out="pools")
     fresh(place, *arguments, "--rounds", "2", "--filter", "layer == 'q'")
     rows = read(place, out=place / "pools")
     assert len(rows) == 2 * 3 * 2

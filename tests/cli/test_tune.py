@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -10,7 +11,6 @@ from pathlib import Path
 import pytest
 from rooflens.shapes.request import Request
 
-from . import tiny_runs
 from .tiny_runs import SUITE, events, fresh, read, rooflens, run_task, start, wait_until
 
 FAULTY = Path(__file__).parents[1] / "harness" / "faulty_candidates.py"
@@ -206,42 +206,16 @@ def test_real_kernels_of_this_gpu_are_tuned(place):
     assert len((place / "e.csv").read_text().splitlines()) == 3
 
 
-LATE = """
-import importlib.util, sys
-from faulty_providers import Right, right_launch
-from rooflens.kernels.provider import Launch
-
-class Late(Right):
-    name = "late"
-
-    def candidates(self, problem, scheme, device):
-        return [{{"n": 0}}, {{"n": 1}}]
-
-    def prepare(self, inputs, config=None):
-        run, out = right_launch(inputs)
-
-        def product():
-            if "stray" not in sys.modules:
-                spec = importlib.util.spec_from_file_location("stray", {stray!r})
-                sys.modules["stray"] = importlib.util.module_from_spec(spec)
-                spec.loader.exec_module(sys.modules["stray"])
-            run()
-
-        return Launch(product, out, config=config)
-
-PROVIDERS = [Late()]
-"""
-
-
-def test_a_search_that_imports_from_the_working_tree_is_refused(place, tmp_path, capsys):
+def test_a_search_that_imports_from_the_working_tree_is_refused(place, tmp_path, capsys, monkeypatch):
     """What the first launch imports is not there yet when the worker starts."""
     folders = {name: tmp_path / name for name in ("tree", "environment", "working_tree")}
     for folder in folders.values():
         folder.mkdir()
     (folders["working_tree"] / "stray.py").write_text("")
-    kernel = folders["tree"] / "kernel.py"
-    (folders["tree"] / "faulty_providers.py").write_text(tiny_runs.FAULTY.read_text())
-    kernel.write_text(LATE.format(stray=str(folders["working_tree"] / "stray.py")))
+    monkeypatch.setenv("STRAY", str(folders["working_tree"] / "stray.py"))
+    for name in ("faulty_providers.py", "stray_providers.py"):
+        shutil.copy(FAULTY.with_name(name), folders["tree"])
+    kernel = folders["tree"] / "stray_providers.py"
     how = {"device": "cpu", "files": kernel, "to": place / "out", "filter_expression": ONE[1]}
     request = Request(suite=str(place / "tiny.toml"), providers="late", searches=1, protocol={"threads": 1}, **how)
     origin = {name: str(folder) for name, folder in folders.items()} | {"ours": False}

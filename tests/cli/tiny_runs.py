@@ -1,6 +1,5 @@
 """A tiny suite over misbehaving providers, measured by real workers, and what is found in its folder."""
 
-import csv
 import json
 import signal
 import subprocess
@@ -14,24 +13,13 @@ from pathlib import Path
 from rooflens.api.task import main as measuring_process
 from rooflens.cli.main import main
 
+from ..csv_files import read_rows
+from ..suite_files import suite_text
+
 FAULTY = Path(__file__).parents[1] / "harness" / "faulty_providers.py"
 
-SUITE = """
-name = "tiny"
-shapes = "tiny.csv"
-schemes = ["nf4-g64"]
-dtypes = ["fp32"]
-caches = ["warm"]
-providers = ["dequant_blas"]
-baseline = "dequant_blas"
-challengers = ["dequant_blas"]
-[axes]
-M = [1, 2, 3]
-[protocol]
-rounds = 2
-budget_s = 0.02
-timeout_s = 20.0
-"""
+PROTOCOL = {"rounds": 2, "budget_s": 0.02, "timeout_s": 20.0}
+SUITE = suite_text("tiny", ["dequant_blas"], [1, 2, 3], PROTOCOL)
 
 
 ON_CPU = ("--device", "cpu", "--set", "llc_bytes=1MiB")
@@ -171,8 +159,7 @@ def unconverged(budget: str) -> tuple[str, ...]:
 
 
 def read(place, name="cells.csv", out=None):
-    with ((out or place / "out") / name).open(newline="") as file:
-        return list(csv.DictReader(file))
+    return read_rows((out or place / "out") / name)
 
 
 def verdicts(place):

@@ -11,8 +11,8 @@ from rooflens.cli.main import commands, main
 from rooflens.harness.storage.tables import fields
 from rooflens.shapes.files.csv_file import csv_text
 from rooflens.shapes.run_folder.columns import TUNING
-from rooflens.shapes.run_folder.columns_isa import ISA
 
+from ..analysis.planted_isa import write_isa
 from ..analysis.planted_searches import candidate
 from ..analysis.synthetic import write_run, write_table
 from ..cli.tiny_runs import ON_CPU, rooflens, run_args, write_suite
@@ -47,14 +47,6 @@ SEARCHED = candidate(
     winner=True,
 )
 """A row of tuning.csv."""
-
-COMPILED = {
-    "arch": "gfx950", "provider": "p", "op": "gemm", "pass": "wgrad", "dtype": "bf16", "scheme": "s", "B": 1, "E": 1,
-    "top_k": 1, "M": 64, "N": 64, "K": 64, "problems": 1, "config": {"T": 1}, "default": True, "kernel": "k",
-    "verdict": "passed", "specialization": {"a": "*fp32"}, "vgprs": 64, "agprs": 0, "scratch_bytes": 0,
-    "shared_bytes": 0, "warps": 4, "occupancy": 8.0, "matrix": 1, "store_short": 4, "triton": "3.9.0", "code": "c0",
-}  # fmt: skip
-"""A row of isa.csv."""
 
 
 def write_runs(folder: Path) -> None:
@@ -97,8 +89,8 @@ def write_arms(folder: Path) -> None:
 def write_compiled(folder: Path) -> None:
     """Write two tables of compiled kernels, and a condition on them."""
     for name, stores in (("head.csv", 0), ("base.csv", 4)):
-        rows = [COMPILED, COMPILED | {"M": 128, "code": "c1", "store_short": stores}]
-        (folder / name).write_text(csv_text(ISA.names, [fields(ISA, row) for row in rows]))
+        usual = {"specialization": {"a": "*fp32"}, "store_short": 4, "code": "c0"}
+        write_isa(folder / name, usual, usual | {"M": 128, "code": "c1", "store_short": stores})
     (folder / "isa.condition").write_text("store_short == 0 and kernel.str.contains('k') or not vgprs > 128")
 
 

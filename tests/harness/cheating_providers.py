@@ -159,11 +159,11 @@ def part(columns, always):
     return run
 
 
-def in_a_thread(compute, x, weight, out):
-    def run():
-        threading.Thread(target=lambda: (time.sleep(1e-3), compute())).start()
+def in_a_thread(after_s):
+    def cheat(compute, x, weight, out):
+        return lambda: threading.Thread(target=lambda: (time.sleep(after_s), compute())).start()
 
-    return run
+    return cheat
 
 
 def in_a_thread_that_the_next_call_joins(compute, x, weight, out):
@@ -567,7 +567,7 @@ CHEATS = {
     "most_of_n_unless_poisoned": product(part(0.9, lambda call, out: not whole(out))),
     "half_of_k_unless_poisoned": unless_poisoned(of_half_of_k),
     "first_row_unless_poisoned": unless_poisoned(lambda compute, x, weight, out: torch.mm(x[:1], weight, out=out[:1])),
-    "in_a_thread": product(in_a_thread),
+    "in_a_thread": product(in_a_thread(1e-3)),
     "in_a_thread_joined_later": product(in_a_thread_that_the_next_call_joins),
     "in_a_process": in_a_process,
     "skips_and_sleeps": unless_poisoned(lambda *_: time.sleep(1e-6)),

@@ -1,10 +1,7 @@
 """An honest product on a GPU, and launches whose work the timed stream does not wait for, or that they do not do."""
 
-import threading
-import time
-
 import torch
-from cheating_providers import HONEST, Product, counted, is_same, keeps_by, part, product, skips_while
+from cheating_providers import HONEST, Product, counted, in_a_thread, is_same, keeps_by, part, product, skips_while
 from rooflens.kernels.provider import Launch, Provider
 
 
@@ -64,36 +61,14 @@ def replay_of_a_copy(x, weight, out):
     return run
 
 
-def eighth_of_n(x, weight, out):
-    """All columns where somebody looks, by its own count."""
-    few = weight[:, : weight.shape[1] // 8].contiguous()
-    calls = [0]
-
-    def run():
-        calls[0] += 1
-        if calls[0] < 6:
-            torch.mm(x, weight, out=out)
-        else:
-            out[:, : few.shape[1]] = torch.mm(x, few)
-
-    return run
-
-
-def in_a_thread(x, weight, out):
-    def run():
-        threading.Thread(target=lambda: (time.sleep(2e-4), torch.mm(x, weight, out=out))).start()
-
-    return run
-
-
 CHEATS = {
     "on_a_side_stream": on_a_side_stream(),
     "on_a_side_stream_that_waits": on_a_side_stream(waits=True),
     "joined_by_the_next_call": on_a_side_stream(waits=True, is_joined=True),
     "half_on_a_side_stream": launched(half_on_a_side_stream),
     "replay_of_a_copy": launched(replay_of_a_copy),
-    "eighth_of_n_after_a_few_calls": launched(eighth_of_n),
-    "in_a_thread": launched(in_a_thread),
+    "eighth_of_n_after_a_few_calls": product(part(1 / 8, lambda call, out: call < 6)),
+    "in_a_thread": product(in_a_thread(2e-4)),
     "keeps_its_result": keeps_by(lambda x: None),
     "quarter_of_n_after_ten_calls": product(part(0.25, lambda call, out: call <= 10)),
     "skips_after_ten_calls": skips_while(counted(lambda call: call > 10)),

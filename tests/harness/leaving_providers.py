@@ -22,21 +22,11 @@ import torch
 from rooflens.harness.isolation import settings
 from rooflens.kernels.fourbit.quantize import dequantize
 from rooflens.kernels.provider import Launch, Provider, Role
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import BaseTorchFunctionMode
+from torch.utils._python_dispatch import BaseTorchDispatchMode
 
 KEPT = []
 """What would end a mode when it is freed."""
-
-
-class FunctionMode(TorchFunctionMode):
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        return func(*args, **(kwargs or {}))
-
-
-class DispatchMode(TorchDispatchMode):
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        return func(*args, **(kwargs or {}))
 
 
 def enter(context):
@@ -165,8 +155,8 @@ HARMLESS = {*RESTORED} - {"torch.get_default_device"}
 """Those with which the rest of a unit works."""
 
 CHANGES = {
-    "torch._C._len_torch_dispatch_stack": lambda: enter(DispatchMode()),
-    "torch._C._len_torch_function_stack": lambda: enter(FunctionMode()),
+    "torch._C._len_torch_dispatch_stack": lambda: enter(BaseTorchDispatchMode()),
+    "torch._C._len_torch_function_stack": lambda: enter(BaseTorchFunctionMode()),
     "autocast of cpu": lambda: torch.set_autocast_enabled("cpu", True),
     "autocast of cuda": lambda: torch.set_autocast_enabled("cuda", True),
     "autocast dtype of cpu": lambda: torch.set_autocast_dtype("cpu", torch.float16),

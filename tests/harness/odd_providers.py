@@ -7,7 +7,7 @@ import time
 from types import MappingProxyType
 
 import torch
-from faulty_providers import right_launch
+from faulty_providers import Prepares, raises, right_launch
 from rooflens.kernels.provider import Launch, Provider
 
 
@@ -20,11 +20,6 @@ class Odd(Provider):
 
     def moved_bytes(self, problem, scheme, config):
         return self._moved(problem)
-
-
-class LongReason(Odd):
-    def prepare(self, inputs, config=None):
-        raise ValueError("y" * 200_000)
 
 
 class NoLaunch(Odd):
@@ -87,7 +82,7 @@ PROVIDERS = [
     Odd("half_bytes", moved=lambda problem: 0.5 * problem.N * problem.K),  # a float, and for an even N * K a whole one
     Odd("broken_bytes", moved=lambda problem: 12.5),
     Odd("negative_bytes", moved=lambda problem: -5),
-    LongReason("long_reason"),
+    Prepares("long_reason", raises("y" * 200_000, ValueError)),
     NoLaunch("no_launch"),
     Tuples("tuples"),
     BreaksCanary("breaks_canary"),

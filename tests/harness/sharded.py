@@ -1,6 +1,5 @@
 """Split a stored run into shards, as jobs would have measured it, each with its own plan."""
 
-import csv
 import json
 import shutil
 
@@ -8,21 +7,10 @@ from rooflens.harness.storage.merge import merge, obstacles
 from rooflens.harness.storage.shards import opened
 
 from ..analysis.synthetic import SIX_SHAPES
+from ..csv_files import read_rows, write_rows
 
 CSV = ("cells.csv", "samples.csv", "telemetry.csv")
 """Tables whose rows belong to a (cell, round)."""
-
-
-def read_rows(path):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def write_rows(path, names, rows):
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def header(path):

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -93,13 +94,13 @@ class Builder:
     Triton, and the code here that reads the result.
     """
 
-    def __init__(self, cache: Path, scratch: Path) -> None:
+    def __init__(self, kept: Path, scratch: Path) -> None:
         pytest.importorskip("rooflens.plugins.isa", reason="the plugin that compiles ahead of time is not installed")
         from rooflens.plugins.isa.compiled import aot_compiler, binary
         from rooflens.plugins.isa.compiled.compile_all import BuildCache
 
         reader = hashlib.sha256(b"".join(Path(module.__file__).read_bytes() for module in (aot, aot_compiler, binary)))
-        self._cache = BuildCache(cache / reader.hexdigest()[:16])
+        self._cache = BuildCache(kept / reader.hexdigest()[:16])
         self._compiler = aot_compiler.AotCompiler(scratch)
 
     def build(self, arch, request):
@@ -114,31 +115,23 @@ class Builder:
 
     def builds(self, arch, requests):
         """Return {name: Build} of {name: BuildRequest}; each is compiled when it is looked at."""
-        return _Builds(self, arch, requests)
+        return Made(requests, lambda name: self.build(arch, requests[name]))
 
     def stop(self):
         self._compiler.stop()
 
 
-class ByArchitecture(dict):
-    """What `made(arch)` returns, made when it is looked at."""
+class Made(Mapping):
+    """A mapping whose values are made when they are looked at."""
 
-    def __init__(self, made):
-        self._made = made
+    def __init__(self, keys, make):
+        self._keys, self._make = keys, cache(make)
 
-    def __missing__(self, arch):
-        return self.setdefault(arch, self._made(arch))
-
-
-class _Builds(Mapping):
-    def __init__(self, builder, arch, requests):
-        self._builder, self._arch, self._requests = builder, arch, requests
-
-    def __getitem__(self, name):
-        return self._builder.build(self._arch, self._requests[name])
+    def __getitem__(self, key):
+        return self._make(key)
 
     def __iter__(self):
-        return iter(self._requests)
+        return iter(self._keys)
 
     def __len__(self):
-        return len(self._requests)
+        return len(self._keys)

@@ -1,9 +1,9 @@
 """What the tests of kernels share: builds ahead of time, and bitsandbytes without its compiler."""
 
 import pytest
-from rooflens.kernels import registry
+from rooflens.kernels import aot, registry
 
-from .ahead_of_time import Builder, ByArchitecture
+from .ahead_of_time import Builder, Made
 from .planted_files import forgotten
 
 
@@ -25,7 +25,7 @@ def builder(request, tmp_path_factory):
 @pytest.fixture(scope="module")
 def builds(builder, request):
     """{arch: builds} of what `requests(arch)` of the test's module lists."""
-    return ByArchitecture(lambda arch: builder.builds(arch, request.module.requests(arch)))
+    return Made(aot.ARCHES, lambda arch: builder.builds(arch, request.module.requests(arch)))
 
 
 @pytest.fixture(params=registry.BUILTIN)

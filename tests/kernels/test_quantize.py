@@ -1,6 +1,5 @@
 """The 4-bit formats against bitsandbytes on the CPU (bits), a published table (errors) and closed forms."""
 
-import csv
 import importlib.util
 from pathlib import Path
 
@@ -19,6 +18,8 @@ from rooflens.kernels.fourbit.quantize import (
 )
 from rooflens.kernels.fourbit.upstream_bitsandbytes import import_quietly
 from rooflens.shapes.schemes.fourbit import BLOCK_SIZES_4BIT
+
+from ..csv_files import read_rows
 
 CPU = torch.device("cpu")
 KINDS = ("nf4", "fp4")
@@ -97,8 +98,7 @@ def test_any_values_quantize_as_in_bitsandbytes(values: list[float], kind: str) 
 
 
 def test_dynamic_map_is_the_published_one_up_to_its_last_bit() -> None:
-    with (DATA / "dynamic_map_256.csv").open(encoding="utf-8") as file:
-        published = torch.tensor([float(row["value"]) for row in csv.DictReader(file)])
+    published = torch.tensor([float(row["value"]) for row in read_rows(DATA / "dynamic_map_256.csv")])
     ours = dynamic_map(CPU)
     assert ours.numel() == 256
     assert torch.all(ours[1:] > ours[:-1])
@@ -108,12 +108,8 @@ def test_dynamic_map_is_the_published_one_up_to_its_last_bit() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_codes_of_the_cuda_quantizer_differ_at_thresholds_and_at_zero_only(kind: str) -> None:
     """Its decision tree, applied here; the documentation promises that nothing else differs."""
-    with (DATA / "codes_4bit_thresholds.csv").open(encoding="utf-8") as file:
-        tree = [
-            (float(row["threshold"]), int(row["code_if_greater"]))
-            for row in csv.DictReader(file)
-            if row["quant_type"] == kind
-        ]
+    rows = [row for row in read_rows(DATA / "codes_4bit_thresholds.csv") if row["quant_type"] == kind]
+    tree = [(float(row["threshold"]), int(row["code_if_greater"])) for row in rows]
     group = 4096
     dense = torch.randn(64 * group, generator=torch.Generator().manual_seed(5))
     weight = quantize(dense, kind, group)

@@ -94,17 +94,14 @@ def stock_request(arch, dtype):
     return request
 
 
-def planes_only(planes):
-    return {name: value for name, value in planes.constants().items() if name != "SCALE"}
-
-
 def dequantize_request(arch):
     inputs = placeholders(Problem(1, 4096, 4096), scheme_of("nf4-g64-nested"), gpu(arch))
     return dequantize_call(inputs, torch.empty(4096, 4096, dtype=torch.bfloat16, device="meta")).request()
 
 
 def decode_request(arch, planes):
-    constants = {**planes_only(planes), "BLOCK": 4 * WAVE[arch], "ISA": target_isa(gpu(arch))}
+    codes = {name: value for name, value in planes.constants().items() if name != "SCALE"}
+    constants = {**codes, "BLOCK": 4 * WAVE[arch], "ISA": target_isa(gpu(arch))}
     return aot.BuildRequest(
         "triton_probes:decode_kernel", {"words": "*i32", "out": "*fp32"}, constants, {"num_warps": 4}
     )

@@ -23,10 +23,6 @@ def unpacked(octets, rows):
     return np.stack([octets >> 4, octets & 15], axis=1).reshape(rows, -1)
 
 
-def codes_of(inputs):
-    return unpacked(inputs.packed.numpy(), inputs.problem.N)
-
-
 def zeros_of(inputs):
     if inputs.groups.zero is None:
         return np.full((inputs.problem.N, inputs.problem.K // inputs.scheme.group), 8)
@@ -36,7 +32,7 @@ def zeros_of(inputs):
 def weight_of(inputs):
     """W[N,K] in fp64 by the definition of each format, with torch's own types for the scales."""
     group, scale = inputs.scheme.group, inputs.groups.scale.double().numpy().reshape(inputs.problem.N, -1)
-    codes = codes_of(inputs)
+    codes = unpacked(inputs.packed.numpy(), inputs.problem.N)
     if inputs.scheme.weight == "int4":
         values = codes.astype(np.float64) - zeros_of(inputs).repeat(group, axis=1)
     else:

@@ -5,15 +5,11 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-from rooflens.analysis.comparison.effects import Order
-from rooflens.analysis.comparison.result import Side, compare_runs
 from rooflens.analysis.frames.load import load_run
-from rooflens.reports.build import build_comparison, build_report, build_side_by_side
 from rooflens.reports.model import Report
-from rooflens.reports.presets import OF_A_RUN, OF_SEVERAL_RUNS
 from rooflens.reports.render import html, json_form, markdown, text
 
-from .planted import synthetic
+from .planted import report_by, synthetic
 
 SHAPES = (("toy", "up", 512, 2048), ("toy", "down", 2048, 512), ("large", "square", 4096, 4096))
 PROVIDERS = ("simt_4bit", "dequant_blas", "blas")
@@ -50,12 +46,8 @@ def write_runs(folder: Path) -> None:
 
 def report_of(folder: Path, preset: str) -> Report:
     """Build the report of a preset from what `write_runs` wrote."""
-    if preset in OF_A_RUN:
-        return build_report(load_run(folder / "toy"), preset)
-    if preset == OF_SEVERAL_RUNS.name:
-        return build_side_by_side([load_run(folder / name) for name in ("toy", "base", "head")])
-    base, head = ((Side(name, f"runs/{name}"), load_run(folder / name)) for name in ("base", "head"))
-    return build_comparison(compare_runs(base, head, Order.SEQUENTIAL), preset)
+    toy, *versions = (load_run(folder / name) for name in ("toy", "base", "head"))
+    return report_by(preset, toy, versions, [toy, *versions])
 
 
 def rendered(report: Report, form: str) -> str:

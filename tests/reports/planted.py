@@ -1,12 +1,16 @@
 """Views and reports of planted runs, whose truth is known from the analysis tests, and what stands in them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from rooflens.analysis.frames.load import load_run
+from rooflens.analysis.comparison.effects import Order
+from rooflens.analysis.comparison.result import Side, compare_runs
+from rooflens.analysis.frames.load import RunData, load_run
 from rooflens.analysis.run.pipeline import analyze
-from rooflens.reports.build import build_report
+from rooflens.reports.build import build_comparison, build_report, build_side_by_side
 from rooflens.reports.figures.chart import Figure
 from rooflens.reports.model import Bullets, Remarks, Report, Section, Table, Text
+from rooflens.reports.presets import OF_A_RUN, OF_TWO_VERSIONS
 from rooflens.reports.view import View
 
 from ..analysis import synthetic
@@ -18,6 +22,16 @@ SMALL = (("toy", "up", 512, 2048), ("toy", "down", 2048, 512), ("toy", "square",
 def report_of(folder: Path, **options: object) -> Report:
     """Write a planted run into `folder` and build its report."""
     return build_report(load_run(synthetic.write_run(folder, **options)))
+
+
+def report_by(preset: str, run: RunData, versions: Sequence[RunData], several: Sequence[RunData]) -> Report:
+    """Build the report of any preset, from the runs that presets of its kind are of."""
+    if preset in OF_A_RUN:
+        return build_report(run, preset)
+    if preset in OF_TWO_VERSIONS:
+        sides = [(Side(one.id, f"runs/{one.id}"), one) for one in versions]
+        return build_comparison(compare_runs(*sides, Order.SEQUENTIAL), preset)
+    return build_side_by_side(several)
 
 
 def view_of(folder: Path, **options: object) -> View:

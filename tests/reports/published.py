@@ -4,7 +4,6 @@ What was not printed is made up so that it changes nothing that is compared. Whe
 are those rates turned over.
 """
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from rooflens.reports.sections.speedups.three_way import three_way
 from rooflens.reports.sections.summary.takeaways import takeaways
 from rooflens.reports.view import View
 
+from ..csv_files import read_rows
 from .planted import synthetic
 
 FOLDER = Path(__file__).parents[1] / "data" / "published"
@@ -50,8 +50,7 @@ NAMED = {
 
 def rows_of(name: str) -> list[dict[str, str]]:
     """Rows of a published table, as text."""
-    with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return read_rows(FOLDER / f"{name}.csv")
 
 
 def flat_run(folder: Path, **options: object) -> Report:

@@ -5,7 +5,6 @@ digits, the printed number lies within what the rounding of the printed values a
 `data/corrections/primus339.csv`.
 """
 
-import csv
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from rooflens.analysis.imports.consistency import span
 from rooflens.reports.render.plain import to_ascii
 from rooflens.reports.sections.comparison import words
 
+from ..csv_files import read_rows
 from .branches import gain, report_of, result_of, table_of, training
 from .planted import all_text, tables, texts
 from .published import rows_of
@@ -25,10 +25,8 @@ CORRECTIONS = Path(__file__).parents[1] / "data" / "corrections" / "primus339.cs
 @pytest.fixture(scope="module")
 def corrections():
     """(table, row, column) -> (printed, ours)."""
-    with CORRECTIONS.open(encoding="utf-8", newline="") as lines:
-        return {
-            (one["table"], one["row"], one["column"]): (one["printed"], one["ours"]) for one in csv.DictReader(lines)
-        }
+    rows = read_rows(CORRECTIONS)
+    return {(one["table"], one["row"], one["column"]): (one["printed"], one["ours"]) for one in rows}
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Reports of suites that are no sweep of a forward GEMM: quantizers, passes, one M per shape, odd sets of shapes."""
 
-import csv
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ from rooflens.reports.build import build_report
 from rooflens.reports.model import Text
 from rooflens.reports.render import html, markdown
 
+from ..csv_files import read_rows, write_rows
 from .planted import SMALL, exact, figures_of, report_of, synthetic, tables, texts
 
 PAIR = ("simt_4bit", "dequant_blas")
@@ -18,12 +18,8 @@ def rewritten(folder: Path, changes, **options):
     """Plant a run, replace texts in its cells.csv, and build its report."""
     synthetic.write_run(folder, **options)
     path = folder / "cells.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(row | changes(row) for row in rows)
+    rows = read_rows(path)
+    write_rows(path, rows[0], [row | changes(row) for row in rows])
     return build_report(load_run(folder))
 
 
@@ -54,8 +50,7 @@ def test_a_quantizer_is_told_in_bytes(tmp_path):
     assert all(float(row[1]) > 0 for row in peaks[1:])
     assert "rate" not in texts(found["cells-bf16-nf4-g64-cold-m1"])[0]
     assert "0 0" not in text
-    with (tmp_path / "run" / "cells.csv").open(encoding="utf-8", newline="") as file:
-        at_first = [row for row in csv.DictReader(file) if (row["round"], row["M"]) == ("0", "1")]
+    at_first = [row for row in read_rows(tmp_path / "run" / "cells.csv") if (row["round"], row["M"]) == ("0", "1")]
     moved = sum(int(row["compulsory_bytes"]) for row in at_first if row["provider"] == "simt_4bit")
     rate = found["whole-bf16-nf4-g64-cold"].rows[0][1].value
     assert rate == pytest.approx(moved / 3e-3)  # total bytes over total time: three shapes of 1 ms

@@ -3,17 +3,15 @@
 import re
 
 import pytest
-from rooflens.analysis.comparison.effects import Order
-from rooflens.analysis.comparison.result import Side, compare_runs
 from rooflens.analysis.frames.load import load_run
-from rooflens.reports.build import build_comparison, build_report, build_side_by_side
-from rooflens.reports.presets import OF_A_RUN, OF_SEVERAL_RUNS, PRESETS
+from rooflens.reports.build import build_report
+from rooflens.reports.presets import OF_A_RUN, PRESETS
 from rooflens.reports.render import html, markdown
 from rooflens.reports.render.html_budget import LIMIT
 from rooflens.shapes.errors import RooflensError, UsageError
 
 from .pages import Page, markdown_tables
-from .planted import SMALL, synthetic, tables
+from .planted import SMALL, report_by, synthetic, tables
 
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = (
@@ -88,13 +86,7 @@ def odd(request, tmp_path_factory):
     reports = {}
     for name in PRESETS:
         try:
-            if name in OF_A_RUN:
-                reports[name] = build_report(runs[1], name)
-            elif name == OF_SEVERAL_RUNS.name:
-                reports[name] = build_side_by_side(runs)
-            else:
-                sides = [(Side(run.id, f"runs/{run.id}"), run) for run in runs]
-                reports[name] = build_comparison(compare_runs(*sides, Order.SEQUENTIAL), name)
+            reports[name] = report_by(name, runs[1], runs, runs)
         except RooflensError as error:
             reports[name] = error
     return request.param, reports

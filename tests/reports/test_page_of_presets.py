@@ -4,17 +4,14 @@ from functools import cache
 from itertools import pairwise
 
 import pytest
-from rooflens.analysis.comparison.effects import Order
-from rooflens.analysis.comparison.result import Side, compare_runs
 from rooflens.analysis.frames.load import load_run
-from rooflens.reports.build import build_comparison, build_report, build_side_by_side
 from rooflens.reports.figures import colours
-from rooflens.reports.presets import OF_A_RUN, OF_TWO_VERSIONS, PRESETS
+from rooflens.reports.presets import PRESETS
 from rooflens.reports.render import html
 
 from .browsing import CUT_OFF, HEADINGS, INKS, MOVING, NAMELESS, OPEN_ALL, OVERFLOW, as_hex
 from .measured import WATCHED
-from .planted import synthetic
+from .planted import report_by, synthetic
 
 pytestmark = pytest.mark.browser
 
@@ -43,19 +40,12 @@ def address(tmp_path_factory):
         latency=lambda cell: times(cell) * (0.8 if cell.provider == "simt_4bit" and cell.M < 16 else 1.0),
         **versions,
     )
-    sides = [(Side(path.name, str(path)), load_run(path)) for path in (base, head)]
-    result = compare_runs(*sides, Order.SEQUENTIAL)
+    both = [load_run(base), load_run(head)]
 
     @cache
     def written(name):
-        if name in OF_A_RUN:
-            built = build_report(run, name)
-        elif name in OF_TWO_VERSIONS:
-            built = build_comparison(result, name)
-        else:
-            built = build_side_by_side([loaded for _, loaded in sides])
         path = folder / f"{name}.html"
-        path.write_text(html.render(built), encoding="utf-8")
+        path.write_text(html.render(report_by(name, run, both, both)), encoding="utf-8")
         return path.as_uri()
 
     return written

@@ -12,67 +12,38 @@ devices.csv.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from statistics import median
 
 Row = Mapping[str, str]
 
-_RDNA3 = {"fp32": 256, "bf16": 512, "fp16": 512, "int8": 512}
 
-_RDNA4 = {"fp32": 256, "bf16": 1024, "fp16": 1024, "fp8": 2048, "int8": 2048}
+def _table(text: str) -> dict[str, dict[str, int]]:
+    """Read a table with a header: architecture -> column -> number, without those that it does not have."""
+    (_, *names), *rows = (line.split() for line in text.strip().splitlines())
+    return {
+        arch: {name: int(cell) for name, cell in zip(names, cells, strict=True) if cell != "-"} for arch, *cells in rows
+    }
 
-RATES: dict[str, dict[str, int]] = {
-    "gfx908": {"fp32": 128, "bf16": 512, "fp16": 1024, "int8": 1024},
-    "gfx90a": {"fp32": 128, "bf16": 1024, "fp16": 1024, "int8": 1024},
-    "gfx942": {"fp32": 256, "tf32": 1024, "bf16": 2048, "fp16": 2048, "fp8": 4096, "int8": 4096},
-    "gfx950": {
-        "fp32": 256,
-        "bf16": 4096,
-        "fp16": 4096,
-        "fp8": 8192,
-        "int8": 8192,
-        "mxfp8": 8192,
-        "mxfp4": 16384,
-    },
-    "gfx1100": _RDNA3,
-    "gfx1150": _RDNA3,
-    "gfx1151": _RDNA3,
-    "gfx1200": _RDNA4,
-    "gfx1201": _RDNA4,
-    "sm70": {"fp32": 128, "fp16": 1024},
-    "sm80": {"fp32": 128, "tf32": 1024, "bf16": 2048, "fp16": 2048, "int8": 4096},
-    "sm89": {"fp32": 256, "tf32": 512, "bf16": 1024, "fp16": 1024, "fp8": 2048, "int8": 2048},
-    "sm90": {"fp32": 256, "tf32": 2048, "bf16": 4096, "fp16": 4096, "fp8": 8192, "int8": 8192},
-    "sm100": {
-        "fp32": 256,
-        "tf32": 4096,
-        "bf16": 8192,
-        "fp16": 8192,
-        "fp8": 16384,
-        "int8": 16384,
-        "mxfp8": 16384,
-        "mxfp4": 32768,
-    },
-    "sm103": {
-        "fp32": 256,
-        "tf32": 4096,
-        "bf16": 8192,
-        "fp16": 8192,
-        "fp8": 16384,
-        "mxfp8": 16384,
-        "mxfp4": 49152,
-    },
-    "sm120": {
-        "fp32": 256,
-        "tf32": 512,
-        "bf16": 1024,
-        "fp16": 1024,
-        "fp8": 2048,
-        "int8": 2048,
-        "mxfp8": 2048,
-        "mxfp4": 4096,
-    },
-}
+
+RATES = _table("""
+arch     fp32  tf32  bf16  fp16    fp8   int8  mxfp8  mxfp4
+gfx908    128     -   512  1024      -   1024      -      -
+gfx90a    128     -  1024  1024      -   1024      -      -
+gfx942    256  1024  2048  2048   4096   4096      -      -
+gfx950    256     -  4096  4096   8192   8192   8192  16384
+gfx1100   256     -   512   512      -    512      -      -
+gfx1150   256     -   512   512      -    512      -      -
+gfx1151   256     -   512   512      -    512      -      -
+gfx1200   256     -  1024  1024   2048   2048      -      -
+gfx1201   256     -  1024  1024   2048   2048      -      -
+sm70      128     -     -  1024      -      -      -      -
+sm80      128  1024  2048  2048      -   4096      -      -
+sm89      256   512  1024  1024   2048   2048      -      -
+sm90      256  2048  4096  4096   8192   8192      -      -
+sm100     256  4096  8192  8192  16384  16384  16384  32768
+sm103     256  4096  8192  8192  16384      -  16384  49152
+sm120     256   512  1024  1024   2048   2048   2048   4096
+""")
 """Dense FLOP per clock of a compute unit, by architecture and type; packed or dual-issued fp32 where there is such."""
 
 _HALVED = ("tf32", "bf16", "fp16", "fp8", "mxfp8")
@@ -97,33 +68,26 @@ _MOST = 1e15
 """No figure of a device is larger, in the units of the table."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Die:
-    """The most that a whole die has. AMD: per private slice of L2, and what is behind them."""
-
-    units: int
-    l2_mib: float
-    llc_mib: float = 0
-
-
-_DIES = {
-    "gfx908": _Die(128, 8),
-    "gfx90a": _Die(112, 8),
-    "gfx942": _Die(40, 4, 256),
-    "gfx950": _Die(36, 4, 256),
-    "gfx1100": _Die(96, 6, 96),
-    "gfx1150": _Die(16, 2),
-    "gfx1151": _Die(40, 2, 32),
-    "gfx1200": _Die(32, 4, 32),
-    "gfx1201": _Die(64, 8, 64),
-    "sm70": _Die(84, 6),
-    "sm80": _Die(128, 48),
-    "sm89": _Die(144, 96),
-    "sm90": _Die(144, 60),
-    "sm100": _Die(160, 126),
-    "sm103": _Die(160, 126),
-    "sm120": _Die(192, 128),
-}
+_DIES = _table("""
+arch     units  l2_mib  llc_mib
+gfx908     128       8        0
+gfx90a     112       8        0
+gfx942      40       4      256
+gfx950      36       4      256
+gfx1100     96       6       96
+gfx1150     16       2        0
+gfx1151     40       2       32
+gfx1200     32       4       32
+gfx1201     64       8       64
+sm70        84       6        0
+sm80       128      48        0
+sm89       144      96        0
+sm90       144      60        0
+sm100      160     126        0
+sm103      160     126        0
+sm120      192     128        0
+""")
+"""The most that a whole die has. AMD: per private slice of L2, and what is behind them."""
 
 
 def number(row: Row, field: str) -> float | None:
@@ -202,10 +166,10 @@ def _sizes(row: Row, arch: str) -> Iterator[str]:
     slices = number(row, "l2_private_slices") or 1
     dies = slices if amd else 1
     units, l2, llc = (number(row, name) for name in ("compute_units", "l2_mib", "llc_mib"))
-    if units and units > dies * die.units:
-        yield f"compute_units = {row['compute_units']}: {dies:g} dies of {arch} have {dies * die.units:g} at most"
-    if l2 and (l2 != dies * die.l2_mib if amd else l2 > die.l2_mib):
-        yield f"l2_mib = {row['l2_mib']}: {arch} has {dies * die.l2_mib:g}{'' if amd else ' at most'}"
-    if (llc or 0) != die.llc_mib:
-        stands = f"a last-level cache of {die.llc_mib:g} MiB behind L2" if die.llc_mib else "no cache behind L2"
+    if units and units > dies * die["units"]:
+        yield f"compute_units = {row['compute_units']}: {dies:g} dies of {arch} have {dies * die['units']:g} at most"
+    if l2 and (l2 != dies * die["l2_mib"] if amd else l2 > die["l2_mib"]):
+        yield f"l2_mib = {row['l2_mib']}: {arch} has {dies * die['l2_mib']:g}{'' if amd else ' at most'}"
+    if (llc or 0) != die["llc_mib"]:
+        stands = f"a last-level cache of {die['llc_mib']:g} MiB behind L2" if die["llc_mib"] else "no cache behind L2"
         yield f"llc_mib = {row.get('llc_mib', '')}: {arch} has {stands}"

@@ -1,21 +1,15 @@
 """The device table has no fault; wrong entries of public tables, each patched into its row, break a law."""
 
-import csv
 from pathlib import Path
 
 import pytest
 import rooflens.shapes
 
+from ..csv_files import read_rows
 from .device_laws import RATES, faults
 
-
-def rows_of(path):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-ROWS = {row["device"]: row for row in rows_of(Path(rooflens.shapes.__file__).parent / "devices.csv")}
-ERRORS = rows_of(Path(__file__).with_name("known_spec_errors.csv"))
+ROWS = {row["device"]: row for row in read_rows(Path(rooflens.shapes.__file__).parent / "devices.csv")}
+ERRORS = read_rows(Path(__file__).with_name("known_spec_errors.csv"))
 """Wrong entries that were found in public tables: who printed what, and why it is wrong."""
 POSSIBLE = {("AMD Radeon RX 9070 XT", "mem_bw_gbs")}
 """Wrong, but a bandwidth that such memory can have."""

@@ -40,3 +40,9 @@ def found(result, rule):
 
 def lines(result, rule):
     return [finding.line for finding in found(result, rule)]
+
+
+def check_gap(text, right, wrong, *at, rule="does-not-follow"):
+    """A text has nothing wrong with `right` in its gap; with `wrong`, the rule speaks of the lines `at`."""
+    assert not audited(text.format(right)).findings
+    assert lines(audited(text.format(wrong)), rule) == [*at]

@@ -9,6 +9,7 @@ from .worlds import (
     Sweep,
     World,
     joined,
+    markdown,
     places,
     printed,
     render,
@@ -20,10 +21,7 @@ def comparison(rng, fault):
     world = World(rng)
     sweep = Sweep(world, int(rng.integers(4, 14)), digits=int(rng.integers(3, 6)))
     speedups = [base / head for base, head in zip(sweep.base, sweep.head, strict=True)]
-    rates = [
-        [sweep.rate(shape, time) for shape, time in zip(sweep.shapes, times, strict=True)]
-        for times in (sweep.base, sweep.head)
-    ]
+    rates = [sweep.rates(times) for times in (sweep.base, sweep.head)]
     rows = []
     if fault:
         row = int(rng.integers(sweep.count))
@@ -37,9 +35,7 @@ def comparison(rng, fault):
         rng,
         [*sweep.header(), "Speedup", sweep.named(0, "TFLOPS"), sweep.named(1, "TFLOPS")],
         joined(
-            sweep.sized(),
-            sweep.texts(sweep.base),
-            sweep.texts(sweep.head),
+            *sweep.columns(),
             [f"{one:.2f}x" for one in speedups],
             *([printed(one, 1) for one in side] for side in rates),
         ),
@@ -58,10 +54,10 @@ def above_peak(rng, fault):
         sweep.head[row] = 2 * M * N * K / (world.peak * rng.uniform(1.02, 2.5))
         rows = [sweep.label(row)]
     if rng.random() < 0.5:
-        rates = [sweep.rate(shape, time) for shape, time in zip(sweep.shapes, sweep.head, strict=True)]
-        text = render(rng, ["M", "N", "K", "TFLOPS"], joined(sweep.sized(), [printed(one, 1) for one in rates]))
+        rates = [printed(one, 1) for one in sweep.rates(sweep.head)]
+        text = render(rng, ["M", "N", "K", "TFLOPS"], joined(sweep.sized(), rates))
     else:
-        text = render(rng, sweep.header(), joined(sweep.sized(), sweep.texts(sweep.base), sweep.texts(sweep.head)))
+        text = render(rng, sweep.header(), joined(*sweep.columns()))
     return Planted(text, world.setting(), rows)
 
 
@@ -81,7 +77,7 @@ def above_bandwidth(rng, fault):
         sweep.head[row] = least[row] / rng.uniform(1.05, 4)
         rows = [sweep.label(row)]
     sweep.decimals = places([*sweep.head, *sweep.base], sweep.unit, 5)
-    text = render(rng, sweep.header(), joined(sweep.sized(), sweep.texts(sweep.base), sweep.texts(sweep.head)))
+    text = render(rng, sweep.header(), joined(*sweep.columns()))
     return Planted(text, world.setting(weight_bits=bits, activation_bits=bits), rows)
 
 
@@ -91,7 +87,7 @@ def percent_of_peak(rng, fault):
     sweep = Sweep(world, int(rng.integers(3, 10)))
     wrong = world.peak * float(rng.choice([0.4, 0.5, 0.75, 1.3, 2.0]))
     peak = wrong if fault else world.peak
-    rates = [sweep.rate(shape, time) for shape, time in zip(sweep.shapes, sweep.head, strict=True)]
+    rates = sweep.rates(sweep.head)
     shares = [100 * rate * 1e12 / peak for rate in rates]
     text = render(
         rng,
@@ -114,7 +110,7 @@ def ratio_label(rng, fault):
     text = render(
         rng,
         [*sweep.header(), header],
-        joined(sweep.sized(), sweep.texts(sweep.base), sweep.texts(sweep.head), [f"{one:.2f}x" for one in values]),
+        joined(*sweep.columns(), [f"{one:.2f}x" for one in values]),
     )
     return Planted(text, world.setting())
 
@@ -123,7 +119,7 @@ def repeated_rows(rng, fault):
     """A sweep in which one case appears twice, with the same times or with others."""
     world = World(rng)
     sweep = Sweep(world, int(rng.integers(4, 12)), digits=5)
-    rows = joined(sweep.sized(), sweep.texts(sweep.base), sweep.texts(sweep.head))
+    rows = joined(*sweep.columns())
     header, named = sweep.header(), []
     if rng.random() < 0.5:  # the same sizes with two types are two cases
         header.insert(3, "dtype")
@@ -175,8 +171,7 @@ def proportion(rng, fault):
         [f"{1e3 * time:.2f}" for time in times],
         [f"{rate:.1f}" for rate in rates],
     )
-    lines = [["server", "latency (ms)", "tok/s"], ["---"] * 3, *cells]
-    return Planted("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n", world.setting(), rows)
+    return Planted(markdown(["server", "latency (ms)", "tok/s"], cells), world.setting(), rows)
 
 
 def odd_unit(rng, fault):
@@ -191,8 +186,7 @@ def odd_unit(rng, fault):
         texts[row] = texts[row].replace("us", "ms")
         rows = [f"case {row}"]
     names = [f"case {at}" for at in range(sweep.count)]
-    lines = [["case", "latency"], ["---"] * 2, *joined(names, texts)]
-    return Planted("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n", world.setting(), rows)
+    return Planted(markdown(["case", "latency"], joined(names, texts)), world.setting(), rows)
 
 
 def pattern(rng, fault):
@@ -204,7 +198,7 @@ def zeros(rng, fault):
     """Times and TFLOPS; the fault is a 0, or inf, in place of the time, or of the TFLOPS."""
     world = World(rng)
     sweep = Sweep(world, int(rng.integers(4, 12)), digits=5)
-    rates = [printed(sweep.rate(shape, time), 1) for shape, time in zip(sweep.shapes, sweep.head, strict=True)]
+    rates = [printed(one, 1) for one in sweep.rates(sweep.head)]
     times, rows = sweep.texts(sweep.head), []
     if fault:
         row = int(rng.integers(sweep.count))

@@ -3,11 +3,7 @@
 import pytest
 from rooflens.analysis.imports.columns import ColumnRole
 
-from .helpers import (
-    audited,
-    lines,
-    table,
-)
+from .helpers import audited, check_gap, lines, table
 
 
 @pytest.mark.parametrize("text", ["All times in microseconds.", "### Latency (us), bf16", "Results are in µs"])
@@ -58,15 +54,13 @@ def test_headers_with_remarks_above_a_frame():
 def test_a_difference_in_the_unit_of_its_cells():
     rows = ("a | 11.2 us | 10.4 us | -0.8 us", "b | 16.0 us | 17.2 us | 1.2 us", "c | 1.302 ms | 2.914 ms | {} ms")
     text = table("size | Ref Time | Cmp Time | Diff", *rows)
-    assert not audited(text.format("1.612")).findings
-    assert lines(audited(text.format("1.712")), "does-not-follow") == [5]
+    check_gap(text, "1.612", "1.712", 5)
 
 
 def test_what_is_saved_per_step_is_a_difference():
     rows = ("8 | 51.2 µs | 19.1 µs | 32.1 µs", "16 | 118.4 µs | 25.2 µs | 93.2 µs", "24 | 158.0 µs | 28.5 µs | {} µs")
     text = table("kernels | launches | graph | saved/step", *rows, "36 | 232.1 µs | 37.4 µs | 194.7 µs")
-    assert not audited(text.format("129.5")).findings
-    assert lines(audited(text.format("159.5")), "does-not-follow") == [5]
+    check_gap(text, "129.5", "159.5", 5)
 
 
 def test_flops_without_a_prefix_are_a_count_which_rates_and_times_follow():
@@ -92,8 +86,7 @@ def test_bytes_and_bandwidths_with_units_in_their_cells():
         for name, bytes_ in zip("xyz", (10**10, 2 * 10**10, 4 * 10**10), strict=False)
     ]
     text = table("op | bytes | time (ms) | a", *rows, "w | 30000000000 | 30.0 | {} GB/sec")
-    assert not audited(text.format("1000")).findings
-    assert lines(audited(text.format("1900")), "does-not-follow") == [6]
+    check_gap(text, "1000", "1900", 6)
 
 
 def test_how_well_results_agree_follows_no_pattern():

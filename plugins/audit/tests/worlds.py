@@ -67,6 +67,11 @@ def places(values, unit: float, digits: int = 4) -> int:
     return int(max(0, digits - 1 - np.floor(np.log10(smallest))))
 
 
+def markdown(header: list[str], rows: list[list[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
 def render(rng: np.random.Generator, header: list[str], rows: list[list[str]]) -> str:
     """Write a table in one of the forms in which people give them."""
     style = rng.choice(["csv", "markdown", "aligned", "tsv"])
@@ -75,8 +80,7 @@ def render(rng: np.random.Generator, header: list[str], rows: list[list[str]]) -
         csv.writer(out, delimiter="," if style == "csv" else "\t", lineterminator="\n").writerows([header, *rows])
         return out.getvalue()
     if style == "markdown":
-        lines = [header, ["---"] * len(header), *rows]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+        return markdown(header, rows)
     widths = [max(len(row[at]) for row in [header, *rows]) for at in range(len(header))]
     padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in [header, *rows]]
     return "\n".join("   ".join(row).rstrip() for row in padded) + "\n"
@@ -117,9 +121,13 @@ class Sweep:
     def header(self) -> list[str]:
         return ["M", "N", "K", self.named(0, self.unit_name), self.named(1, self.unit_name)]
 
-    def rate(self, shape: tuple[int, int, int], time: float) -> float:
-        M, N, K = shape
-        return 2 * M * N * K / time / 1e12
+    def rates(self, times: list[float]) -> list[float]:
+        """TFLOPS of each shape."""
+        return [2 * M * N * K / time / 1e12 for (M, N, K), time in zip(self.shapes, times, strict=True)]
+
+    def columns(self) -> tuple[list[list[str]], list[str], list[str]]:
+        """What stands below `header`."""
+        return self.sized(), self.texts(self.base), self.texts(self.head)
 
     def label(self, row: int) -> str:
         M, N, K = self.shapes[row]

@@ -16,21 +16,11 @@ from rooflens.shapes.protocol import Protocol
 from rooflens.shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES
 from rooflens.shapes.run_folder.manifest import Manifest
 
+from tests.analysis.synthetic import H200, ceiling_rows
+
 PROVIDERS = ("blas", "dequant_blas")
 PROTOCOL = Protocol(rounds=2, timeout_s=20.0, build_timeout_s=30.0)
 SAMPLES_EACH = 3
-
-DEVICE = {
-    "kind": "cuda",
-    "index": 0,
-    "name": "Simulated",
-    "vendor": "NVIDIA",
-    "arch": "sm90",
-    "compute_units": 132,
-    "llc_bytes": 1 << 26,
-    "l2_bytes": 1 << 26,
-    "memory_bytes": 1 << 37,
-}
 
 
 def quick_jobs(shapes=2, sizes=(1, 8), rounds=PROTOCOL.rounds):
@@ -74,7 +64,7 @@ def manifest(place, name, uuid=None, elapsed_s=1.0, remarks=(), **changes):
     return {
         **run_json(),
         "planned_units": 0,
-        "device": {**DEVICE, **arch, "uuid": f"{place.host}-{place.index}" if uuid is None else uuid},
+        "device": {**H200.device, **arch, "uuid": f"{place.host}-{place.index}" if uuid is None else uuid},
         "device_spec": None,
         "environment": {"host": place.host, "torch": "2.13.0"},
         "providers": {one: {"role": "candidate", "source": "abc", "file": f"/{place.host}/x.py"} for one in PROVIDERS},
@@ -125,19 +115,10 @@ def archive(job, place, name="a", process=0, keep=lambda cell, number: True, ver
 
 def record(kind, place, name="a", gemm_s=1e-3, at="2026-01-01T00:00:00+00:00", process=0, **said):
     """The parcel that opens or closes a station: a canary reading and a ceiling."""
-    ceiling = {
-        "ceiling": "bandwidth",
-        "level": "dram",
-        "pattern": "read",
-        "dtype": "",
-        "kind": "measured",
-        "value": 1e12 + place.index,
-        "unit": "byte/s",
-        "source": "here",
-    }
+    read, value = ceiling_rows(H200)[1], 1e12 + place.index
     canary = {"at": at, "process": process, "gemm_s": gemm_s, "copy_s": 2e-3}
     return ResultArchive(
-        f"{name}-{kind}", packed(manifest(place, name, **said), {CANARY: [canary], CEILINGS: [ceiling]})
+        f"{name}-{kind}", packed(manifest(place, name, **said), {CANARY: [canary], CEILINGS: [read | {"value": value}]})
     )
 
 

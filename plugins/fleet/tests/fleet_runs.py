@@ -4,11 +4,10 @@ import csv
 import io
 import subprocess
 import sys
-import time
 import zipfile
 from contextlib import contextmanager
 
-from tests.cli.tiny_runs import FAULTY, read, unconverged
+from tests.cli.tiny_runs import FAULTY, read, unconverged, wait_until
 
 from .ray_nodes import PLANTED, cpu_arch
 
@@ -54,11 +53,7 @@ def problems_at_home(place):
 
 def wait_for_problems(place, count, process, seconds=120):
     """Wait until so many problems are stored; the process must not end meanwhile."""
-    until = time.monotonic() + seconds
-    while len(problems_at_home(place)) < count:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < until, f"{count} problems did not come"
-        time.sleep(0.005)
+    wait_until(lambda: len(problems_at_home(place)) >= count, process, f"the storing of {count} problems", seconds)
 
 
 def cells_of(parcel):

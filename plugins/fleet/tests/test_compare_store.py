@@ -14,7 +14,7 @@ from rooflens.harness.worker.messages import Setup
 from rooflens.plugins.fleet.engine.compare_store import CompareStore
 from rooflens.plugins.fleet.engine.compare_worker import CompareWorkerSpec
 from rooflens.plugins.fleet.engine.job_queue import JobQueue
-from rooflens.plugins.fleet.engine.jobs import chunks_of, coordinates, rows_of
+from rooflens.plugins.fleet.engine.jobs import chunks_of, coordinates, jobs_of, rows_of
 from rooflens.plugins.fleet.engine.protocol import ResultArchive
 from rooflens.plugins.fleet.engine.result_archive import entries, pack
 from rooflens.shapes.errors import Interrupted, RooflensError, UsageError
@@ -26,6 +26,8 @@ from tests.harness.sharded import read_rows
 from .fabricated import PROTOCOL, manifest, packed, quick_jobs, run_manifest, slot, tables, units
 from .scripted_cluster import Failed, Lost, ScriptedCluster, answering
 from .test_fleet import run_fleet
+from .test_result_store import planned
+from .test_result_store import units as stored_units
 
 ROUNDS = PROTOCOL.rounds
 PLAN = tuple(cell for job in quick_jobs(shapes=3, sizes=(1, 2, 4, 8)) for cell in job.task.cells)
@@ -125,7 +127,7 @@ class Trial:
         return read_rows(self.folder / arm / "cells.csv")
 
     def units(self, arm):
-        return sorted((row["provider"], row["M"], row["N"], row["K"], int(row["round"])) for row in self.rows(arm))
+        return stored_units(self.folder / arm)
 
     def device_by_problem(self, arm):
         """Which device measured each problem, by what run.json says of its worker processes."""
@@ -138,12 +140,7 @@ class Trial:
 
     def check_whole(self, rounds=ROUNDS):
         """All units of both arms are there once, and each problem is of one device, the same in both."""
-        wanted = sorted(
-            (cell.provider, str(cell.problem.M), str(cell.problem.N), str(cell.problem.K), number)
-            for cell in PLAN
-            for number in range(rounds)
-        )
-        assert self.units("base") == self.units("head") == wanted
+        assert self.units("base") == self.units("head") == planned(jobs_of(PLAN, rounds))
         base, head = map(self.device_by_problem, ARMS)
         assert base == head
         assert all(len(devices) == 1 for devices in base.values())
@@ -252,11 +249,9 @@ def test_a_chunk_that_one_arm_refuses_is_stored_in_none(trial):
 
 
 def test_a_station_of_other_software_takes_no_part_from_the_start(trial):
-    def script(step, place, assignment):
-        other = {"environment": {"torch": "2.11.0"}}
-        return record_parcel(step, place, "b", **other) if step == "open" and place.host == "two" else None
-
-    cluster = Stations([slot(0), slot(0, "two")], script)
+    told = {"environment": {"torch": "2.11.0"}}
+    other = answering(lambda place: record_parcel("open", place, "b", **told), "open", slot(0, "two"))
+    cluster = Stations([slot(0), slot(0, "two")], other)
     assert trial.run(cluster)
     assert {place.host for place, _ in cluster.measured()} == {"one"}
     assert any("torch is 2.13.0" in text for text in trial.observer.remarks)

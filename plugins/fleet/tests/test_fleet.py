@@ -149,11 +149,9 @@ def test_of_several_stations_on_one_device_one_measures(trial, count):
 
 
 def test_a_device_of_other_software_takes_no_part(trial):
-    def script(step, place, assignment):
-        other = {"environment": {"torch": "2.11.0"}}
-        return record(step, place, "b", **other) if step == "open" and place.host == "two" else None
-
-    cluster = ScriptedCluster([slot(0), slot(0, "two")], script)
+    told = {"environment": {"torch": "2.11.0"}}
+    other = answering(lambda place: record("open", place, "b", **told), "open", slot(0, "two"))
+    cluster = ScriptedCluster([slot(0), slot(0, "two")], other)
     assert trial.run(cluster)
     assert {place.host for place, _ in cluster.measured()} == {"one"}
     assert any("torch is 2.13.0" in text for text in trial.observer.remarks)

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -68,27 +69,7 @@ def without_token(two_nodes, tmp_path_factory):
         yield process
 
 
-IMPATIENT = """
-import sys
-from pathlib import Path
-from rooflens.cli.main import main
-from rooflens.plugins.fleet.engine import fleet
-
-frozen, patient = Path("frozen"), fleet.GRACE_S
-look, lose = fleet.Fleet._look, fleet.Fleet._lose
-
-def looks(self):
-    fleet.GRACE_S = 3.0 if frozen.exists() else patient
-    look(self)
-
-def loses(self, slot, reason):
-    frozen.unlink(missing_ok=True)
-    lose(self, slot, reason)
-
-fleet.Fleet._look, fleet.Fleet._lose = looks, loses
-sys.exit(main())
-"""
-"""Little patience with a station that is frozen, and none of it with one that starts its worker on a slow machine."""
+IMPATIENT = Path(__file__).with_name("impatient_fleet.py")
 
 
 LIMITS = ("--set", "timeout_s=1s", "--set", "build_timeout_s=10s")
@@ -101,9 +82,8 @@ def hurt(two_nodes, place_of_module):
     Returns the folder, what stderr said, the shards that were there before, and the processes that had to end.
     """
     place = place_of_module
-    (place / "impatient.py").write_text(IMPATIENT)
     command = (*plan(two_nodes.address), "-a", f"M=1..{PROBLEMS // 2}", "--rounds", ROUNDS, *LIMITS)
-    program = (sys.executable, "impatient.py")
+    program = (sys.executable, str(IMPATIENT))
     with started(place, command, two_nodes.environment, program) as process:
         wait_for_problems(place, 2, process)
         station = at_work(two_nodes, "stations")

@@ -1,6 +1,5 @@
 """`rooflens isa`: a pair of kernels, short stores without and dwordx4 stores with a transposed epilogue, and misuse."""
 
-import csv
 import json
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from rooflens.plugins.isa import compile
 from rooflens.shapes.run_folder.columns_isa import ISA
 
 from tests.cli.tiny_runs import write_suite
+from tests.csv_files import read_rows, write_rows
 
 PROBES = Path(__file__).parent / "isa_probes.py"
 
@@ -25,8 +25,7 @@ class Place:
         self.command += ["-a", "M=64"]
 
     def rows(self):
-        with self.table.open(newline="") as file:
-            return list(csv.DictReader(file))
+        return read_rows(self.table)
 
 
 def call(*arguments):
@@ -130,10 +129,7 @@ def base(place, tmp_path):
     path = tmp_path / "base.csv"
     names = {"plain": "transposed", "transposed": "plain"}
     rows = [row | {"provider": names[row["provider"]]} for row in place.rows() if row["provider"] in names]
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, ISA.names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_rows(path, ISA.names, rows)
     return path
 
 

@@ -20,17 +20,13 @@ def markdown():
     return "\n".join(f"| {' | '.join(row)} |" for row in (HEADER, ("---",) * 6, *ROWS)) + "\n"
 
 
-def bare_markdown():
-    return "\n".join(" | ".join(row) for row in (HEADER, (":--",) * 6, *ROWS)) + "\n"
-
-
 FORMS = {
     "comma": lines(","),
     "semicolon": lines(";"),
     "tab": lines("\t"),
     "aligned": lines("   "),
     "markdown": markdown(),
-    "bare markdown": bare_markdown(),
+    "bare markdown": "\n".join(" | ".join(row) for row in (HEADER, (":--",) * 6, *ROWS)) + "\n",
 }
 
 

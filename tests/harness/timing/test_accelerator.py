@@ -19,6 +19,8 @@ from rooflens.harness.timing.host_timer import HostTimer
 from rooflens.harness.timing.profiler_timer import ProfilerTimer
 from rooflens.kernels.probes.probe import Pattern
 
+pytestmark = pytest.mark.exclusive
+
 
 def test_the_cpus_clock_steps_by_less_than_a_microsecond_and_never_back():
     host = TorchHost()
@@ -29,7 +31,6 @@ def test_the_cpus_clock_steps_by_less_than_a_microsecond_and_never_back():
     assert isinstance(accelerator(find_device("cpu")), TorchHost)
 
 
-@pytest.mark.exclusive
 def test_on_the_cpu_many_launches_make_a_sample_of_a_short_one():
     """An addition of one element takes far less than a thousand steps of the clock; a flushed one is timed alone."""
     host, x = TorchHost(), torch.zeros(1)
@@ -67,7 +68,6 @@ def typical(timer, samples=60):
 
 
 @pytest.mark.gpu
-@pytest.mark.exclusive
 def test_the_four_timers_agree_on_a_kernel_of_about_100_us(gpu):
     """Within 3 % after the same timer's launch of one element, but for the host's, which has synchronization in it.
 
@@ -85,14 +85,12 @@ def test_the_four_timers_agree_on_a_kernel_of_about_100_us(gpu):
 
 
 @pytest.mark.gpu
-@pytest.mark.exclusive
 def test_events_tick_at_a_microsecond_at_most(gpu):
     _, machine = gpu
     assert 0 < machine.resolution_s <= 1e-6
 
 
 @pytest.mark.gpu
-@pytest.mark.exclusive
 def test_a_blocker_lasts_at_least_half_of_what_is_asked_for(gpu):
     _, machine = gpu
     for seconds in (50e-6, 500e-6, 5e-3):
@@ -107,7 +105,6 @@ def test_a_blocker_lasts_at_least_half_of_what_is_asked_for(gpu):
 
 
 @pytest.mark.gpu
-@pytest.mark.exclusive
 def test_samples_are_blocked_and_a_waiting_launch_is_noticed(gpu):
     _, machine = gpu
     x = torch.ones(1 << 20, device="cuda")
@@ -121,7 +118,6 @@ def test_samples_are_blocked_and_a_waiting_launch_is_noticed(gpu):
 
 
 @pytest.mark.gpu
-@pytest.mark.exclusive
 def test_a_launch_that_allocates_can_be_captured(gpu):
     _, machine = gpu
     x = torch.ones(1 << 20, device="cuda")
@@ -137,7 +133,6 @@ def test_a_launch_that_allocates_can_be_captured(gpu):
 
 
 @pytest.mark.gpu
-@pytest.mark.exclusive
 def test_a_launch_that_waits_cannot_be_captured_and_the_device_goes_on(gpu):
     """In a process of its own: torch's random generators do not survive the attempt, which the error says."""
     code = """
@@ -157,7 +152,6 @@ except CaptureError as error:
 
 
 @pytest.mark.gpu
-@pytest.mark.exclusive
 @pytest.mark.parametrize("megabytes", [2, 4, 8])
 def test_flush_rotation_and_profiler_agree_on_cold_reads(gpu, megabytes):
     """Within max(3 %, 0.5 us) after the empty kernel of the same timer and cache control is subtracted.
@@ -196,7 +190,6 @@ def test_flush_rotation_and_profiler_agree_on_cold_reads(gpu, megabytes):
 
 
 @pytest.mark.gpu
-@pytest.mark.exclusive
 def test_what_stays_in_the_cache_is_read_faster_than_after_a_flush(gpu):
     device, machine = gpu
     x, out = torch.ones(device.llc_bytes // 16, device="cuda"), torch.zeros((), device="cuda")

@@ -8,28 +8,14 @@ import pandas as pd
 import pytest
 
 from ...cli.tiny_runs import rooflens
+from ...suite_files import suite_text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as where a file of providers is loaded
 import cheating_providers
 import gpu_cheating_providers
 from cheating_providers import HONEST
 
-SUITE = """
-name = "cheats"
-shapes = "cheats.csv"
-schemes = ["nf4-g64"]
-dtypes = ["bf16"]
-caches = ["cold", "warm"]
-providers = ["honest"]
-baseline = "honest"
-challengers = ["honest"]
-[axes]
-M = [4]
-[protocol]
-rounds = 4
-budget_s = 0.05
-timeout_s = 30.0
-"""
+PROTOCOL = {"rounds": 4, "budget_s": 0.05, "timeout_s": 30.0}
 """With a reference of 3 ms, its share of this budget allows a second one in every round, on busy cores too."""
 
 ON_THE_CPU = ("--device", "cpu", "--set", "llc_bytes=1MiB,threads=1")
@@ -38,9 +24,13 @@ NEARLY = 0.5
 """Share of the honest time that one which does all its work may take: the machine is shared with other tests."""
 
 
-def measured(folder, module, size, *options, suite=SUITE):
+def suite_of(protocol=PROTOCOL):
+    return suite_text("cheats", [HONEST], [4], protocol, dtypes=["bf16"], caches=["cold", "warm"])
+
+
+def measured(folder, module, size, *options, protocol=PROTOCOL):
     """Measure all providers of a module; return cells.csv with the median time of each cell."""
-    (folder / "cheats.toml").write_text(suite)
+    (folder / "cheats.toml").write_text(suite_of(protocol))
     (folder / "cheats.csv").write_text(f"model,layer,N,K\ntiny,q,{size},{size}\n")
     usual = ("--no-report", "--no-calibrate", "--providers", module.__file__)
     names = [word for provider in module.PROVIDERS for word in ("-p", provider.name)]
@@ -121,8 +111,8 @@ def test_launches_that_are_timed_many_at_once_do_all_of_their_work(tmp_path):
 def test_activations_that_come_once_only_are_seen_where_references_are_slow(tmp_path):
     """A part of the product is enough: the whole one would take many times what a round may take."""
     names = ("foresees_the_activations", "for_activations_that_come_again")
-    many_samples = SUITE.replace("budget_s = 0.05", "budget_s = 0.2")  # one of them computes in its first calls
-    cells = measured(tmp_path, only(*names), 3072, *ON_THE_CPU, suite=many_samples)
+    many_samples = PROTOCOL | {"budget_s": 0.2}  # one of them computes in its first calls
+    cells = measured(tmp_path, only(*names), 3072, *ON_THE_CPU, protocol=many_samples)
     assert faults_of_the_honest(cells) == []
     assert [fault(cells, name) for name in names] == ["", ""]
 
@@ -131,7 +121,7 @@ def test_activations_that_come_once_only_are_seen_where_references_are_slow(tmp_
 def test_a_search_finds_them_as_well(tmp_path):
     """Its times are printed, and choose what runs."""
     names = ("keeps_its_result", "foresees_the_activations")
-    (tmp_path / "cheats.toml").write_text(SUITE)
+    (tmp_path / "cheats.toml").write_text(suite_of())
     (tmp_path / "cheats.csv").write_text("model,layer,N,K\ntiny,q,256,256\n")
     chosen = [word for name in (HONEST, *names) for word in ("-p", name)]
     usual = ("--providers", cheating_providers.__file__, "--searches", "1", *ON_THE_CPU)

@@ -14,6 +14,7 @@ from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8 import MxFp8
 from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
 
+from ...csv_files import read_rows
 from ..devices import gpu
 
 SCHEME = MxFp8("rceil", DType.BF16)
@@ -51,7 +52,7 @@ def problem_of(row):
     ids=["mx", "moe"],
 )
 def test_the_shipped_table_runs_what_the_stored_run_found_fastest(dispatch, scheme, count, run, names):
-    rows = list(csv.DictReader((dispatch.tables / "dispatch_sm90.csv").read_text(encoding="utf-8").splitlines()))
+    rows = read_rows(dispatch.tables / "dispatch_sm90.csv")
     assert len(rows) == count
     assert {row["run"] for row in rows} == {run}
     assert {row["libtype"] for row in rows} == names
@@ -71,8 +72,7 @@ def test_the_shipped_table_runs_what_the_stored_run_found_fastest(dispatch, sche
 def test_a_table_of_rooflens_dispatch_is_what_the_dispatcher_runs(tmp_path, incumbent, challenger, used):
     argv = ["dispatch", str(STORED), "--incumbent", incumbent, "-p", challenger, "--policy", "table", "--emit", "csv"]
     assert main([*argv, "-o", str(tmp_path)]) == 0
-    with (tmp_path / "dispatch.csv").open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if int(row["M"]) <= 16]
+    rows = [row for row in read_rows(tmp_path / "dispatch.csv") if int(row["M"]) <= 16]
     assert {(row["use_challenger"], row["libtype"]) for row in rows} == {(used, "gemv_mx")}
     mine = DispatchMx(tmp_path / "dispatch.csv")
     for row in rows:
