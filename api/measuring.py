@@ -19,6 +19,7 @@ from .planned import PlannedRun, as_started, planned
 from .refine import Refiner
 from .run_folders import how_to_resume, resumable
 from .selection import unheard
+from .stopping import stop_signals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -183,7 +184,7 @@ def _carried_out(plan: PlannedRun, file: str, tell: Tell | None, command: Sequen
         for note in plan.notes:
             observer(Remarked(f"note: {note}"))
         if there:
-            complete, unmeasured = there(observer, lambda: False)
+            complete, unmeasured = there(observer, held.enter_context(stop_signals()))
             if unmeasured:
                 observer(Remarked(unmeasured))
         else:

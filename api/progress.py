@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from importlib.util import find_spec
 from typing import IO, Self
 
 from rich.console import Console
@@ -68,7 +69,7 @@ def clock(seconds: float) -> str:
 
 
 class Progress:
-    """Observer of what is measured, on one device or on many: a bar on a terminal; elsewhere, remarks alone."""
+    """Observer of what is measured, on one device or on many: a bar on a terminal or in a notebook; else, lines."""
 
     def __init__(self, stream: IO[str], deadline: float | None = None) -> None:
         """Show progress on `stream`; `deadline` (monotonic seconds) is the end of a sweep that fills its time."""
@@ -80,7 +81,7 @@ class Progress:
             console=self._console,
             expand=True,
             transient=True,
-            disable=not (self._console.is_terminal or self._console.is_jupyter),
+            disable=not (self._console.is_terminal or (self._console.is_jupyter and find_spec("ipywidgets"))),
         )
         self._task: TaskID = self._bar.add_task("", total=None)
         self._begun = self._last_line = time.monotonic()
@@ -121,13 +122,13 @@ class Progress:
                 self.remark(text)
 
     def doing(self, what: str, underway: int = 0) -> None:
-        """Show what is done now, beside `underway` finished units; without a terminal as a line, from time to time."""
+        """Show what is done now, beside `underway` finished units; without a bar as a line, from time to time."""
         done = min(self._done + underway, self._total)
         if underway:
             self._bar.update(self._task, completed=done)
         self._bar.update(self._task, description=escape(visible(what)))
         now = time.monotonic()
-        if self._console.is_terminal or now - self._last_line < LINE_EVERY_S:
+        if not self._bar.disable or now - self._last_line < LINE_EVERY_S:
             return
         self._last_line = now
         if not self._total:  # it is not planned yet

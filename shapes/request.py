@@ -4,13 +4,15 @@ Each field of `Request` declares its `Option`: the flags and help of the command
 value is read and written, whether run.json keeps it, and whether a call that resumes a run may give it anew.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self
 
-from .errors import UsageError
+from .architectures import parse_devices
+from .errors import UsageError, quote
 from .option import AXES, COUNT, FLAG, NAMES, PATH, SECONDS, SPAN, SUITE, TEXT, Kind, Option, choice, declared, several
 from .protocol import SETTINGS, Protocol, settings, settings_of
 from .verdict import RETRIED
@@ -146,19 +148,29 @@ class Request:
             raise UsageError("--within is for one device: omit --jobs and --address, or use --max-time instead")
         if self.scan and self.on_devices:
             raise UsageError("--scan compares neighbouring sizes, which only one device can: omit --jobs and --address")
-        if self.address and (self.device or "auto") != "auto":
-            raise UsageError("--device is of this machine: with --address, choose an architecture with --on")
+        if self.jobs and self.address:
+            raise UsageError("--jobs measures on this machine, --address on a cluster of Ray: omit one of them")
+        if self.jobs and not re.fullmatch(r"local(:[1-9]\d*)?", self.jobs):
+            raise UsageError(
+                f"--jobs {quote(self.jobs)}: write local for all devices of this machine, local:4 for four"
+            )
+        parse_devices(self.on or "", "--on")
 
     @classmethod
     def for_command(cls, command: str, given: Mapping[str, Any]) -> Self:
         """Return what a command is asked for: fields of the request, and settings, by name.
 
-        Raises UsageError for a setting that the command does not have.
+        Raises UsageError for a setting that the command does not have, and for a device beside several.
         """
         known = settings_of(command)
         for name in SETTINGS.read(given.get("protocol") or {}, "--set").keys() - known:
             raise UsageError(f"--set {name}: rooflens {command} does not use it, but {', '.join(known)}")
-        return cls(**_with_settings(given))
+        request = cls(**_with_settings(given))
+        if request.address and (request.device or "auto") != "auto":
+            raise UsageError("--device is of this machine: with --address, choose an architecture with --on")
+        if request.jobs and ":" in (request.device or ""):
+            raise UsageError(f"--device {request.device} is one device: omit it, or --jobs")
+        return request
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Self:

@@ -120,7 +120,7 @@ def test_a_run_that_another_writes_is_not_read_meanwhile(shared):
 
 def test_neither_removes_what_the_other_has_left_in_the_temporary_folder(shared):
     def left_behind():
-        folder = new_scratch("ray")
+        folder = new_scratch("fleet")
         open_scratch(folder)
         return folder
 

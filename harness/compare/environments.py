@@ -11,6 +11,7 @@ import signal
 import site
 import sys
 import venv
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,7 +86,9 @@ class VersionEnvironment:
         }
 
 
-def create(environment: VersionEnvironment, setup: str, log: Path, ours: bool) -> None:
+def create(
+    environment: VersionEnvironment, setup: str, log: Path, ours: bool, should_stop: Callable[[], bool] = lambda: False
+) -> None:
     """Create the virtual environment and run `setup` in the checkout; its output goes to `log`.
 
     Raises UsageError with the last lines of the output when it fails.
@@ -100,7 +103,7 @@ def create(environment: VersionEnvironment, setup: str, log: Path, ours: bool) -
     if ours:
         overlay(environment)
     if setup:
-        _run_setup(environment, setup, log, ours)
+        _run_setup(environment, setup, log, ours, should_stop)
 
 
 def overlay(environment: VersionEnvironment) -> None:
@@ -121,11 +124,17 @@ def _invoking() -> list[str]:
     return list(dict.fromkeys((*found, *user)))
 
 
-def _run_setup(environment: VersionEnvironment, setup: str, log: Path, ours: bool) -> None:
+def _run_setup(
+    environment: VersionEnvironment, setup: str, log: Path, ours: bool, should_stop: Callable[[], bool]
+) -> None:
     """Run one line of shell."""
     variables = environment.variables(has_setup=True, ours=ours) | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     title = f"$ {setup}   # in {environment.tree}"
-    code, output = run_logged(title, ["bash", "-euo", "pipefail", "-c", setup], environment.tree, variables, log)
+    command = ["bash", "-euo", "pipefail", "-c", setup]
+    try:
+        code, output = run_logged(title, command, environment.tree, variables, log, should_stop)
+    except Interrupted:
+        raise Interrupted("interrupted during --setup") from None
     if code in (-signal.SIGINT, 128 + signal.SIGINT):
         raise Interrupted("interrupted during --setup")
     if code:

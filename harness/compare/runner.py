@@ -86,7 +86,7 @@ class CompareRunner:
         self._observer(Started(self.what.rounds * len(self.what.commits), len(self._done)))
         order = [step for step in balanced(list(self.what.commits), self.what.rounds) if step not in self._done]
         if order:
-            environments = self.prepare()
+            environments = self.prepare(self._should_stop)
             for arm, count in self.what.searches.items():
                 if not self._tune(environments[arm], arm, count):
                     return False
@@ -108,8 +108,9 @@ class CompareRunner:
             self._observer(Finished(1))
         return True
 
-    def prepare(self) -> dict[str, VersionEnvironment]:
+    def prepare(self, should_stop: Callable[[], bool]) -> dict[str, VersionEnvironment]:
         """Set up all versions that an earlier call has not; on failure, leave nothing behind."""
+        self._should_stop = should_stop
         make_folder(self.folder)
         try:
             return {arm: self._set_up(version(arm), self.what.commits[arm]) for arm in self.what.commits}
@@ -146,7 +147,7 @@ class CompareRunner:
             refuse_other_harness(environment.tree, name)
         if self.what.setup:
             self._tell(f"set up {name}: {self.what.setup}")
-        environments.create(environment, self.what.setup, self.folder / LOG, self.what.ours)
+        environments.create(environment, self.what.setup, self.folder / LOG, self.what.ours, self._should_stop)
         stamp.write_text(wanted)
         return environment
 

@@ -20,14 +20,9 @@ from .tables import reported
 MARKER = ".rooflens-scratch"
 
 
-def new_scratch(name: str, most_bytes: int | None = None) -> Path:
-    """Path of a scratch folder in the user's temporary folder that nothing else uses; `open_scratch` makes it.
-
-    Where the path would be longer than `most_bytes`, it is in /tmp, whatever TMPDIR says.
-    """
-    folder = temporary_folder() / f"{name}-{secrets.token_hex(4)}"
-    fits = most_bytes is None or len(os.fsencode(folder)) <= most_bytes
-    return folder if fits else Path("/tmp", *folder.parts[-2:])
+def new_scratch(name: str) -> Path:
+    """Path of a scratch folder in the user's temporary folder that nothing else uses; `open_scratch` makes it."""
+    return temporary_folder() / f"{name}-{secrets.token_hex(4)}"
 
 
 def open_scratch(folder: Path) -> int:

@@ -1,6 +1,5 @@
 """Measure with a fleet: `rooflens run --jobs` and `--address`."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from ...api.refine import Refiner
 from ...api.run_folders import how_to_resume
 from ...harness.sweep.events import Remarked
 from ...shapes.architectures import parse_devices
-from ...shapes.errors import Interrupted, RooflensError, UsageError, quote
+from ...shapes.errors import Interrupted, RooflensError, UsageError
 from ...shapes.request import Request
 from ...shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest, StoredFleet, glance, read_manifest
 
@@ -50,15 +49,9 @@ class FleetTarget:
     @classmethod
     def of(cls, request: Request) -> "FleetTarget":
         """Read --jobs, --address, --on and --wait."""
-        jobs, address = request.jobs, request.address
-        if jobs and address:
-            raise UsageError("--jobs measures on this machine, --address on a cluster of Ray: omit one of them")
-        match = re.fullmatch(r"local(?::([1-9]\d*))?", jobs or "local")
-        if not match:
-            raise UsageError(f"--jobs {quote(jobs)}: write local for all devices of this machine, local:4 for four")
-        slots = int(match[1]) if match[1] else None
+        slots = (request.jobs or "").partition(":")[2]
         patience_s = PATIENCE_S if request.wait is None else request.wait
-        return cls(address or "", slots, *parse_devices(request.on or "", "--on"), patience_s)
+        return cls(request.address or "", int(slots or 0) or None, *parse_devices(request.on or "", "--on"), patience_s)
 
     @property
     def stored(self) -> StoredFleet:
@@ -88,7 +81,8 @@ class FleetTarget:
                 from .engine.inventory import offer_in_child
                 from .engine.local_cluster import LocalCluster
 
-                cluster = LocalCluster(restricted(offer_in_child(device, self.slots or 1), self.slots))
+                found = restricted(offer_in_child(device, self.slots or 1), self.slots)
+                cluster = held.enter_context(LocalCluster(found))
             yield cluster, chosen(self.arch, self.most, cluster.offered(), stored)
 
 

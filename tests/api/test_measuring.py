@@ -99,7 +99,7 @@ def test_a_table_is_searched_and_pinned(tmp_path):
     ("how", "words"),
     [
         ({"axis": {"M": [1]}}, "unknown argument 'axis': did you mean axes"),
-        ({"jobs": "local"}, "unknown argument 'jobs'"),
+        ({"jobs": "all"}, "--jobs 'all': write local for all devices"),
         ({"searches": 2}, "unknown argument 'searches'"),
         ({"suite": "llm4bit"}, "unknown argument 'suite'"),
         ({"providers": 5}, "providers 5: give a text"),

@@ -88,7 +88,7 @@ class CompareWorker(DeviceWorker[CompareWorkerSpec]):
                 self._what = replace(self._what, tables=self._tables())
             self._manifest = self._described()
             self._preparing = CompareRunner(self.scratch / "open", self._what, self.observer, self._checkouts)
-            self._preparing.prepare()
+            self._preparing.prepare(self.should_stop)
             return self._record("open")
 
     def measure(self, assignment: Assignment) -> ResultArchive:

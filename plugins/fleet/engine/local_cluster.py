@@ -3,9 +3,10 @@
 import socket
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from queue import Empty, Queue
 from threading import Thread
-from typing import Any
+from typing import Any, Self
 
 from ....harness.storage.scratch import new_scratch, open_scratch, remove_scratch
 from ....shapes.errors import RooflensError
@@ -22,7 +23,7 @@ Step = Callable[[DeviceWorker[Any]], ResultArchive]
 class LocalCluster:
     """Slots for workers, one for each of `devices`, which are torch's names for them by architecture.
 
-    Calls return at once, but for `kill`; answers come from `wait`.
+    Calls return at once, but for `kill`; answers come from `wait`. The end of the block ends all workers.
     """
 
     def __init__(self, devices: Mapping[str, Sequence[str]]) -> None:
@@ -33,15 +34,24 @@ class LocalCluster:
             for index, name in enumerate(names)
         }
         self._workers: dict[Slot, _Thread] = {}
+        self._ended: dict[Slot, _Thread] = {}
         self._events: Queue[tuple[_Thread, Event]] = Queue()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.ask_to_stop()  # all at once, so that one is not waited for after the other
+        for slot in list(self._workers):
+            self.kill(slot)
 
     def offered(self) -> dict[str, int]:
         """Count the devices by architecture."""
         return dict(Counter(slot.arch for slot in self._devices))
 
     def slots(self) -> Sequence[Slot]:
-        """List the slots."""
-        return list(self._devices)
+        """List the slots, without those where a worker was killed and does not end."""
+        return [slot for slot in self._devices if slot not in self._ended or not self._ended[slot].is_alive()]
 
     def start(self, slot: Slot, spec: WorkerSpec, name: str) -> None:
         """Start a worker, and let it open."""
@@ -62,6 +72,7 @@ class LocalCluster:
         if worker := self._workers.pop(slot, None):
             worker.is_to_stop = True
             worker.steps.put(None)
+            self._ended[slot] = worker
             worker.join(END_S)
 
     def ask_to_stop(self) -> None:
@@ -94,22 +105,25 @@ class _Thread(Thread):
         self._slot, self._spec, self._events = slot, spec, events
 
     def run(self) -> None:
+        with ExitStack() as held:
+            worker: DeviceWorker[Any] | None = None
+            while step := self.steps.get():
+                self.pulse.begin()
+                try:
+                    worker = worker or self._opened(held)
+                    event: Event = Answered(self._slot, step(worker))
+                except RooflensError as error:
+                    event = Failed(self._slot, str(error))
+                except Exception as error:
+                    event = Failed(self._slot, f"{type(error).__name__}: {error}")
+                self._events.put((self, event))
+
+    def _opened(self, held: ExitStack) -> DeviceWorker[Any]:
+        """Return the worker; `held` ends it, and removes its temporary files whatever it does."""
+        if self._spec.setup.device == "cpu":
+            take_cores(self._slot)
         scratch = new_scratch(self.name)
+        held.callback(remove_scratch, scratch, open_scratch(scratch))
         worker = self._spec.worker(self._spec, self._slot, self.name, scratch, self.pulse, lambda: self.is_to_stop)
-        handle: int | None = None
-        while step := self.steps.get():
-            self.pulse.begin()
-            try:
-                if handle is None:
-                    if self._spec.setup.device == "cpu":
-                        take_cores(self._slot)
-                    handle = open_scratch(scratch)
-                event: Event = Answered(self._slot, step(worker))
-            except RooflensError as error:
-                event = Failed(self._slot, str(error))
-            except Exception as error:
-                event = Failed(self._slot, f"{type(error).__name__}: {error}")
-            self._events.put((self, event))
-        worker.end()
-        if handle is not None:
-            remove_scratch(scratch, handle)
+        held.callback(worker.end)
+        return worker

@@ -19,7 +19,7 @@ Spec = TypeVar("Spec", bound="WorkerSpec")
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Room for one worker: a GPU, or a part of the cores, number `index` of `count` of its kind on one node of Ray."""
+    """Room for one worker: a GPU, or a part of the cores, number `index` of `count` of its kind; `node` is Ray's."""
 
     node: str
     host: str

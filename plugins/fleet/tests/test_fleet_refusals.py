@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 
 import pytest
 
@@ -21,8 +20,6 @@ PathFinder.find_spec = lambda name, *where: None if name.partition(".")[0] == "r
 """
 
 HERE = ["run", "tiny.toml", "-o", "out"]
-
-with_ray = pytest.mark.skipif(not find_spec("ray"), reason="Ray is not installed")
 
 
 @pytest.fixture
@@ -71,14 +68,12 @@ def test_what_only_describes_a_fleet_needs_no_ray(without_ray):
     assert (json.loads(last), codes) == ({cpu_arch(): cores}, [0, 0, 0])
 
 
-@with_ray
 def test_the_variable_that_ray_refuses_is_named(refused, monkeypatch):
     monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "0")
     line = refused(1, *HERE, "--address", "auto")
     assert "unset it, and select AMD GPUs with HIP_VISIBLE_DEVICES instead" in line
 
 
-@with_ray
 def test_nothing_that_listens_is_told_at_once(refused):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -91,10 +86,7 @@ def test_nothing_that_listens_is_told_at_once(refused):
 @pytest.mark.parametrize(
     ("option", "values", "words"),
     [
-        pytest.param(
-            *("--address", ("somewhere", "10.0.0.7", "ray://10.0.0.7:10001", "10.0.0.7:port"), "HOST:PORT of the head"),
-            marks=with_ray,
-        ),
+        ("--address", ("somewhere", "10.0.0.7", "ray://10.0.0.7:10001", "10.0.0.7:port"), "HOST:PORT of the head"),
         ("--address=auto --on", ("sm", "sm90=0", "sm90=x", "h200", "sm90,gfx950"), "write an architecture, such as"),
         ("--jobs", ("2", "local:0", "local:x", "all"), "write local for all devices of this machine"),
     ],
@@ -111,11 +103,11 @@ def test_the_former_command_says_what_does_this_now(refused):
 
 
 def test_which_devices_is_said_once(refused):
-    assert "omit one of them" in refused(2, *HERE, "--jobs", "local", "--address", "auto")
+    assert "omit one of them" in refused(2, *HERE, "--jobs", "local", "--address", "auto", "--dry-run")
+    assert "cuda:1 is one device" in refused(2, *HERE, "--jobs", "local", "--device", "cuda:1")
     assert "choose an architecture with --on" in refused(2, *HERE, "--address", "auto", "--device", "cpu")
 
 
-@with_ray
 @pytest.mark.parametrize(
     "command",
     [
@@ -132,7 +124,6 @@ def test_a_cpu_has_no_more_parts_than_cores(refused, command):
     )
 
 
-@with_ray
 def test_a_head_whose_port_is_taken_is_told_so(refused):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

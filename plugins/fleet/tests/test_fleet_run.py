@@ -1,12 +1,13 @@
 """`rooflens run --address` on two real nodes of Ray: what it stores is what one process would have stored."""
 
 import json
-import os
+import tempfile
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rooflens.api.measuring import measure
 from rooflens.api.planned import manifest, planned
 from rooflens.api.run_folders import how_to_resume
 from rooflens.harness.plan.extra_cells import PLACE
@@ -86,10 +87,14 @@ def test_devices_of_this_machine_alone_listen_nowhere_and_end_with_the_sweep(pla
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """Measure on one part of the CPU; return the folder, in which `temporary` was that of temporary files."""
+    """Measure on one part of the CPU, from Python; return the folder, with the one that was for temporary files."""
     place = write_suite(tmp_path_factory.mktemp("alone"))
     (place / "temporary").mkdir()
-    fresh(place, *ONE_JOB, "--set", "threads=1", env={**os.environ, "TMPDIR": str(place / "temporary")})
+    with pytest.MonkeyPatch.context() as changed:
+        changed.chdir(place)
+        changed.setattr(tempfile, "tempdir", str(place / "temporary"))
+        how = {"llc_bytes": "1MiB", "threads": 1, "calibrate": False, "to": "out"}
+        assert measure("tiny.toml", jobs="local:1", device="cpu", axes={"M": [1]}, **how).outcome.error is None
     return place
 
 

@@ -4,15 +4,17 @@ import os
 import tempfile
 import time
 from dataclasses import dataclass
-from threading import Event
+from threading import Barrier, Event
+from unittest.mock import Mock
 
 import pytest
 from rooflens.harness.sweep.events import Doing, Finished
 from rooflens.harness.worker.messages import Setup
+from rooflens.plugins.fleet.engine import local_cluster
 from rooflens.plugins.fleet.engine.cluster import Answered, Failed, Heartbeat
 from rooflens.plugins.fleet.engine.local_cluster import LocalCluster
 from rooflens.plugins.fleet.engine.protocol import Assignment, DeviceWorker, ResultArchive, WorkerSpec
-from rooflens.shapes.errors import Interrupted, UsageError
+from rooflens.shapes.errors import UsageError
 from rooflens.shapes.protocol import Protocol
 from rooflens.shapes.run_folder.manifest import Manifest
 
@@ -51,20 +53,17 @@ def cluster(tmp_path, monkeypatch):
     """Two GPUs, by name."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     STOPPED.clear()
-    found = LocalCluster({"sm90": ["cuda:0", "cuda:1"]})
-    yield found
-    for slot in found.slots():
-        found.kill(slot)
-    (mine,) = tmp_path.iterdir()
-    assert not list(mine.iterdir()), "its temporary files"
+    with LocalCluster({"sm90": ["cuda:0", "cuda:1"]}) as found:
+        yield found
+    assert not list(tmp_path.glob("*/*")), "its temporary files"
 
 
 def opened(cluster, name="first", at=0):
     slot = cluster.slots()[at]
     cluster.start(slot, SPEC, name)
     (event,) = answers(cluster)
-    assert isinstance(event, Answered)
     assert event.archive.key == name
+    assert event.archive.content.split()[0].decode() == f"cuda:{at}"
     return slot
 
 
@@ -80,10 +79,7 @@ def job(cluster, slot, act):
 
 
 def test_a_worker_is_told_its_device_and_counts_what_it_observes(cluster):
-    for slot, name in zip(cluster.slots(), ("cuda:0", "cuda:1"), strict=True):
-        cluster.start(slot, SPEC, name)
-        (event,) = answers(cluster)
-        assert event.archive.content.decode().split()[0] == name
+    first, second = opened(cluster), opened(cluster, "second", 1)
     assert cluster.offered() == {"sm90": 2}
 
     def act(worker):
@@ -91,11 +87,9 @@ def test_a_worker_is_told_its_device_and_counts_what_it_observes(cluster):
         worker.observer(Finished(3))
         return b"done"
 
-    job(cluster, slot, act)
-    assert answers(cluster) == [Answered(slot, ResultArchive("cuda:1", b"done"))]
-    beat = cluster.heartbeats()[slot]
-    assert (beat.doing, beat.units) == ("measure", 3)
-    assert cluster.heartbeats()[cluster.slots()[0]] == Heartbeat("", 0, 1)
+    job(cluster, second, act)
+    assert answers(cluster) == [Answered(second, ResultArchive("second", b"done"))]
+    assert cluster.heartbeats() == {first: Heartbeat("", 0, 1), second: Heartbeat("measure", 3, 4)}
 
 
 def test_parts_of_a_cpu_have_cores_of_their_own(tmp_path, monkeypatch):
@@ -115,16 +109,9 @@ def test_parts_of_a_cpu_have_cores_of_their_own(tmp_path, monkeypatch):
 
 def test_errors_are_answers_with_a_reason(cluster):
     slot = opened(cluster)
-
-    def refuse(worker):
-        raise UsageError("another device")
-
-    def break_down(worker):
-        raise ValueError("a fault of ours")
-
-    job(cluster, slot, refuse)
+    job(cluster, slot, Mock(side_effect=UsageError("another device")))
     assert answers(cluster) == [Failed(slot, "another device")]
-    job(cluster, slot, break_down)
+    job(cluster, slot, Mock(side_effect=ValueError("a fault of ours")))
     assert answers(cluster) == [Failed(slot, "ValueError: a fault of ours")]
 
 
@@ -144,13 +131,32 @@ def test_workers_that_are_asked_to_stop_return_what_they_have(cluster):
 
 def test_the_last_words_of_a_killed_worker_are_not_those_of_the_next(cluster):
     slot = opened(cluster)
-
-    def interrupted(worker):
-        wait_for_stop(worker)
-        raise Interrupted("stopped")
-
-    job(cluster, slot, interrupted)
+    job(cluster, slot, wait_for_stop)
     cluster.kill(slot)
     assert STOPPED.is_set(), "it has ended when the next may begin"
+    assert slot in cluster.slots()
     assert opened(cluster, "second") == slot
     assert cluster.wait(0.05) == []
+
+
+def test_all_workers_are_stopped_before_one_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    both = Barrier(2, timeout=10)
+
+    def stopped(worker):
+        wait_for_stop(worker)
+        both.wait()  # for the other one: neither ends alone
+        return b""
+
+    with LocalCluster({"sm90": ["cuda:0", "cuda:1"]}) as cluster:
+        for at in range(2):
+            job(cluster, opened(cluster, at=at), stopped)
+    assert not both.broken
+
+
+def test_a_worker_that_cannot_begin_says_why(cluster, monkeypatch):
+    slot = cluster.slots()[0]
+    with monkeypatch.context() as broken:
+        broken.setattr(local_cluster, "new_scratch", lambda name: 1 / 0)
+        cluster.start(slot, SPEC, "first")
+        assert answers(cluster) == [Failed(slot, "ZeroDivisionError: division by zero")]

@@ -57,17 +57,6 @@ def temporary(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_folder_whose_path_has_to_be_short_does_not_follow_a_long_tmpdir(monkeypatch, tmp_path):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("x" * 60)))
-    folder = new_scratch("ray", 43)
-    handle = open_scratch(folder)
-    assert len(str(folder)) <= 43
-    assert (folder / MARKER).is_file()
-    remove_scratch(folder, handle)
-    assert not folder.exists()
-    assert new_scratch("ray").is_relative_to(tmp_path)
-
-
 def test_folders_of_killed_processes_go_and_those_in_use_stay(temporary):
     place = private_temporary()
     killed(place / "killed")
