@@ -70,8 +70,7 @@ def test_what_only_describes_a_fleet_needs_no_ray(without_ray):
 
 def test_the_variable_that_ray_refuses_is_named(refused, monkeypatch):
     monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "0")
-    line = refused(1, *HERE, "--address", "auto")
-    assert "unset it, and select AMD GPUs with HIP_VISIBLE_DEVICES instead" in line
+    assert "unset it, and select AMD GPUs with HIP_VISIBLE_DEVICES instead" in refused(1, *HERE, "--address", "auto")
 
 
 def test_nothing_that_listens_is_told_at_once(refused):

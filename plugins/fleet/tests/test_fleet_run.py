@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -74,15 +75,15 @@ def test_devices_of_this_machine_alone_listen_nowhere_and_end_with_the_sweep(pla
     arguments = (*run_args("dequant_blas", file=None), *unconverged("60ms"), "-a", "M=1..8", "--jobs", "local:2")
     with started(place, arguments) as process:
         wait_for_problems(place, 1, process)
-        measuring = processes_of(process.pid)
-        heard = listening(measuring)
+        assert not listening(processes_of(process.pid))
         code, errors = ended(process)
     assert code == 0, errors
-    assert len(measuring) >= 3  # it, and a process for each of the two
-    assert not heard
     check_whole(place, cells=16)
     assert len(json.loads((place / "out" / "run.json").read_text())["devices"]) == 2
-    assert not [pid for pid in measuring if Path(f"/proc/{pid}").exists()]
+    until = time.monotonic() + 10  # what tracks resources for multiprocessing notices that its pipe is closed
+    while processes_of(process.pid):
+        assert time.monotonic() < until, processes_of(process.pid)
+        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
