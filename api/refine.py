@@ -95,7 +95,7 @@ class Refiner:
         from ..analysis.crossover.refine import PLACE, Further, further
         from ..analysis.frames.load import load_run
         from ..analysis.frames.speedup import speedups
-        from ..analysis.run.pipeline import ranked
+        from ..analysis.run.question import ranked
         from ..analysis.run.summarize import round_medians, summarize
 
         try:

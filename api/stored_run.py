@@ -8,7 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from ..analysis.frames.load import RunData, load_run
-from ..analysis.run.pipeline import Analysis, analyze, with_times
+from ..analysis.run.pipeline import Analysis, analyze
+from ..analysis.run.question import with_times
 from ..reports.build import report_of
 from ..reports.exports.parquet import as_parquet
 from ..reports.model import Report
@@ -18,6 +19,7 @@ from ..reports.sections.speedups.cells import throughput
 from ..reports.sections.speedups.speedup import speedup
 from ..reports.view import View
 from ..reports.write import write_bytes
+from ..shapes.errors import UsageError, quote
 from .outcome import Outcome, outcome_of
 
 FIRST = (
@@ -122,6 +124,8 @@ class Run:
 
 def load(run: Path | str) -> Run:
     """Read the run in a folder, as every command does. Raises UsageError, one line, for what is none."""
+    if not isinstance(run, str | Path):
+        raise UsageError(f"{quote(run)} is no run: give its folder")
     found = Run(Path(run))
     found.data  # noqa: B018
     return found

@@ -54,7 +54,8 @@ def crossover(run: Path, challenger: str | None, incumbent: str | None, as_json:
         names = {"run": data.id, "challenger": pair[0], "incumbent": pair[1]}
         print_json(names | {"medians": records, "shapes": shapes.to_dict("records")})
     else:
-        from ..analysis.run.pipeline import analyze, compare_with
+        from ..analysis.run.pipeline import analyze
+        from ..analysis.run.question import compare_with
         from ..reports.build import report_of
         from ..reports.presets import Preset
         from ..reports.sections.speedups.crossover import BETWEEN
@@ -72,7 +73,7 @@ def crossover(run: Path, challenger: str | None, incumbent: str | None, as_json:
 def _leading(run: "RunData", summary: "pd.DataFrame", rounds: "pd.DataFrame") -> str:
     """Return the challenger with a passed cell that wins most; raise UsageError when there is none."""
     from ..analysis.frames.speedup import speedups
-    from ..analysis.run.pipeline import ranked
+    from ..analysis.run.question import ranked
 
     passed = set(run.cells.loc[run.cells["verdict"] == "passed", "provider"])
     for name in ranked(run, speedups(summary, rounds, run.baseline)):

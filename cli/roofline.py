@@ -71,7 +71,7 @@ def _everything(placed: "pd.DataFrame", limits: "pd.DataFrame", data: "RunData")
     from ..analysis.roofline import bound_shares
     from ..analysis.roofline.gaps import gap_totals, gaps
     from ..analysis.roofline.pairs import pair_means, pairs
-    from ..analysis.roofline.placing import roofs
+    from ..analysis.roofline.roofs import roofs
 
     steps, both = gaps(placed), pairs(placed)
     frames = {

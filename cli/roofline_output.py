@@ -12,7 +12,7 @@ from ..analysis.roofline import bound_shares
 from ..analysis.roofline.bounds import series_codes
 from ..analysis.roofline.gaps import PARTS, gap_totals, gaps
 from ..analysis.roofline.pairs import pair_means, pairs
-from ..analysis.roofline.placing import roofs
+from ..analysis.roofline.roofs import roofs
 from ..reports import formatting as fmt
 from ..reports.listing import listing
 from ..reports.model import Block, Remarks, Section

@@ -19,7 +19,7 @@ from .shared.tables import show
 
 if TYPE_CHECKING:
     from ..analysis.frames.load import RunData
-    from ..harness.storage.merge import Obstacle
+    from ..harness.storage.merge_conflicts import Obstacle
     from ..harness.storage.shards import Shard
 
 
@@ -133,7 +133,7 @@ def inventory_section(found: Inventory) -> Section:
 
 def _obstacles(runs: tuple[Path, ...]) -> "list[Obstacle]":
     """Everything that prevents a merge, a run that is still being written included."""
-    from ..harness.storage.merge import Obstacle, obstacles
+    from ..harness.storage.merge_conflicts import Obstacle, obstacles
     from ..harness.storage.shards import in_order, opened
 
     shards: list[Shard] = []

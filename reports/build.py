@@ -6,7 +6,8 @@ from pathlib import Path
 from ..analysis.comparison.effects import Order, Status
 from ..analysis.comparison.result import Result
 from ..analysis.frames.load import RunData
-from ..analysis.run.pipeline import analyze, compare_with, with_times
+from ..analysis.run.pipeline import analyze
+from ..analysis.run.question import compare_with, with_times
 from ..analysis.run.serving import load_serving
 from . import formatting as fmt
 from .model import Report

@@ -15,11 +15,11 @@ from ..shapes.verdict import Verdict
 from .model import Section, explained
 from .sections import side_by_side
 from .sections.comparison import cases, cost, movers, open_points, origin, suite
-from .sections.comparison.cost import tried
 from .sections.comparison.dumbbell import dumbbell
 from .sections.comparison.losses import losses
 from .sections.comparison.models import models
 from .sections.comparison.spread import spread
+from .sections.comparison.tried import tried
 from .sections.conditions.configurations import configurations
 from .sections.conditions.context import environment, limits, protocol, provenance, reproduce
 from .sections.conditions.devices import devices
@@ -40,12 +40,15 @@ from .sections.speedups.sides import ratios_over, sides
 from .sections.speedups.speedup import speedup
 from .sections.speedups.three_way import three_way
 from .sections.speedups.winners import winners
-from .sections.summary.accuracy import correctness, failures, tally
-from .sections.summary.headline import Card, best_constant, headline, highest_rates, limit, means, means_over_sides
+from .sections.summary.accuracy import correctness, failures
+from .sections.summary.cards import best_constant, highest_rates, means_over_sides
+from .sections.summary.headline import Card, headline, limit, means
 from .sections.summary.headline import crossover as median
+from .sections.summary.known_limitations import known_limitations
 from .sections.summary.legend import legend
-from .sections.summary.open_items import known_limitations, open_items
+from .sections.summary.open_items import open_items
 from .sections.summary.takeaways import takeaways
+from .sections.summary.tally import tally
 from .view import View
 
 Subject = TypeVar("Subject", View, Result, SideBySide)

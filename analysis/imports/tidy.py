@@ -12,9 +12,10 @@ from dataclasses import replace
 from ...shapes.errors import UsageError, quote, unknown_name
 from ...shapes.problem import SIZES, Op, Pass, Problem
 from ...shapes.verdict import Verdict
-from .columns import TEXTS, ColumnRole, read_column
+from .columns import TEXTS, ColumnRole
 from .entries import UNKNOWN, Imported, ImportedCase, failed, imported, useful_flops
 from .printed import SECONDS, read_printed
+from .recognition import read_column
 from .table import FAILURES, RIGHT, WRONG, ImportedTable, TimeCell
 from .words import is_secondary, is_time, size_named, unit_of
 

@@ -10,13 +10,14 @@ Every limit is a time, and two models give two sets of them:
                (`bound_class`). A model that takes longer than the cell did is refuted by it, and falls back.
 
 A limit that is not known limits nothing, and is named once (`roofline_warnings`). Modules: `limits` (the times, and
-what the names of vendors' kernels tell), `placing` (classes and fractions; the ceilings in use, and those that a cell
-beats), `notes` (what a report says of cells and of the run), `gaps` (from the ideal to the measured time in steps) and
-`pairs` (cold against warm). Below them `ceilings` (reads the stored ones), `bounds` (what the classes are) and
-`traffic` (bytes by level).
+what the names of vendors' kernels tell), `placing` (classes and fractions), `roofs` (the ceilings in use), `raising`
+(those that a cell beats), `notes` (what a report says of cells and of the run), `gaps` (from the ideal to the measured
+time in steps) and `pairs` (cold against warm). Below them `ceilings` (reads the stored ones), `bounds` (what the
+classes are) and `traffic` (bytes by level).
 """
 
 from .notes import roofline_warnings
-from .placing import bound_shares, place, raise_ceilings
+from .placing import bound_shares, place
+from .raising import raise_ceilings
 
 __all__ = ["bound_shares", "place", "raise_ceilings", "roofline_warnings"]

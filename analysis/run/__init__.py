@@ -1,7 +1,8 @@
 """The analysis of one run, whole.
 
 summarize   raw samples to one row per cell
-pipeline    the baseline and challengers that are compared, and all steps, in order
+question    the baseline and challengers that are compared
+pipeline    all steps, in order
 remedy      what to do about what is left open
 headline    how each challenger stands against the baseline, the one that wins most first
 scan_check  what else changed along a scan

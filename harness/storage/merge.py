@@ -8,24 +8,23 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 from ...shapes.device import Device
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.files.csv_file import write_rows
 from ...shapes.files.record import to_json
-from ...shapes.protocol import LIMITS
-from ...shapes.run_folder.columns import CEILINGS, CELLS, TABLES, TableSchema
+from ...shapes.run_folder.columns import CEILINGS, TABLES, TableSchema
 from ...shapes.run_folder.manifest import EVENTS, MANIFEST, VERSION, Manifest, MergedShard
-from ..plan.plan import MODEL_FIELDS
 from .manifest import common, joined_texts, union
+from .merge_conflicts import obstacles
 from .scratch import make_scratch, remove_scratch
-from .shards import ALWAYS, Commit, Shard, rows
+from .shards import ALWAYS, Shard, rows
 from .store import better_of, ceilings_of
 from .tables import fields, sync_folder
 
@@ -209,124 +208,3 @@ def _synced(path: Path) -> Iterator[TextIO]:
         yield file
         file.flush()
         os.fsync(file.fileno())
-
-
-DEVICE_FACTS = ("kind", "name", "arch", "llc_bytes")
-"""What the devices of all shards have in common. Their uuid may differ: a fleet measures one sweep together."""
-
-PACKAGES = ("torch", "triton", "bitsandbytes")
-
-
-class Obstacle(NamedTuple):
-    """Why the shard in `folder` does not join those before it."""
-
-    folder: Path
-    reason: str
-
-
-def obstacles(shards: Sequence[Shard]) -> list[Obstacle]:
-    """List what keeps shards from being merged, one line for each kind and pair of shards; pure."""
-    found: list[Obstacle] = []
-    distinct: dict[Path, Shard] = {}
-    for shard in shards:
-        if shard.folder.resolve() in distinct:
-            found.append(Obstacle(shard.folder, f"{shard.folder} is given twice"))
-        distinct.setdefault(shard.folder.resolve(), shard)
-    first, *others = distinct.values()
-    for other in others:
-        found += different_conditions(first, other)
-    code = KnownCode()
-    found += [one for shard in distinct.values() for one in code.differences(shard)]
-    return [*found, *_repeated(distinct.values())]
-
-
-def _facts(manifest: Manifest) -> dict[str, object]:
-    """What shards must agree in, by the name that the user knows it by."""
-    return {
-        **{key: getattr(manifest, key) for key in ("suite", "seed", "rounds", "baseline")},
-        **{f"protocol {key}": value for key, value in manifest.protocol.to_json().items() if key not in LIMITS},
-        **{f"device {key}": getattr(manifest.device, key) for key in DEVICE_FACTS},
-        **{key: getattr(manifest, key) for key in ("timer", "threads")},
-        **{name: manifest.environment.get(name) for name in PACKAGES},
-    }
-
-
-def different_conditions(first: Shard, other: Shard) -> Iterator[Obstacle]:
-    """Find in what the conditions of `other` are not those of `first`: suite, protocol, device model, software."""
-    there, here = _facts(first.manifest), _facts(other.manifest)
-    for what in dict.fromkeys((*there, *here)):
-        if there.get(what) != here.get(what):
-            yield Obstacle(
-                other.folder,
-                f"{what} is {_shown(there.get(what))} in {first.folder / MANIFEST} and {_shown(here.get(what))} in "
-                f"{other.folder / MANIFEST}: timings of the two do not mix",
-            )
-
-
-class KnownCode:
-    """The code of every provider, as the shards so far had it."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[object, Path]] = {}
-
-    def differences(self, shard: Shard) -> Iterator[Obstacle]:
-        """Find providers of this shard that are other code than in one before; its own are known from here on."""
-        for name, info in shard.manifest.providers.items():
-            code = info.role, info.source  # its file may lie elsewhere on another machine
-            stored, where = self._known.setdefault(name, (code, shard.folder))
-            if stored != code:
-                yield Obstacle(
-                    shard.folder,
-                    f"provider {name} is other code in {shard.folder / MANIFEST} than in {where / MANIFEST}: measure "
-                    "one of the two again",
-                )
-
-
-def _repeated(shards: Iterable[Shard]) -> Iterator[Obstacle]:
-    """Find units, coordinates and tables of a cell that are in two shards; the first of each pair is reported."""
-    units: dict[tuple[str, int], tuple[Path, Commit]] = {}
-    cells: dict[tuple[str, ...], tuple[Path, Commit]] = {}
-    owners: dict[tuple[str, str], Path] = {}
-    reported = set()
-    for shard in shards:
-        for commit in shard.commits:
-            where, earlier = units.setdefault(commit.unit, (shard.folder, commit))
-            if earlier is not commit and ("unit", where) not in reported:
-                reported.add(("unit", where))
-                yield Obstacle(
-                    shard.folder,
-                    f"{_at(shard.folder, commit)}: round {commit.unit[1]} of cell {commit.unit[0]} duplicates "
-                    f"{_at(where, earlier)}: exclude one of the two runs",
-                )
-            where, earlier = cells.setdefault(commit.coordinates, (shard.folder, commit))
-            if earlier.unit[0] != commit.unit[0] and ("cell", where) not in reported:
-                reported.add(("cell", where))
-                yield Obstacle(
-                    shard.folder,
-                    f"{_at(shard.folder, commit)}: {_named(commit)} is cell {commit.unit[0]}, but {earlier.unit[0]} in "
-                    f"{_at(where, earlier)}: other code or another device, so their times are not of one cell",
-                )
-        reported.clear()
-        for table, names in shard.per_cell.items():
-            shared = [name for name in sorted(names) if owners.setdefault((table, name), shard.folder) != shard.folder]
-            if shared:
-                where = owners[table, shared[0]]
-                yield Obstacle(
-                    shard.folder,
-                    f"cell {shared[0]} is in {table}.csv of both {shard.folder} and {where}: exclude one of the two",
-                )
-
-
-def _at(folder: Path, commit: Commit) -> str:
-    return f"{folder / CELLS.file} line {commit.line}"
-
-
-def _named(commit: Commit) -> str:
-    fields = dict(zip(MODEL_FIELDS, commit.coordinates, strict=True))
-    return " ".join(
-        (fields["provider"], fields["model"], fields["layer"], f"M={fields['M']}", fields["dtype"], fields["cache"])
-    )
-
-
-def _shown(value: object) -> str:
-    return "unknown" if value in (None, "") else ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -6,7 +6,8 @@ wire              how: as JSON, through a pipe
 worker_info       what a worker reports before its first task: can this run compare anything?
 bench             how a cell is timed and checked
 task_progress     what of a task is done and in flight
-operands          operands of a problem, with copies for rotation, and whether they have changed
+operands          operands of a problem, with copies for rotation
+signatures        whether tensors have changed
 prepared          a provider made ready for a cell
 geometry          how a launch divides its work
 watch             checks that timed launches do their work

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ...analysis.frames.coordinates import size_label
 from ...reports import formatting as fmt
-from ...reports.sections.summary.open_items import Limitation
+from ...reports.sections.summary.known_limitations import Limitation
 from ...reports.view import View
 from .find import find
 

@@ -7,7 +7,7 @@ import pytest
 from rooflens.analysis.comparison.effects import Order, measure_effects
 from rooflens.analysis.comparison.versions import from_runs
 from rooflens.analysis.dispatch.study import Question, study
-from rooflens.analysis.roofline.placing import roofs
+from rooflens.analysis.roofline.roofs import roofs
 from rooflens.analysis.run.pipeline import analyze
 from rooflens.analysis.run.summarize import summarize
 

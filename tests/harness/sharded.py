@@ -3,7 +3,8 @@
 import json
 import shutil
 
-from rooflens.harness.storage.merge import merge, obstacles
+from rooflens.harness.storage.merge import merge
+from rooflens.harness.storage.merge_conflicts import obstacles
 from rooflens.harness.storage.shards import opened
 
 from ..analysis.synthetic import SIX_SHAPES

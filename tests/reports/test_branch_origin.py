@@ -12,7 +12,7 @@ from rooflens.analysis.comparison.result import Side, compare_runs
 from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_comparison
 from rooflens.reports.render import html
-from rooflens.reports.sections.comparison.cost import tried
+from rooflens.reports.sections.comparison.tried import tried
 from rooflens.shapes.run_folder.manifest import ComparisonState, Manifest, StoredRefinement
 from rooflens.shapes.run_folder.retries import Retry
 

@@ -5,9 +5,9 @@ import hashlib
 import pytest
 from rooflens.reports.render import markdown
 from rooflens.reports.sections.conditions.context import provenance
-from rooflens.reports.sections.summary.accuracy import bar_text, tally
-from rooflens.reports.sections.summary.accuracy import floor_of as snr_floor
-from rooflens.reports.sections.summary.open_items import known_limitations, open_items
+from rooflens.reports.sections.summary.known_limitations import known_limitations
+from rooflens.reports.sections.summary.open_items import open_items
+from rooflens.reports.sections.summary.tally import bar_text, floor_of, tally
 
 from .planted import PLAIN, SMALL, chapters_of, exact, tables, texts, view_of, words
 
@@ -79,11 +79,11 @@ def test_the_tally_has_the_bar_of_each_scheme_and_the_reasons(tmp_path):
 
 
 def test_bars_of_schemes_are_theirs():
-    assert bar_text(snr_floor("fp8-quant-row", "bf16")) == "every bit equal"
-    assert bar_text(snr_floor("nf4-g64", "fp32")) == "≥ 100.0 dB (relative error ≤ 0.000010)"
-    assert snr_floor("of-another-package", "bf16") is None
+    assert bar_text(floor_of("fp8-quant-row", "bf16")) == "every bit equal"
+    assert bar_text(floor_of("nf4-g64", "fp32")) == "≥ 100.0 dB (relative error ≤ 0.000010)"
+    assert floor_of("of-another-package", "bf16") is None
     assert bar_text(None) == "unknown"
-    assert 10 ** (-snr_floor("nf4-g64", "bf16") / 20) == pytest.approx(0.01)
+    assert 10 ** (-floor_of("nf4-g64", "bf16") / 20) == pytest.approx(0.01)
 
 
 def test_provenance_has_the_checksums_of_the_files(tmp_path):

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ....analysis.imports import words as known
-from ....analysis.imports.columns import AnnotatedColumn, ColumnRole, Override, read_column
+from ....analysis.imports.columns import AnnotatedColumn, ColumnRole, Override
 from ....analysis.imports.printed import SECONDS, is_blank, read_printed, read_size
+from ....analysis.imports.recognition import read_column
 from ....analysis.imports.table import ImportedTable
 from .assumptions import PER_EXPERT, TOTAL, Assumptions
 from .sheet import Sheet, sizes_in

@@ -5,9 +5,9 @@ import time
 
 import pytest
 from audit_scaling import HOSTILE, cpu_seconds
-from rooflens.analysis.imports.columns import numbers_of
 from rooflens.analysis.imports.devices import devices_in, devices_of_cell
 from rooflens.analysis.imports.printed import read_printed
+from rooflens.analysis.imports.recognition import numbers_of
 
 SHORT, TIMES = 10_000, 4
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from ....harness.compare.runner import LOG
 from ....harness.compare.spec import CompareSpec, balanced, write_state
 from ....harness.storage.lock import locked
-from ....harness.storage.merge import different_conditions
+from ....harness.storage.merge_conflicts import different_conditions
 from ....harness.storage.shards import Shard, manifest_of
 from ....harness.storage.tables import reported
 from ....harness.telemetry.clock import CLOCK

@@ -21,7 +21,7 @@ from typing import Any
 from ....harness.plan.plan import MODEL_FIELDS
 from ....harness.storage.lock import locked
 from ....harness.storage.manifest import union
-from ....harness.storage.merge import KnownCode, different_conditions
+from ....harness.storage.merge_conflicts import KnownCode, different_conditions
 from ....harness.storage.shards import ALWAYS, Shard, manifest_of, parsed
 from ....harness.storage.store import better_of, ceilings_of, refuse_foreign
 from ....harness.storage.tables import fields, replace, reported

@@ -8,7 +8,8 @@ movers       what moved
 losses       where head is slower
 open_points  outputs that were checked, known limitations, open items, arithmetic means
 spread       how changes are distributed
-cost         tuning and compiled code; what was measured again, added and searched
+cost         tuning and compiled code
+tried        what was measured again, added and searched
 origin       commits, files, runs
 dumbbell     before and after
 words        what these chapters share

@@ -15,8 +15,9 @@ from ....shapes.verdict import Verdict
 from ... import formatting as fmt
 from ...model import Column, Section, Table, TableCell, Text, integer, number_columns, text_columns
 from ...terms import REMEDIES
-from ..summary.accuracy import SKIPPED, bar_text, floor_of
-from ..summary.open_items import Limitation, checklist, limitations_table, next_step
+from ..summary.known_limitations import Limitation, limitations_table, next_step
+from ..summary.open_items import checklist
+from ..summary.tally import SKIPPED, bar_text, floor_of
 from .words import (
     SIDES,
     Places,

@@ -1,8 +1,11 @@
 """What a reader takes away.
 
-headline           the numbers of a question, and what concerns the run
+headline           how the leading challenger stands, and what concerns the run
+cards              the numbers of other questions
 takeaways          in sentences
-accuracy           how exact outputs are, what was checked, and passed
-open_items         where a challenger loses or cannot run, and what a run leaves open
+accuracy           how exact outputs are, and what failed
+tally              what was checked, and passed
+known_limitations  where a challenger loses or cannot run
+open_items         what a run leaves open
 legend             where the shapes come from
 """

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from rooflens.analysis.roofline import place
 from rooflens.analysis.roofline.ceilings import Ceilings
-from rooflens.analysis.roofline.placing import roofs
+from rooflens.analysis.roofline.roofs import roofs
 
 from ..planted_frames import ceilings, cell
 from .test_limits import DEVICE, NF4, NO_FILL, TABLE, K, N, one

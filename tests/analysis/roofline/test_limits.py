@@ -7,7 +7,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from rooflens.analysis.roofline import place, roofline_warnings
-from rooflens.analysis.roofline.placing import roofs
+from rooflens.analysis.roofline.roofs import roofs
 from rooflens.shapes.device import Device
 
 from ..planted_frames import GEMV_BYTES, GEOMETRY, NF4, NK, K, N, ceilings, cell

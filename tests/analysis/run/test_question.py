@@ -2,7 +2,8 @@
 
 import pytest
 from rooflens.analysis.frames.load import load_run
-from rooflens.analysis.run.pipeline import analyze, compare_with, with_times
+from rooflens.analysis.run.pipeline import analyze
+from rooflens.analysis.run.question import compare_with, with_times
 from rooflens.shapes.errors import UsageError
 
 from ..synthetic import write_run

@@ -7,7 +7,8 @@ import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.pipeline import analyze
 from rooflens.analysis.stability.canary import drifts_by_device
-from rooflens.analysis.stability.devices import device_warnings, measured_devices, spreads
+from rooflens.analysis.stability.device_spread import device_warnings, spreads
+from rooflens.analysis.stability.devices import measured_devices
 from rooflens.shapes.device import Device
 
 from ..several_devices import fleet, gpu, noisy, reading

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooflens.harness.worker import operands
-from rooflens.harness.worker.operands import signatures
+from rooflens.harness.worker.signatures import signatures
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.uint8, torch.float8_e4m3fn)
 

@@ -1,0 +1,125 @@
+"""Known limitations, computed: where a challenger cannot run, loses, stalls or cannot be explained, and what to do."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import pandas as pd
+
+from ....analysis.roofline.bounds import Bound
+from ....analysis.roofline.notes import SUSPECT
+from ....shapes.plugins import Hook, joining
+from ....shapes.verdict import Verdict
+from ... import formatting as fmt
+from ...model import Section, Table, text_columns, texts
+from ...terms import BOUNDS
+from ...view import Row, View, shape_of
+from ..speedups.decode_grid import compared, name_of, one_model
+from .tally import by_reason
+
+MOST_SHAPES = 3
+"""Shapes that are named; the rest is counted."""
+
+_NEXT = {
+    Verdict.UNSUPPORTED: "dispatch to another provider there",
+    Verdict.INCORRECT: "do not use it there; correct it, then rooflens run again",
+    Verdict.OOM: "measure it on a device with more memory, or leave these sizes out",
+    Verdict.TIMEOUT: "give it more time with timeout_s or build_timeout_s, or leave these sizes out",
+}
+"""What to do about a verdict; about the others, see the log."""
+
+_SEE_LOG = "worker.log of the run has its output; correct it, then rooflens run again"
+
+
+class Limitation(NamedTuple):
+    """One row: what is limited, where, what is known of the cause, and what to do next."""
+
+    what: str
+    where: str
+    cause: str
+    action: str
+
+
+def next_step(verdict: str) -> str:
+    """Say what to do about a verdict."""
+    return _NEXT.get(Verdict(verdict), _SEE_LOG)
+
+
+def known_limitations(view: View) -> Section | None:
+    """List what the run shows of the limits of the challengers; None where it shows none."""
+    added = (row for limitations in joining(Hook.LIMITATIONS) for row in limitations(view))
+    found = [*_cannot(view), *_loses(view), *_impossible(view), *added, *_fixed(view)]
+    reading = "Computed from the cells of this run; what concerns the whole run is in the headline."
+    table = limitations_table("limitations-table", "What limits the challengers", found, reading)
+    return Section("known-limitations", "Known limitations", (table,)) if found else None
+
+
+def limitations_table(table_id: str, title: str, found: Iterable[Limitation], reading: str = "") -> Table:
+    """One row per limitation."""
+    columns = text_columns("limitation", "where", "cause, as far as it is known", "next")
+    return Table(table_id, title, columns, tuple(texts(*row) for row in found), reading=reading)
+
+
+def _cannot(view: View) -> Iterator[Limitation]:
+    cells = view.cells[view.cells["provider"].isin(view.challengers) & (view.cells["verdict"] != Verdict.PASSED)]
+    for provider, verdict, reason, group in by_reason(cells):
+        what = "cannot run" if verdict == Verdict.UNSUPPORTED else f"fails ({verdict.replace('_', ' ')})"
+        yield Limitation(f"{provider} {what}", _where(view, group), reason, next_step(verdict))
+
+
+def _loses(view: View) -> Iterator[Limitation]:
+    """Cells at which a challenger is verified to be slower than the baseline."""
+    for provider in compared(view):
+        mine = view.ratios[view.ratios["provider"] == provider]
+        known, slower = mine[mine["ratio"].notna()], mine[mine["verdict"] == "slower"]
+        if slower.empty:
+            continue
+        classes = view.cells.set_index("cell_id").loc[slower["cell_id"], "bound_class"]
+        named = classes[classes != ""].value_counts()
+        cause = "unknown: no limit is known for these cells"
+        if len(named):
+            word = str(named.index[0])
+            cause = f"{word} at {fmt.count(int(named.iloc[0]), len(classes))} of them: {BOUNDS[Bound(word)]}"
+        worst = slower.nsmallest(1, "ratio").to_dict("records")[0]
+        at_worst = fmt.ratio(worst["ratio"], worst["ratio_low"], worst["ratio_high"])
+        yield Limitation(
+            f"{provider} is verified slower than {view.baseline} at {fmt.count(len(slower), len(known))} cells",
+            f"{_where(view, slower)}; most at {_one(view, worst)}: {at_worst}",
+            cause,
+            f"dispatch to {view.baseline} there: rooflens dispatch {view.run_path}",
+        )
+
+
+def _impossible(view: View) -> Iterator[Limitation]:
+    cells = view.cells[view.cells["bound_class"] == Bound.IMPOSSIBLE]
+    for provider, group in cells.groupby("provider", sort=False):
+        suspects = group["bound_note"].str.partition(SUSPECT)[2].str.partition("; ")[0].value_counts()
+        yield Limitation(
+            f"{provider}: {fmt.plural(len(group), 'time')} {'is' if len(group) == 1 else 'are'} faster than possible",
+            _where(view, group),
+            f"suspected first: {suspects.index[0]}",
+            "use none of these times before it is known why",
+        )
+
+
+def _fixed(view: View) -> Iterator[Limitation]:
+    mine = view.cells["provider"].isin(view.challengers) & (view.cells["bound_class"] == Bound.UNEXPLAINED)
+    for provider, group in view.cells[mine & view.cells["is_flat"]].groupby("provider", sort=False):
+        yield Limitation(
+            f"{provider}: the time does not grow with M, and no limit explains it",
+            _where(view, group),
+            "a fixed cost: launches, latency of a long K loop, or camping",
+            "scan N or K around these sizes: rooflens run --scan, then rooflens camping",
+        )
+
+
+def _where(view: View, cells: pd.DataFrame) -> str:
+    """Name the shapes and M of some cells: 12 cells of a, b and 1 more; M=64, 128."""
+    layers = one_model(view.shapes)
+    labels = list(dict.fromkeys(name_of(shape_of(row), layers) for row in cells.to_dict("records")))
+    named = fmt.some(labels, MOST_SHAPES)
+    return f"{fmt.plural(len(cells), 'cell')} of {named}; M={fmt.sizes(cells['M'])}"
+
+
+def _one(view: View, row: Row) -> str:
+    shape = shape_of(row)
+    return f"{name_of(shape, one_model(view.shapes))} {shape.size}, M={int(row['M'])}, {row['dtype']}, {row['cache']}"
