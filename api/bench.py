@@ -152,10 +152,12 @@ def do_bench(
 
     Raises UsageError for a wrong option, and what `fn` raises.
     """
+    if not callable(fn):
+        raise UsageError(f"a {type(fn).__name__} cannot be measured: give a function")
     if return_mode not in MODES:
         raise unknown_name("return_mode", str(return_mode), list(MODES))
-    if quantiles is not None and not all(0 <= one <= 1 for one in quantiles):
-        raise UsageError(f"quantiles={quantiles!r}: each must be from 0 to 1")
+    if quantiles is not None and not (isinstance(quantiles, Sequence) and all(0 <= one <= 1 for one in quantiles)):
+        raise UsageError(f"quantiles={quantiles!r}: give a list of numbers from 0 to 1")
     tensors = tuple(grad_to_none or ())
 
     def reset() -> None:

@@ -43,7 +43,7 @@ def section(study: Study, policy: Policy, facts: Provenance, before: Ints, again
             (one.name, *_in_sample(one.in_sample), *(_cost(one.held_out.get(way)) for way in ways))
             for one in study.scored
         ],
-        "regret, the time beyond that of the best arm: in the sample, and the mean on what the fit has not seen",
+        "regret, the time lost to the best arm: in the sample, and the mean on what the fit has not seen",
     )
     blocks: list[Block] = [Text(lead), ranking]
     if study.flattered is not None and study.flattered >= VISIBLE:

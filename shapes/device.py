@@ -65,7 +65,7 @@ class Device:
     kind: str = about("cpu or cuda (NVIDIA and AMD alike)", "")
     index: Whole | None = about("number among the devices that the process saw", None)
     name: str = about("name that the driver reports", "")
-    vendor: str = about("NVIDIA, AMD, or that of the CPU", "")
+    vendor: str = about("NVIDIA, AMD, or the vendor of the CPU", "")
     arch: str = about("architecture: sm90, gfx942, x86_64-avx512, ...", "")
     compute_units: Size = about("SMs or CUs (gfx11, gfx12: pairs of CUs), or cores", 0, unknown=0)
     llc_bytes: Whole = about("last-level cache, which a cold sample evicts", 0, unknown=0)

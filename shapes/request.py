@@ -100,7 +100,7 @@ class Request:
         "--scan AXIS=SIZES",
         TEXT,
         "Replace each shape by variants of N or K: N=2048..4096:64, N=4096~8x64 (8 steps to both sides), K=~4x128 "
-        "(around its own). Configurations are held: those of the shape itself.",
+        "(around its own). Every variant runs the configuration of the shape itself.",
         _RUN,
     )
     refine: str | None = _option(

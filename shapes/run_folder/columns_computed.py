@@ -45,7 +45,7 @@ _FACTORS = {
     "clock_hz": ("median clock during its samples", "Hz"),
     "clock_ratio": ("observed clock over the published one", ""),
     "tile_factor": ("FLOPs padded to tiles over useful ones", ""),
-    "wave_share": ("mean load of the units over that of the busiest", ""),
+    "wave_share": ("mean load of the units over the load of the busiest one", ""),
     "waves": ("workgroups over those that are resident at once", ""),
     "bound_margin": ("the longest limit over the next one", ""),
 }

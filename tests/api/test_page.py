@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 
 import numpy as np
 import pytest
@@ -31,11 +30,8 @@ def ran(page, folder, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_the_api_page_runs(tmp_path, monkeypatch, capsys):
-    names, shown = ran("api.md", tmp_path, monkeypatch, capsys)
+    _, shown = ran("api.md", tmp_path, monkeypatch, capsys)
     assert "mm: " in shown
-    assert "linear" in shown
-    assert "simd_4bit_cpu" in shown
-    assert callable(names["test_gemm"])
 
 
 @pytest.mark.slow
@@ -50,9 +46,6 @@ def test_the_page_on_run_folders_computes_what_rooflens_does(tmp_path, monkeypat
     speedups = run.speedups.set_index("M")["ratio"]
     ratios = np.exp(np.log(names["ratios"]).groupby("M").mean())
     assert ratios[speedups.index].tolist() == pytest.approx(speedups.tolist())
-    for side in ("base", "head"):
-        shutil.copytree("runs/mine", f"both/{side}")
-    assert names["both"]("both").loc["head", "round"].tolist() == names["cells"]["round"].tolist()
 
 
 def test_the_bounds_of_the_page_are_those_of_the_check():

@@ -32,8 +32,9 @@ def test_what_cannot_be_reported_is_one_line(folder):
     with pytest.raises(UsageError, match=r"odd=r: end it with .html, .md, .txt, .json, .parquet, or write FORMAT=FILE"):
         rooflens.report(folder, "odd=r")
     for odd in (None, 3, [folder]):
-        with pytest.raises(UsageError, match="is no run"):
-            rooflens.report(odd, "r.md")
+        for call in (rooflens.load, rooflens.report):
+            with pytest.raises(UsageError, match="is no run"):
+                call(odd)
         with pytest.raises(UsageError, match="end it with"):
             rooflens.report(folder, odd)
     with pytest.raises(UsageError, match="unknown argument 'basline': did you mean baseline"):

@@ -164,7 +164,7 @@ def test_do_bench_sums_up_as_tritons_does(planted):
     singles = [timed(return_mode=mode) for mode in ("mean", "median", "min", "max")]
     assert [*singles, timed(quantiles=[0.5])] == pytest.approx([2] * 5, rel=1e-4)
     assert timed(quantiles=[0.2, 0.5, 0.8], return_mode="min") == pytest.approx([2] * 3, rel=1e-4)
-    for how in ({"return_mode": "mode"}, {"quantiles": [2]}):
+    for how in ({"return_mode": "mode"}, {"quantiles": [2]}, {"quantiles": 0.5}):
         with pytest.raises(UsageError, match=r"unknown return_mode 'mode'|from 0 to 1"):
             timed(**how)
 

@@ -1,6 +1,7 @@
 """A request is the same however it is written: on the command line, in Python, in run.json of today and of before."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -81,6 +82,7 @@ def test_a_call_that_resumes_may_say_where_and_until_when():
     repeated = call.repeating(PYTHON.stored(), "run.json")
     assert (repeated.max_time, repeated.calibrate) == (540, True)
     assert repeated.protocol == PYTHON.protocol | {"timeout_s": 300}
+    assert replace(call, address="auto").repeating({"device": "cuda"}, "run.json").device == "cuda"
     with pytest.raises(UsageError, match=r"^run.json: --set timer 'clock': known"):
         call.repeating({"timer": "clock"}, "run.json")
     with pytest.raises(UsageError, match=r"^--set timeout_s changes what is measured"):
@@ -110,6 +112,7 @@ def test_a_call_that_resumes_may_say_where_and_until_when():
         ({"on": "sm90"}, "add --address, or --jobs"),
         ({"within": 1, "max_time": 1}, "omit --max-time"),
         ({"within": 1, "jobs": "local"}, "omit --jobs"),
+        ({"scan": "N=1..2", "jobs": "local"}, "omit --jobs"),
         ({"versions": 3}, "^--git 3: give a text"),
     ],
 )

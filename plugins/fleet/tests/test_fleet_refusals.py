@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.cli.tiny_runs import fresh, run_args
+from tests.cli.tiny_runs import check_whole, fresh, run_args
 
 from .ray_nodes import cpu_arch
 
@@ -40,32 +40,17 @@ def refused(place, monkeypatch, refused):
     os.environ.update(before)
 
 
-@pytest.fixture
-def without_ray(place):
-    """Return `without_ray(*commands)`: run commands in a process where Ray is not installed; return their codes."""
-
-    def run(*commands):
-        code = f"{NO_RAY}\nfrom rooflens.cli.main import main\nprint([main(command) for command in {commands}])"
-        environment = {"PATH": "/usr/bin:/bin", "HOME": str(place)}
-        environment |= {name: value for name, value in os.environ.items() if name == "ATEN_CPU_CAPABILITY"}
-        done = subprocess.run([sys.executable, "-c", code], cwd=place, env=environment, capture_output=True, text=True)
-        *lines, codes = done.stdout.splitlines()
-        return lines, done.stderr, json.loads(codes)
-
-    return run
-
-
-def test_without_ray_one_line_names_the_extra(without_ray):
-    told = "rooflens: error: a cluster requires Ray, which is not installed: pip install 'rooflens[fleet]'\n"
-    assert without_ray([*HERE, "--address", "auto"], ["fleet", "devices"]) == ([], 2 * told, [1, 1])
-
-
-def test_what_only_describes_a_fleet_needs_no_ray(without_ray):
+def test_one_machine_needs_no_ray(place):
     cores = len(os.sched_getaffinity(0))
-    described = (["fleet", "--help"], ["run", "tiny.toml", "--jobs", "local", "--dry-run"])
-    resources = ["fleet", "resources", "--device", "cpu", "--slots", str(cores)]
-    (*_, last), _, codes = without_ray(*described, resources)
-    assert (json.loads(last), codes) == ({cpu_arch(): cores}, [0, 0, 0])
+    measured = [*run_args("dequant_blas", file=None), "-a", "M=1", "--jobs", "local:1"]
+    commands = (["fleet", "--help"], measured, ["fleet", "resources", "--device", "cpu", "--slots", str(cores)])
+    code = f"{NO_RAY}\nfrom rooflens.cli.main import main\nprint([main(command) for command in {commands}])"
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(place)}
+    environment |= {name: value for name, value in os.environ.items() if name == "ATEN_CPU_CAPABILITY"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=place, env=environment, capture_output=True, text=True)
+    *_, last, codes = done.stdout.splitlines()
+    assert (json.loads(last), codes) == ({cpu_arch(): cores}, "[0, 0, 0]"), done.stderr
+    check_whole(place, cells=2)
 
 
 def test_the_variable_that_ray_refuses_is_named(refused, monkeypatch):

@@ -8,6 +8,7 @@ import rooflens
 import torch
 from rooflens.harness.compare import environments
 from rooflens.harness.compare.environments import VersionEnvironment
+from rooflens.shapes.errors import Interrupted
 
 INSTALL = """
 cat > install.py <<END
@@ -58,6 +59,12 @@ def test_setup_installs_into_it_and_nowhere_else(environment, tmp_path):
     assert f"from {environment.prefix}" in (tmp_path / "log").read_text(), "another environment's pip"
     with pytest.raises(ModuleNotFoundError):
         __import__("planted_package")
+
+
+@pytest.mark.slow
+def test_a_setup_ends_when_it_is_to_stop(environment, tmp_path):
+    with pytest.raises(Interrupted, match="interrupted during --setup"):
+        environments.create(environment, "sleep 600", tmp_path / "log", ours=False, should_stop=lambda: True)
 
 
 def test_an_overlay_has_the_kernels_of_the_checkout_and_the_harness_of_here(environment, tmp_path):

@@ -1,8 +1,11 @@
 """A sweep within a time budget: least rounds first, further ones as they fit."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rooflens.harness.sweep.deadline import Deadline
 from rooflens.harness.sweep.time_budget import IN_HAND, MOST_ROUNDS, SHORTEST_S, TaskCost, TimeBudget
 
 
@@ -20,6 +23,8 @@ def spent(*costs, planned=10, **more):
 
 def test_nothing_is_known_before_the_first_task_so_that_time_is_divided_evenly():
     assert TimeBudget().sampling_s(100.0, 1000, 1.0) == pytest.approx(0.1 * (1 - IN_HAND))
+    assert Deadline(time.monotonic() + 100.0).left_s == pytest.approx(100.0, abs=1.0)
+    assert Deadline(time.monotonic() - 1.0).left_s == 0.0
     assert TimeBudget().sampling_s(100.0, 10, 1.0) == 1.0  # no more than the protocol asks for
 
 
