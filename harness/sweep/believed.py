@@ -43,7 +43,7 @@ def wrong_with(message: Any, task: Task, doing: Begin, protocol: Protocol) -> st
         return f"a result of cell {message.index}"
     known = {*_OF_PARENT, *static_columns(task.cells[message.index])}
     if isinstance(message, UnitResult):
-        return _wrong(CELLS, [message.columns], known, ("verdict",)) or _wrong_times(message, protocol)
+        return _wrong(CELLS, [message.columns], known, ("verdict",)) or wrong_times(message, protocol)
     if any(row.get("candidates") != len(message.rows) for row in message.rows) or not message.rows:
         return "a search without all its candidates"
     return _wrong(TUNING, message.rows, known)
@@ -92,14 +92,16 @@ def _fits(column: ColumnSchema, value: Any) -> bool:
     return is_free or math.isnan(value) or 0 <= value < math.inf
 
 
-def _wrong_times(result: UnitResult, protocol: Protocol) -> str:
-    """A time exists if and only if the verdict is passed, and none is longer than it is waited for."""
+def wrong_times(result: UnitResult, protocol: Protocol) -> str:
+    """Return why times cannot be a worker's: they exist where the verdict is passed, within its limits."""
     samples, verdict, count = result.samples, result.columns["verdict"], len(result.samples.times_s)
     if (verdict == Verdict.PASSED) is not bool(count) or result.columns.get("samples", 0) != count:
         return f"{verdict} with {count} times"
-    others = samples.discarded, samples.host_s, samples.event_s, samples.kernels_s
-    if any(len(one) not in (0, count) for one in others) or any(not 0 <= at < count for at, _ in samples.readings):
+    of_each = samples.discarded, samples.event_s, samples.kernels_s
+    if any(len(one) not in (0, count) for one in of_each) or len(samples.host_s) > count:
         return "lists of other lengths than the times"
+    if any(not 0 <= first < count for first, _ in samples.readings):
+        return "readings of samples that it does not have"
     every = (*samples.times_s, *samples.host_s, *samples.event_s, *samples.kernels_s)
     most_s = max(protocol.timeout_s, protocol.build_timeout_s)
     if not all(map(math.isfinite, every)) or not all(0 < time_s <= most_s for time_s in samples.counting):

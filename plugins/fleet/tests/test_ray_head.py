@@ -4,8 +4,10 @@ import socket
 from threading import Event
 
 import pytest
-from rooflens.plugins.fleet.engine import ray_cluster
 from rooflens.shapes.errors import RooflensError
+
+pytest.importorskip("ray")
+from rooflens.plugins.fleet.engine import ray_cluster
 
 
 @pytest.fixture(autouse=True)

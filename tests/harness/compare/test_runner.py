@@ -25,7 +25,7 @@ class Scripted(CompareRunner):
         super().__init__(folder, what, print, folder.parent / "scratch", **more)
         self.script, self.steps = script, []
 
-    def prepare(self):
+    def prepare(self, should_stop):
         return dict.fromkeys(self.what.commits)
 
     def _measure(self, environment, arm, number):
@@ -162,7 +162,7 @@ def test_what_fails_before_anything_was_measured_leaves_what_was_there_and_what_
 ):
     one = comparing({})
 
-    def prepare():
+    def prepare(should_stop):
         for name in theirs or ():
             (one.folder / name).write_text("mine")
         raise error

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
+from rooflens.harness.sweep.believed import wrong_times
 from rooflens.harness.telemetry.reading import Reading
 from rooflens.harness.timing.event_timer import EventTimer
 from rooflens.harness.timing.host_timer import HostTimer
@@ -13,8 +14,10 @@ from rooflens.harness.timing.profiler_timer import ProfilerTimer
 from rooflens.harness.timing.samples import MOST_DISCARDED
 from rooflens.harness.timing.stop import StopRule
 from rooflens.harness.timing.timer import Subject
+from rooflens.harness.worker.messages import UnitResult
 from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.median import interval
+from rooflens.shapes.protocol import Protocol
 
 from ..fake_cache import Buffer, FakeCache
 from ..fake_device import CLOCK_HZ, FakeDevice
@@ -34,7 +37,10 @@ def measured(device, subject, timer=EventTimer, telemetry=None, **rule):
     rule = StopRule(
         **{"min_samples": 10, "target_ci": 0.01, "budget_s": 1.0, "resolution_s": clock.resolution_s, **rule}
     )
-    return measure(subject, clock, rule, device, telemetry or device)
+    taken = measure(subject, clock, rule, device, telemetry or device)
+    result = UnitResult(0, 0, {"verdict": "passed", "samples": len(taken.times_s)}, taken)
+    assert wrong_times(result, Protocol()) == ""  # whatever a timer measures, the parent believes
+    return taken
 
 
 class Scripted:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rooflens.harness.worker import operands
+from rooflens.harness.worker import signatures as checksums
 from rooflens.harness.worker.signatures import signatures
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.uint8, torch.float8_e4m3fn)
@@ -14,7 +14,7 @@ WORDS = 2**64
 
 @pytest.fixture(params=(1 << 18, 7), ids=("one chunk", "many chunks"))
 def chunk(request, monkeypatch):
-    monkeypatch.setattr(operands, "CHUNK_WORDS", {"cpu": request.param})
+    monkeypatch.setattr(checksums, "CHUNK_WORDS", {"cpu": request.param})
 
 
 @pytest.fixture(params=DTYPES, ids=str)
@@ -33,7 +33,7 @@ def bits(tensor):
 
 
 def by_hand(data: bytes) -> int:
-    """The sum as the module describes it, in Python's unbounded integers, one word at a time."""
+    """The sum as the checksums describes it, in Python's unbounded integers, one word at a time."""
     total = 0
     for place in range(0, len(data), 8):
         word = int.from_bytes(data[place : place + 8].ljust(8, b"\0"), "little")
@@ -49,7 +49,7 @@ def by_hand(data: bytes) -> int:
 def test_it_is_exact_for_any_length_and_any_division_into_chunks(data, step):
     flat = torch.tensor(list(data), dtype=torch.uint8)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(operands, "CHUNK_WORDS", {"cpu": step})
+        patch.setattr(checksums, "CHUNK_WORDS", {"cpu": step})
         assert signatures([flat]) == [((len(data),), (0,) if len(data) > 1 else (), by_hand(data))]
 
 
@@ -72,12 +72,12 @@ def test_they_are_one_per_tensor_in_their_order(tensor):
 @pytest.mark.filterwarnings("ignore:.*Profiler clears events")  # torch 2.11, at every first use
 def test_no_copy_as_large_as_the_operand_is_made(monkeypatch):
     """Allocations of the profiler: each far below the 4 MiB of the tensor."""
-    monkeypatch.setattr(operands, "CHUNK_WORDS", {"cpu": 1 << 14})
+    monkeypatch.setattr(checksums, "CHUNK_WORDS", {"cpu": 1 << 14})
     big = torch.zeros(1 << 22, dtype=torch.uint8)
     with torch.profiler.profile(profile_memory=True, activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
         signatures([big])
     most = max(event.self_cpu_memory_usage for event in seen.events())
-    assert 0 < most <= 8 * operands.CHUNK_WORDS["cpu"]
+    assert 0 < most <= 8 * checksums.CHUNK_WORDS["cpu"]
 
 
 @pytest.mark.gpu
