@@ -44,7 +44,7 @@ demo: $(VENV)/.installed
 
 # Every part runs, also after one has failed, and make fails at the end. CONTRIBUTING.md says what the markers mean.
 QUICK := ruff mypy tests tests-exclusive
-REST := slow slow-exclusive properties
+REST := slow slow-exclusive
 # Half as many again as there are cores: tests wait for processes a third of their time.
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 SIDE_BY_SIDE := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
@@ -76,18 +76,14 @@ tests-exclusive:
 	@echo "==> $@"
 	@$(ALONE) -m "exclusive and not slow"
 
+# Also the quick tests that draw examples, now with many of them.
 slow:
 	@echo "==> $@"
-	@$(SIDE_BY_SIDE) -m "slow and not exclusive" --hypothesis-profile thorough
+	@$(SIDE_BY_SIDE) -m "(slow or hypothesis) and not exclusive" --hypothesis-profile thorough
 
 slow-exclusive:
 	@echo "==> $@"
 	@$(ALONE) -m "slow and exclusive" --hypothesis-profile thorough
-
-# Those of the quick tests that draw examples, now with many of them.
-properties:
-	@echo "==> $@"
-	@$(SIDE_BY_SIDE) -m "hypothesis and not slow and not exclusive" --hypothesis-profile thorough
 
 # Inputs per target. Not loadgroup: the parts of a target go on side by side.
 fuzz: export ROOFLENS_FUZZ ?= 5000

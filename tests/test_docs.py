@@ -23,6 +23,8 @@ from rooflens.analysis.roofline.gaps import PARTS
 from rooflens.cli.main import commands, main
 from rooflens.reports.terms import GAP_PARTS
 
+from .pace import patient
+
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "plugins").glob("*/README.md"))]
@@ -126,6 +128,11 @@ def run_here(text: str) -> str:
     return f"exit code {code}\n{said.getvalue()}" if code else ""
 
 
+def patiently(text: str) -> str:
+    """Give a command that measures for some seconds as much more as processes take to start here."""
+    return re.sub(r"--within (\d+)s\b", lambda found: f"--within {patient(int(found[1]))}s", text)
+
+
 MEASURING = ("run", "tune", "bench", "calibrate", "compare")
 
 
@@ -139,7 +146,8 @@ def test_documented_commands_run(page, tmp_path, monkeypatch):
         if command.skipped_because:
             continue
         measures = command.text.split()[1] in MEASURING and "--dry-run" not in command.text
-        wrong = run_by_a_shell(command.text, tmp_path) if measures or "*" in command.text else run_here(command.text)
+        text = patiently(command.text)
+        wrong = run_by_a_shell(text, tmp_path) if measures or "*" in text else run_here(text)
         assert not wrong, f"{page.name} line {command.line}: {command.text}\n{wrong}"
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ..pace import patient
 from .tiny_runs import ON_CPU, assert_gone, birth, read, rooflens, run_args, start, wait_until, write_suite
 
 pytestmark = [pytest.mark.slow, pytest.mark.exclusive]
@@ -15,9 +16,18 @@ BUILDING = Path(__file__).parents[1] / "harness" / "building_providers.py"
 COMPILER = "#!/bin/sh\nsleep 1000 & echo $$ $! >> compiler.new\nmv compiler.new compiler.pids\nwait\n"
 """Hangs, with a child of its own."""
 
-LIMITS = ("--set", "build_timeout_s=3s,timeout_s=1s", "--filter", "layer == 'q' and M == 1")
+ONE = ("--filter", "layer == 'q' and M == 1")
 
-ARGUMENTS = (*run_args("builds", file=BUILDING), *LIMITS)
+ARGUMENTS = (*run_args("builds", file=BUILDING), *ONE)
+
+
+def limits(*more):
+    """A build may take as long as a worker on a busy machine needs to start one."""
+    return "--set", ",".join((f"build_timeout_s={patient(3)}s", *more))
+
+
+def ended():
+    return f"no end within {patient(3)} s; build_timeout_s sets the limit; "
 
 
 @pytest.fixture
@@ -47,13 +57,13 @@ def reason(place):
 
 def test_a_build_that_hangs_ends_at_its_own_limit_and_its_lock_is_named_from_then_on(place, monkeypatch):
     monkeypatch.setenv("BUILD_AT", "prepare")
-    rooflens(place, *ARGUMENTS)
+    rooflens(place, *ARGUMENTS, *limits("timeout_s=1s"))
     first = reason(place)
-    assert first.startswith("prepare: no end within 3 s; build_timeout_s sets the limit; no process here holds ")
+    assert first.startswith(f"prepare: {ended()}no process here holds ")
     assert f" {lock_of(place)}, " in first
     assert not any(compilers(place).values())
     monkeypatch.setenv("BUILD_AT", "launch")
-    rooflens(place, *ARGUMENTS, "-o", "again")
+    rooflens(place, *ARGUMENTS, *limits("timeout_s=1s"), "-o", "again")
     (row,) = read(place, out=place / "again")
     assert row["reason"].startswith("measure: no end within 1 s; timeout_s sets the limit; no process here holds ")
     assert f" {lock_of(place)}, " in row["reason"]
@@ -62,7 +72,7 @@ def test_a_build_that_hangs_ends_at_its_own_limit_and_its_lock_is_named_from_the
 
 def test_an_interrupted_build_leaves_no_process_and_its_lock_is_named(place, monkeypatch):
     monkeypatch.setenv("BUILD_AT", "prepare")
-    process = start(place, *run_args("builds", file=BUILDING))
+    process = start(place, *ARGUMENTS)
     wait_until((place / "compiler.pids").exists, process, "the build")
     running = compilers(place)
     assert all(running.values())
@@ -78,30 +88,30 @@ def test_an_interrupted_build_leaves_no_process_and_its_lock_is_named(place, mon
 def test_a_worker_whose_import_hangs_is_given_up(place, monkeypatch):
     monkeypatch.setenv("BUILD_AT", "import by the worker")
     began = time.monotonic()
-    done = rooflens(place, *ARGUMENTS, code=1)
-    assert time.monotonic() - began < 60
+    done = rooflens(place, *ARGUMENTS, *limits("timeout_s=1s"), code=1)
+    assert time.monotonic() - began < 20 * patient(3)
     line = done.stderr.splitlines()[-1]
-    assert "could not be set up: import the providers: no end within 3 s; build_timeout_s sets the limit; " in line
+    assert f"could not be set up: import the providers: {ended()}" in line
     assert f"no process here holds {lock_of(place)}, " in line
     assert not any(compilers(place).values())
 
 
-@pytest.mark.parametrize("command", [ARGUMENTS, ("bench", BUILDING, "--set", "build_timeout_s=3s")])
+@pytest.mark.parametrize("command", [ARGUMENTS, ("bench", BUILDING)])
 def test_an_import_that_hangs_is_one_line_and_leaves_nothing(place, monkeypatch, command):
     monkeypatch.setenv("BUILD_AT", "import")
-    done = rooflens(place, *command, code=2)
+    done = rooflens(place, *command, *limits(), code=2)
     (line,) = done.stderr.splitlines()
     assert f"{BUILDING}:" in line
-    assert "no end within 3 s; build_timeout_s sets the limit; no process here holds " in line
+    assert f"{ended()}no process here holds " in line
     assert not any(compilers(place).values())
 
 
 def test_a_candidate_that_takes_too_long_to_build_costs_only_itself(place, monkeypatch):
     monkeypatch.setenv("BUILD_AT", "second candidate")
     arguments = ("tune", "tiny.toml", *ON_CPU, "--providers", BUILDING, "-p", "builds", "--searches", "1")
-    rooflens(place, *arguments, "-o", "out", *LIMITS)
+    rooflens(place, *arguments, "-o", "out", *limits("timeout_s=1s"), *ONE)
     found = {row["candidate"]: (row["verdict"], row["reason"]) for row in read(place, "tuning.csv")}
     assert found["0"][0] == "passed"
     assert found["1"][0] == "timeout"
-    assert found["1"][1].startswith("no end within 3 s; build_timeout_s sets the limit; no process here holds ")
+    assert found["1"][1].startswith(f"{ended()}no process here holds ")
     assert not any(compilers(place).values())

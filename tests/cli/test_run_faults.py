@@ -11,6 +11,7 @@ from rooflens.harness.storage.worker_log import MOST_BYTES
 
 from ..harness import hanging_providers
 from ..harness.hanging_providers import HANGING
+from ..pace import patient
 from .tiny_runs import (
     check_whole,
     events,
@@ -234,7 +235,7 @@ def test_fast_cells_leave_no_pause_and_are_interrupted_all_the_same(place):
 @pytest.mark.exclusive
 def test_max_time_ends_cleanly_with_a_reading_of_the_canary_and_strict_says_incomplete(place):
     arguments = (*run_args("right", "dequant_blas"), *unconverged("1s"))
-    done = rooflens(place, *arguments, "--max-time", "12s", "--strict", code=4)
+    done = rooflens(place, *arguments, "--max-time", f"{patient(12)}s", "--strict", code=4)
     assert "--resume" in done.stderr
     rows, (*starts, last) = read(place), read(place, "canary.csv")
     assert 0 < len(rows) < 24
