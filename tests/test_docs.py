@@ -22,6 +22,7 @@ from rooflens.analysis.roofline.bounds import Bound
 from rooflens.analysis.roofline.gaps import PARTS
 from rooflens.cli.main import commands, main
 from rooflens.reports.terms import GAP_PARTS
+from rooflens.shapes.values import seconds
 
 from .pace import patient
 
@@ -130,7 +131,7 @@ def run_here(text: str) -> str:
 
 def patiently(text: str) -> str:
     """Give a command that measures for some seconds as much more as processes take to start here."""
-    return re.sub(r"--within (\d+)s\b", lambda found: f"--within {patient(int(found[1]))}s", text)
+    return re.sub(r"--within (\d+[sm])\b", lambda found: f"--within {patient(seconds(found[1], '--within'))}s", text)
 
 
 MEASURING = ("run", "tune", "bench", "calibrate", "compare")
