@@ -1,8 +1,9 @@
 """The figures of the docs that follow from stored results: python docs/stored_figures.py prints them.
 
 A page names what it says below `<!-- figures: FUNCTION ARGUMENTS -->`, up to the next such line or heading. Each text
-that the function yields stands there word for word. RUN is a folder of docs/results, PAIR is `PROVIDER/OTHER`. A ratio
-is the geometric mean, over the cells that both have, of the time of OTHER over that of PROVIDER.
+that the function yields stands there word for word. RUN is a folder of docs/results, or `ONE+ANOTHER`, parts of one
+sweep; PAIR is `PROVIDER/OTHER`. A ratio is the geometric mean, over the cells that both have, of the time of OTHER over
+that of PROVIDER.
 """
 
 import json
@@ -50,9 +51,9 @@ class Named(NamedTuple):
 
     def marks(self) -> frozenset[str]:
         """Return what the text has to say of the runs and providers of its figures."""
-        runs = [one for one in self.arguments if (RESULTS / one / "run.json").is_file()]
+        runs = [one for one in self.arguments if (RESULTS / one.split("+")[0] / "run.json").is_file()]
         providers = {one for pair in self.arguments if pair not in runs for one in pair.split("/")} or {""}
-        return frozenset().union(*(marks(run, provider) for run in runs for provider in providers))
+        return frozenset().union(*(marks(part, one) for run in runs for part in run.split("+") for one in providers))
 
 
 def named_figures() -> Iterator[Named]:
@@ -71,8 +72,8 @@ def _summary(run: str) -> pd.DataFrame:
 
 
 def cells_of(run: str, provider: str = "") -> pd.DataFrame:
-    """Cells of a stored run, all or those of one provider, whose times may decide something."""
-    cells = deciding(_summary(run))
+    """Cells of a RUN, all or those of one provider, whose times may decide something."""
+    cells = pd.concat([deciding(_summary(part)) for part in run.split("+")])
     return cells[cells["provider"] == provider] if provider else cells
 
 
