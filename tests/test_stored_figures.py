@@ -62,19 +62,17 @@ def test_the_picture_of_the_readme_is_of_a_run_of_today():
 @pytest.mark.parametrize(
     ("run", "provider", "words"),
     [
-        ("h200-w4a16-models", "cuda_4bit", set()),
         ("h200-marlin", "cuda_4bit", {"earlier kernel"}),
-        ("h200-marlin", "simt_4bit", set()),
+        ("h200-marlin", "marlin", set()),
         ("h200-mxfp8-moe", "dispatch_moe", set()),
-        ("h200-compare/head", "stock_triton", {"event timer", "earlier kernel"}),
     ],
 )
 def test_what_a_run_is_not_of_today(run, provider, words):
     assert marks(run, provider) == words
 
 
-def test_a_kernel_that_changes_makes_its_runs_those_of_an_earlier_one(monkeypatch):
-    """The whole chain: a stored run, and one more word in the source of its kernel."""
+def test_what_changes_makes_runs_those_of_an_earlier_kernel_or_of_another_timer(monkeypatch):
+    """The whole chain: a stored run, one more word in the source of its kernel, and another default timer."""
     read = stored_figures.code_of
 
     def edited(provider):
@@ -82,9 +80,10 @@ def test_a_kernel_that_changes_makes_its_runs_those_of_an_earlier_one(monkeypatc
         return Code(code.kernels, code.host, tuple((kind, f"{text} ;") for kind, text in code.sources), code.packages)
 
     monkeypatch.setattr(stored_figures, "code_of", edited)
+    monkeypatch.setattr(stored_figures, "default_timer", lambda run: "graph")
     stored_figures._marks.cache_clear()
     try:
-        assert marks("h200-w4a16-models", "cuda_4bit") == {"earlier kernel"}
-        assert marks("h200-w4a16-models", "dequant_blas") == set()
+        assert marks("h200-w4a16-models", "cuda_4bit") == {"earlier kernel", "event timer"}
+        assert marks("h200-w4a16-models", "dequant_blas") == {"event timer"}
     finally:
         stored_figures._marks.cache_clear()

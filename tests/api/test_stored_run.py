@@ -15,7 +15,7 @@ from rooflens.shapes.errors import RooflensError, UsageError
 
 from ..environments import ROOT
 
-RUN = ROOT / "docs" / "results" / "h200-mxfp8-decode-quick"
+RUN = ROOT / "docs" / "results" / "h200-llm4bit-quick"
 NAME = json.loads((RUN / "run.json").read_text("utf-8"))["id"]
 
 
@@ -46,9 +46,8 @@ def test_the_other_frames_are_those_of_the_run(run):
     assert NAME in repr(run)
 
 
-def test_parquet_files_hold_the_frames_and_where_the_winner_changes(tmp_path):
+def test_parquet_files_hold_the_frames_and_where_the_winner_changes(run, tmp_path):
     pytest.importorskip("pyarrow")
-    run = rooflens.load(ROOT / "docs" / "results" / "h200-llm4bit-quick")
     paths = run.to_parquet(tmp_path / "out")
     assert [path.name for path in paths] == [f"{name}.parquet" for name in FRAMES]
     cells, crossovers = (pd.read_parquet(tmp_path / "out" / f"{name}.parquet") for name in ("cells", "crossovers"))

@@ -117,6 +117,6 @@ def test_what_a_refinement_added_at_one_shape_is_a_cell_and_in_no_share(plant, i
 
 
 def test_steps_that_are_known_of_some_cells_have_the_names_of_the_columns(invoke):
-    err = invoke("roofline", Path(__file__).parents[2] / "docs" / "results" / "h200-mxfp8-decode-quick", "--gaps").err
-    (note,) = (line for line in err.splitlines() if "note: dispatch_mx (fwd, bf16" in line)
-    assert note.endswith("rest: decode of 20% of the time")
+    err = invoke("roofline", Path(__file__).parents[2] / "docs" / "results" / "h200-mxfp8-moe", "--gaps").err
+    (note,) = (line for line in err.splitlines() if "note: dispatch_moe (fwd, bf16" in line)
+    assert note.endswith("rest: tiles of 0% of the time")

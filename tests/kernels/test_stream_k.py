@@ -74,7 +74,7 @@ def test_many_steps(library: ctypes.CDLL, tiles: int, steps: int, blocks: int) -
     [
         (CUDA_4BIT, "nf4-g64", "h200-stream-k/cuda_4bit", "MNK", ("ROWS", "BLOCKS"), 1.05),
         (CUDA_MX, "mxfp8-rceil", "h200-stream-k/cuda_mx", "MNK", ("ROWS", "BLOCKS"), 1.08),
-        (CUDA_A16W8, "a16w8-128x128", "h200-a16w8-large/tiles", "MNKB", ("COLUMNS",), 1.000001),
+        (CUDA_A16W8, "a16w8-128x128", "h200-default-tiles/cuda_a16w8", "MNKB", ("COLUMNS",), 1.000001),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )

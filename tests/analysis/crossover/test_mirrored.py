@@ -17,7 +17,7 @@ from .mirrored import STATUS, regions
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
 RUNS = sorted(path.parent.relative_to(RESULTS).as_posix() for path in RESULTS.rglob("run.json"))
-QUICK = ("h200-ao-quant-quick", "upstream-aiter")
+QUICK = ("h200-ao-quant", "upstream-aiter")
 ALIKE = ("low_M", "high_M", "M_min", "M_max", "crossover_M")
 
 
