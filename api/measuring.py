@@ -18,14 +18,16 @@ from ..shapes.values import listed
 from .planned import PlannedRun, as_started, planned
 from .refine import Refiner
 from .run_folders import how_to_resume, resumable
-from .selection import unheard
+from .selection import own_providers, unheard
 from .stopping import stop_signals
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..harness.compare.runner import Turn
     from ..harness.storage.store import RunStore
     from ..harness.sweep.events import Event, Observer
+    from ..harness.sweep.in_child import Declared
     from ..harness.worker.messages import Setup
     from .stored_run import Run
 
@@ -127,6 +129,28 @@ def measured(
     ):
         complete = sweep.run(content)
     return complete and (refiner is None or refiner.complete)
+
+
+class TurnExecutor:
+    """Measures turns of versions (see `harness.compare.runner.Turn`), whose files are imported once to be planned."""
+
+    def __init__(self) -> None:
+        self._own: dict[Path | None, Mapping[str, Declared]] = {}
+
+    def __call__(self, turn: "Turn", observer: "Observer", should_stop: Callable[[], bool] = lambda: False) -> bool:
+        """Measure a turn. Without named providers, those of its files alone are measured."""
+        from ..harness.compare.replay import keep_only
+
+        version = turn.interpreter.folder if turn.interpreter else None
+        if version not in self._own:
+            self._own[version] = own_providers(turn.request, interpreter=turn.interpreter)
+        own = self._own[version]
+        request = replace(turn.request, providers=turn.request.providers or tuple(own))
+        plan = planned(request, own)
+        cells = keep_only(plan.cells, turn.cells) if turn.cells else plan.cells
+        plan = replace(plan, origin=turn.origin, interpreter=turn.interpreter, cells=cells)
+        with plan.opened() as (store, content):
+            return measured(plan, store, content, observer, should_stop)
 
 
 def _pinned(plan: PlannedRun, store: "RunStore", content: Manifest, should_stop: Callable[[], bool]) -> "Setup":

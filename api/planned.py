@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..harness.sweep.in_child import Declared
     from ..harness.sweep.time_budget import TimeBudget
     from ..harness.worker.code_origin import Origin
-    from ..harness.worker.messages import Setup
+    from ..harness.worker.messages import Interpreter, Setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class PlannedRun:
     """What one call measures, where it is stored, and until when (a monotonic time).
 
     `own` are the providers of the user's files, `varied` the cells of a scan, each with the one that it varies. `notes`
-    say what is left out. An arm of a comparison has an `origin`: what it may import.
+    say what is left out. An arm of a comparison has an `origin`, what it may import, and an `interpreter`.
     """
 
     request: Request
@@ -55,6 +55,7 @@ class PlannedRun:
     budget: "TimeBudget | None" = None
     notes: tuple[str, ...] = ()
     origin: "Origin | None" = None
+    interpreter: "Interpreter | None" = None
 
     def setup(self, device: str | None = None) -> "Setup":
         """Return the setup of worker processes; `device` None is that of the request."""
@@ -70,6 +71,7 @@ class PlannedRun:
             tuned=self.table,
             contests=contests(self.cells),
             origin=self.origin,
+            interpreter=self.interpreter,
         )
 
     @contextmanager

@@ -16,6 +16,7 @@ from ..shapes.suite import Suite, cache_state, compared_with
 
 if TYPE_CHECKING:
     from ..harness.sweep.in_child import Declared
+    from ..harness.worker.messages import Interpreter
 
 
 DEFAULT_SUITE = "llm4bit-quick"
@@ -26,10 +27,12 @@ def unheard(what: str) -> None:
     """Tell nobody."""
 
 
-def own_providers(request: Request, doing: Callable[[str], object] = unheard) -> "dict[str, Declared]":
+def own_providers(
+    request: Request, doing: Callable[[str], object] = unheard, interpreter: "Interpreter | None" = None
+) -> "dict[str, Declared]":
     """Return what the providers of the request's files declare, which are imported elsewhere, and may compile.
 
-    `doing` is told what takes long.
+    `doing` is told what takes long; `interpreter` imports them (None: that of this process).
     """
     alone = _file_of(request)
     files = [*request.files, *([alone] if alone else ())]
@@ -38,7 +41,7 @@ def own_providers(request: Request, doing: Callable[[str], object] = unheard) ->
     from ..harness.sweep.in_child import declared
 
     protocol = Protocol() if alone else suites.load(request.suite or "").protocol
-    return declared([file.resolve() for file in files], request.over(protocol).build_timeout_s, doing)
+    return declared([file.resolve() for file in files], request.over(protocol).build_timeout_s, doing, interpreter)
 
 
 def _file_of(request: Request) -> Path | None:

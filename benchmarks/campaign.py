@@ -30,12 +30,15 @@ import pandas as pd
 from options import options
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.summarize import summarize
+from rooflens.api.measuring import TurnExecutor, told
 from rooflens.api.selection import suite_of
 from rooflens.cli.run.run import run as run_command
 from rooflens.harness.compare.replay import COORDINATES, coordinates
+from rooflens.harness.compare.runner import Turn
 from rooflens.harness.machine.device import find_device
 from rooflens.harness.plan.plan import plan
 from rooflens.harness.timing.samples import NOT_BLOCKED
+from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.protocol import LIMITS, Protocol
 from rooflens.shapes.request import Request, declared_options
 from rooflens.shapes.run_folder.disturbance import disturbances
@@ -238,8 +241,8 @@ class Job:
     folder: Path
     cells: pd.DataFrame
 
-    def command(self, device: str, left_s: float) -> list[str]:
-        """Return the command line that measures it."""
+    def turn(self, device: str, left_s: float) -> Turn:
+        """Return what measures it."""
         asked = self.entry.request
         request = replace(
             asked,
@@ -249,10 +252,7 @@ class Job:
             device=device,
             max_time=left_s,
         )
-        task = self.folder.with_name(f"{self.folder.name}.json")
-        cells = coordinates(self.cells.to_dict("records"))
-        task.write_text(json.dumps({"request": request.written(), "origin": None, "cells": cells}))
-        return [sys.executable, "-m", "rooflens.api.task", str(task)]
+        return Turn(request, cells=coordinates(self.cells.to_dict("records")))
 
 
 def jobs(standings: Mapping[Entry, pd.DataFrame], folder: Path) -> list[Job]:
@@ -269,7 +269,7 @@ def jobs(standings: Mapping[Entry, pd.DataFrame], folder: Path) -> list[Job]:
 
 def measure(waiting: list[Job], gpus: int, deadline: float) -> None:
     """Measure jobs on GPUs, each on the next one that is free, until there is no time left for another."""
-    lock = threading.Lock()
+    lock, stop = threading.Lock(), threading.Event()
 
     def work(device: str) -> None:
         while True:
@@ -278,17 +278,23 @@ def measure(waiting: list[Job], gpus: int, deadline: float) -> None:
                 if left < 2 * START_S or not waiting:
                     return
                 job = waiting.pop(0)
-            began = time.monotonic()
-            done = subprocess.run(job.command(device, left - 10), capture_output=True, text=True)
+            began, lines = time.monotonic(), [""]
+            try:
+                is_whole = TurnExecutor()(job.turn(device, left - 10), told(lines.append), stop.is_set)
+                ended = "whole" if is_whole else "cut short"
+            except RooflensError as error:
+                ended = f"{type(error).__name__}: {error}"
             took = time.monotonic() - began
-            last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-            print(f"{device} {job.folder.name}: exit {done.returncode} after {took:.0f} s {last}", flush=True)
+            print(f"{device} {job.folder.name}: {ended} after {took:.0f} s {lines[-1]}", flush=True)
 
     threads = [threading.Thread(target=work, args=(f"cuda:{gpu}",)) for gpu in range(gpus)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.join()
+    finally:
+        stop.set()
 
 
 def store(entry: Entry, cells: pd.DataFrame, target: Path) -> None:

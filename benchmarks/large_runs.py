@@ -27,7 +27,7 @@ from rooflens.analysis.crossover.refine import further
 from rooflens.analysis.dispatch.study import study
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.frames.speedup import geometric_means, speedups
-from rooflens.analysis.roofline import gaps, pairs, placing
+from rooflens.analysis.roofline import gaps, pairs, roofs
 from rooflens.analysis.run.summarize import round_medians, summarize
 from rooflens.plugins.camping.find import find
 from rooflens.reports.build import build_report
@@ -100,7 +100,7 @@ def analyses(folder: Path) -> None:
     steps = timed("gap of each cell", lambda: gaps.gaps(placed))
     timed("gap totals", lambda: gaps.gap_totals(steps))
     timed("cold and warm pairs", lambda: pairs.pair_means(pairs.pairs(placed)))
-    timed("roofs", lambda: placing.roofs(placed, run.ceilings, run.device))
+    timed("roofs", lambda: roofs.roofs(placed, run.ceilings, run.device))
     timed("dispatch, with a summary", lambda: study(run))
     timed("camping", lambda: find(placed, rounds, run.cells))
     timed.show_sum(10)

@@ -1,8 +1,6 @@
 """The campaign knows what of its list is stored, and measures the rest."""
 
-import json
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import campaign
 import pytest
@@ -90,10 +88,10 @@ def test_what_is_missing_expired_disturbed_or_cut_short_is_measured_again_and_no
     assert line.split()[:5] == ["planted", "10", "4", "1", "5"]
 
     (job,) = jobs({ENTRY: cells}, tmp_path)
-    task = json.loads(Path(job.command("cuda:1", 99)[-1]).read_text())
-    assert (task["request"]["device"], task["request"]["max_time"]) == ("cuda:1", "99s")
+    turn = job.turn("cuda:1", 99)
+    assert (turn.request.device, turn.request.max_time) == ("cuda:1", 99)
     at = campaign.CELL.index("M"), campaign.CELL.index("provider")
-    assert {tuple(row[i] for i in at) for row in task["cells"]} == {
+    assert {tuple(row[i] for i in at) for row in turn.cells} == {
         (M, p) for M in (2, 4, 8, 16) for p in ("simt_4bit", "dequant_blas")
     }
 

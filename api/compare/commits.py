@@ -18,7 +18,7 @@ from ...shapes.plugins import Hook, provided
 from ...shapes.protocol import COMPARED_ROUNDS
 from ...shapes.request import Request
 from ...shapes.run_folder.manifest import COMPARISON
-from ..measuring import Tell
+from ..measuring import Tell, TurnExecutor
 from ..run_folders import how_to_resume, new_folder, refuse_foreign_owner, resumable
 from ..stopping import stop_signals
 from .stored import flips, replay, stored_comparison
@@ -59,9 +59,10 @@ class OneDevice:
     def measure(self, folder: Path, what: CompareSpec, should_stop: Callable[[], bool]) -> bool:
         """Measure a comparison in `folder`; True when it is complete."""
         make_private(self._scratch, "ROOFLENS_CACHE")  # programs are run from there
-        self._runners.append(CompareRunner(folder, what, self._observer, self._scratch, self._request.retry))
+        runner = CompareRunner(folder, what, self._observer, TurnExecutor(), self._scratch, self._request.retry)
+        self._runners.append(runner)
         with resumable(self._folder, lambda: "finished rounds"):
-            self._complete = self._runners[-1].run(should_stop, self._deadline)
+            self._complete = runner.run(should_stop, self._deadline)
         return self._complete
 
 

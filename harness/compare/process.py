@@ -1,4 +1,4 @@
-"""Runs a command of rooflens in a process that ends with this one; reports its failure in one line."""
+"""Runs a command in a process that ends with this one, and logs what it prints."""
 
 import ctypes
 import signal
@@ -9,36 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ...shapes.errors import IncompleteError, Interrupted, RooflensError, UsageError
+from ...shapes.errors import Interrupted
 
 _POLL_S = 0.2
 _STOP_S = 30.0
 _KILL_S = 5.0
-
-
-def run_command(
-    what: str,
-    command: Sequence[str],
-    folder: Path,
-    variables: Mapping[str, str],
-    log: Path,
-    should_stop: Callable[[], bool],
-    look: Callable[[], None],
-) -> bool:
-    """Run `command` in `folder`; its output is appended to `log`, and `look` is called while it runs.
-
-    False when it ended at its deadline, to be resumed. Raises Interrupted when `should_stop` or the command says so,
-    and an error with the message of the command, about `what`.
-    """
-    code, output = run_logged(what, command, folder, variables, log, should_stop, look)
-    if code == IncompleteError.exit_code:  # the next call resumes it
-        return False
-    # with a stop it got the Ctrl-C too, perhaps before it could say so
-    if code == Interrupted.exit_code or (code and should_stop()):
-        raise _interrupted(log)
-    if code:
-        raise _explained(what, code, output, log)
-    return True
 
 
 def run_logged(
@@ -48,9 +23,11 @@ def run_logged(
     variables: Mapping[str, str],
     log: Path,
     should_stop: Callable[[], bool] = lambda: False,
-    look: Callable[[], None] = lambda: None,
 ) -> tuple[int, list[str]]:
-    """Run `command` as `run_command` does; return its exit code, and the lines that it has printed."""
+    """Run `command` in `folder`; return its exit code, and the lines that it has printed, which `log` has as well.
+
+    Raises Interrupted when `should_stop` says so.
+    """
     with log.open("a+b") as opened:
         opened.write(f"{title}\n".encode())
         opened.flush()
@@ -67,25 +44,12 @@ def run_logged(
         try:
             while process.poll() is None:
                 if should_stop():
-                    raise _interrupted(log)
-                look()
+                    raise Interrupted("interrupted")
                 time.sleep(_POLL_S)
         finally:
             _stop(process)
         opened.seek(began)
         return process.returncode, opened.read().decode(errors="replace").splitlines()
-
-
-def _explained(what: str, code: int, output: list[str], log: Path) -> RooflensError:
-    mark = "rooflens: error: "
-    errors = [line.partition(mark)[2] for line in output if mark in line]
-    message = (errors or output or [f"exit code {code}"])[-1]
-    kind = UsageError if code == UsageError.exit_code else RooflensError
-    return kind(f"{what}: {message}; see {log}")
-
-
-def _interrupted(log: Path) -> Interrupted:
-    return Interrupted(f"interrupted; finished rounds are in {log.parent}")
 
 
 def _end_with_parent() -> None:

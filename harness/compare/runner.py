@@ -1,19 +1,18 @@
-"""Measure several versions of one repository in turn: rounds in fresh processes, stored in one folder per arm.
+"""Measure several versions of one repository in turn: rounds by fresh workers, stored in one folder per arm.
 
     FOLDER/compare.json   what is compared, which (round, arm) are finished, and why it ended early
     FOLDER/base, head     run folders as `rooflens run` writes them; with --null-arm also null, a second copy of base
-    FOLDER/compare.log    output of checkouts, --setup and the measuring processes
+    FOLDER/compare.log    output of checkouts and --setup, and what was told of the rounds
 
 Checkouts, environments and caches are stored elsewhere (`scratch_of`) until `CompareRunner.clean_up`.
 """
 
-import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
+from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from pathlib import Path
 
@@ -22,23 +21,40 @@ from ...shapes.request import Request
 from ...shapes.run_folder.manifest import COMPARISON, MANIFEST, ComparisonState
 from ..storage.lock import LOCK, locked
 from ..storage.store import RunStore
-from ..storage.tables import count_rows, make_folder, replace
-from ..sweep.events import Doing, Finished, Observer, Remarked, Started
+from ..storage.tables import count_rows, make_folder
+from ..sweep.events import Doing, Event, Finished, Observer, Remarked, Started
 from ..worker.code_origin import Origin
+from ..worker.messages import Interpreter
 from . import environments as environments
 from .environments import VersionEnvironment, refuse_other_harness
-from .process import run_command
+from .replay import Row
 from .spec import CompareSpec, balanced, nothing_left, place, read_state, scratch_of, suite_hash, version, write_state
 from .worktrees import Repository
 
 LOG = "compare.log"
-TASK = "task.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a version measures before another one does: a request, by an interpreter that imports what `origin` allows.
+
+    `cells` are those to measure (`replay.keep_only`); none: all.
+    """
+
+    request: Request
+    origin: Origin | None = None
+    interpreter: Interpreter | None = None
+    cells: Sequence[Row] = ()
+
+
+Measure = Callable[[Turn, Observer, Callable[[], bool]], bool]
+"""Measures a turn until asked to stop; False when its time was over before everything was measured."""
 
 
 class CompareRunner:
     """One comparison in its folder, new or resumed: `retry` names the failures to measure again.
 
-    Its units are rounds of versions.
+    Its units are rounds of versions, each a turn.
     """
 
     def __init__(
@@ -46,10 +62,11 @@ class CompareRunner:
         folder: Path,
         what: CompareSpec,
         observer: Observer,
+        measure: Measure,
         scratch: Path | None = None,
         retry: Collection[str] = (),
     ) -> None:
-        self.folder, self.what = folder.resolve(), what
+        self.folder, self.what, self._turn = folder.resolve(), what, measure
         self._retry, self._ended = retry, ""
         self._observer = observer
         self._repository = Repository(Path(what.repository))
@@ -174,41 +191,49 @@ class CompareRunner:
         folder = Path(self.what.tables[arm])
         self._tell(f"search configurations of {version(arm)}")
         request = with_fields(self.what.asked("tune"), to=folder, searches=count)
-        return self._run(f"searching for {arm}", environment, request, lambda: None)
+        return self._measured(f"searches of {arm}", environment, request)
 
     def _measure(self, environment: VersionEnvironment, arm: str, number: int) -> bool:
-        """Run one round of one arm in a separate process. False when the deadline ended it."""
-        folder, seen = self.folder / arm, -1
+        """Measure one round of one arm by a fresh worker. False when the deadline ended it."""
         table = Path(self.what.tables[arm]) if arm in self.what.tables else None
         asked = self.what.asked("run").with_settings(rounds=number + 1)
-        request = with_fields(asked, to=folder, calibrate=False, tuned=table)
+        request = with_fields(asked, to=self.folder / arm, calibrate=False, tuned=table)
+        return self._measured(f"round {number + 1} of {arm}", environment, request)
 
-        def look() -> None:
-            nonlocal seen
-            before, seen = seen, count_rows(folder) or 0
-            if seen != before:  # repetition is no sign of life
-                self._observer(Doing(f"round {number + 1} of {arm}: {seen} units stored"))
-
-        return self._run(f"{arm}, round {number}", environment, request, look)
-
-    def _run(self, what: str, environment: VersionEnvironment, request: Request, look: Callable[[], None]) -> bool:
-        """Measure in an environment, by its code alone (see `api.task`); `look` is called meanwhile."""
-        files = tuple(environment.tree / place(file) for file in self.what.files)
-        copied = tuple(place(file) for file in self.what.files if Path(file).is_absolute())
+    def _measured(self, what: str, environment: VersionEnvironment, request: Request) -> bool:
+        """Measure in an environment, by its code alone."""
+        tree, spec = environment.tree, self.what
+        copied = tuple(place(file) for file in spec.files if Path(file).is_absolute())
         assert request.to is not None
         request = with_fields(
             request,
-            files=files,
+            files=tuple(tree / place(file) for file in spec.files),
             resume=(request.to / MANIFEST).is_file() or None,
             max_time=None if self._deadline is None else max(1.0, self._deadline - time.monotonic()),
         )
-        origin = Origin(environment.tree, environment.prefix, Path(self.what.repository), self.what.ours, copied)
-        task = {"request": request.written(), "origin": asdict(origin), "cells": self.what.cells or None}
-        replace(environment.folder / TASK, json.dumps(task, default=str))
-        # -P: the working directory is the user's working tree, and must not be the first place to import from
-        command = [*(str(environment.python), "-P", "-m", "rooflens.api.task"), str(environment.folder / TASK)]
-        variables = environment.variables(bool(self.what.setup), self.what.ours)
-        return run_command(what, command, environment.tree, variables, self.folder / LOG, self._should_stop, look)
+        origin = Origin(tree, environment.prefix, Path(spec.repository), spec.ours, copied)
+        interpreter = Interpreter(environment.python, environment.variables(bool(spec.setup), spec.ours), tree)
+        log = self.folder / LOG
+
+        def observe(event: Event) -> None:
+            if isinstance(event, Doing):
+                self._observer(Doing(f"{what}: {event.what}"))
+            elif text := event.text if isinstance(event, Remarked) else getattr(event, "failure", ""):
+                note(text)
+
+        def note(text: str) -> None:
+            with log.open("a", encoding="utf-8") as file:
+                file.write(f"{what}: {text}\n")
+
+        note("begins")
+        try:
+            return self._turn(Turn(request, origin, interpreter, spec.cells), observe, self._should_stop)
+        except Interrupted:
+            raise Interrupted(f"interrupted; finished rounds are in {self.folder}") from None
+        except RooflensError as error:
+            note(str(error))
+            kind = UsageError if isinstance(error, UsageError) else RooflensError
+            raise kind(f"{what}: {error}; see {log}") from error
 
     def _tell(self, what: str) -> None:
         self._observer(Doing(what))

@@ -5,7 +5,7 @@ removes it, nor looks whether its maker still lives (torch/utils/file_baton.py).
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,12 +14,12 @@ from .descendants import numbers
 _NAME = "lock"
 
 
-def left_locks() -> list[str]:
-    """Say of each lock of this user that no process in sight has open what to do.
+def left_locks(variables: Mapping[str, str] = os.environ) -> list[str]:
+    """Say of each lock of this user that no process in sight has open what to do; `variables` are those of the builds.
 
     The processes of another machine or container are not in sight, and none are where /proc does not tell.
     """
-    locks = {lock: identity for lock in _locks() if (identity := _identity(lock))}
+    locks = {lock: identity for lock in _locks(variables) if (identity := _identity(lock))}
     if not locks or not Path("/proc/self/fd").is_dir():
         return []
     held = {_identity(descriptor) for descriptor in _descriptors()}
@@ -31,14 +31,14 @@ def left_locks() -> list[str]:
     ]
 
 
-def _locks() -> Iterator[Path]:
+def _locks(variables: Mapping[str, str]) -> Iterator[Path]:
     """Yield the locks where torch builds extensions: in a folder for each, below one for the kind of torch."""
     with suppress(OSError):  # it cannot be listed
-        if own := os.environ.get("TORCH_EXTENSIONS_DIR"):
+        if own := variables.get("TORCH_EXTENSIONS_DIR"):
             yield from Path(own).glob(f"*/{_NAME}")
         else:
             # As torch has it: of a user without a home it is a folder called "~".
-            cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+            cache = variables.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
             yield from Path(cache, "torch_extensions").glob(f"*/*/{_NAME}")
 
 

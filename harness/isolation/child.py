@@ -2,7 +2,6 @@
 
 import ctypes
 import io
-import multiprocessing
 import os
 import signal
 import sys
@@ -21,7 +20,6 @@ def die_with(parent: int) -> None:
     # A Ctrl-C in the terminal is for the parent, which started this process with the signal blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    multiprocessing.current_process().daemon = False  # so that code in it may have a multiprocessing.Pool
     adopt_orphans()
     os.environ[MARK] = mark(os.getpid())
     if sys.platform == "linux":

@@ -18,10 +18,7 @@ from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
 MARK = "ROOFLENS_WORKER"
-"""Environment variable with the `mark` of a worker, which it hands down to all that it starts.
-
-It sets it itself: what multiprocessing starts beside a worker (its resource tracker) serves the parent.
-"""
+"""Environment variable with the `mark` of a worker, which it hands down to all that it starts."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 

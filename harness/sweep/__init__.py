@@ -2,6 +2,7 @@
 
 sweep              measures the planned cells on one device, or searches their configurations
 session            hands tasks to a worker and stores what comes back
+child_process      how a child process begins, on this Python or on that of a version
 supervisor         starts a worker, talks to it, says how it ended
 in_child           runs what a user's file does in a process of its own
 believed           which messages of a worker can be true

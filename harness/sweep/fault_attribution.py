@@ -7,7 +7,7 @@ from ...shapes.protocol import Protocol
 from ...shapes.verdict import Verdict
 from ..isolation.build_locks import left_locks
 from ..plan.plan import Task
-from ..worker.messages import IMPORT_PHASE, MEASURE_PHASE, PREPARE_PHASE, TRY_PHASE, Begin, Failure
+from ..worker.messages import IMPORT_PHASE, MEASURE_PHASE, PREPARE_PHASE, TRY_PHASE, Begin, Failure, Interpreter
 
 MOST_FRUITLESS = 3
 """Workers in a row that may end without having begun anything before a sweep gives up."""
@@ -95,11 +95,16 @@ def limit_of(protocol: Protocol, doing: Begin, what: str, latest: float | None =
     return Limit(what, seconds, latest, max(seconds, protocol.build_timeout_s), builds)
 
 
-def timed_out(protocol: Protocol, doing: Begin) -> Failure:
-    """Return verdict and reason of what exceeded its limit."""
+def timed_out(protocol: Protocol, doing: Begin, interpreter: Interpreter | None = None) -> Failure:
+    """Return verdict and reason of what exceeded its limit; `interpreter` as of `Setup`."""
     option = "build_timeout_s" if _builds(doing) else "timeout_s"
     reason = f"no end within {limit_of(protocol, doing, '').seconds:g} s; {option} sets the limit"
-    return Verdict.TIMEOUT, "; ".join((reason, *left_locks()))
+    return Verdict.TIMEOUT, "; ".join((reason, *locks_of(interpreter)))
+
+
+def locks_of(interpreter: Interpreter | None) -> list[str]:
+    """Say what to do about locks that builds by an interpreter have left."""
+    return left_locks(interpreter.variables) if interpreter else left_locks()
 
 
 def _builds(doing: Begin) -> bool:

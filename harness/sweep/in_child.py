@@ -17,7 +17,7 @@ from ...shapes.files.record import WrongTypeError, from_json
 from ...shapes.protocol import Protocol
 from ..isolation.child import die_with
 from ..worker import wire
-from ..worker.messages import IMPORT_PHASE, Begin, ChildCall, Plain, Refused
+from ..worker.messages import IMPORT_PHASE, Begin, ChildCall, Interpreter, Plain, Refused
 from .fault_attribution import limit_of
 from .supervisor import SupervisedWorker, WorkerSetupError
 
@@ -90,15 +90,22 @@ def _enter(connection: Connection, call: ChildCall, parent: int, log: Path) -> N
         wire.send(connection, answer)
 
 
-def declared(files: Sequence[Path], build_timeout_s: float, doing: Tell) -> dict[str, Declared]:
-    """Return the providers of `files`, by name, which are imported for that.
+def declared(
+    files: Sequence[Path], build_timeout_s: float, doing: Tell, interpreter: Interpreter | None = None
+) -> dict[str, Declared]:
+    """Return the providers of `files`, by name, which are imported for that, by an interpreter of their own if given.
 
     Raises UsageError for a file that fails, ends the process or takes longer than `build_timeout_s`.
     """
     files = [file.resolve() for file in files]
     try:
         found: dict[str, Declared] = in_child(
-            partial(declarations, files), files, Protocol(build_timeout_s=build_timeout_s), doing, dict[str, Declared]
+            partial(declarations, files),
+            files,
+            Protocol(build_timeout_s=build_timeout_s),
+            doing,
+            dict[str, Declared],
+            interpreter=interpreter,
         )
     except WorkerSetupError as error:
         raise UsageError(f"--providers {error.where}: import: {error.why}") from None

@@ -13,7 +13,6 @@ from ...shapes.errors import RooflensError
 from ...shapes.run_folder.columns import CANARY, TUNING
 from ...shapes.run_folder.manifest import WORKER_LOG, Manifest
 from ...shapes.verdict import Verdict
-from ..isolation.build_locks import left_locks
 from ..plan.plan import Cell, Task, cell_id, static_columns
 from ..storage.manifest import describe
 from ..storage.store import RunStore
@@ -40,7 +39,7 @@ from ..worker.messages import (
 from .believed import wrong_answer, wrong_with
 from .deadline import Deadline, OutOfTimeError
 from .events import Doing, Finished, Observer, Remarked
-from .fault_attribution import FaultAttribution, Limit, limit_of, timed_out, what
+from .fault_attribution import FaultAttribution, Limit, limit_of, locks_of, timed_out, what
 from .supervisor import LateError, SupervisedWorker, WorkerEndedError, WorkerTimeoutError, started_again
 from .time_budget import TaskCost
 
@@ -111,7 +110,7 @@ class Session:
     def cut_short(self) -> None:
         """Kill the worker in the middle of its work, and report what that has left behind."""
         self.end()
-        self.remark(*left_locks())
+        self.remark(*locks_of(self.setup.interpreter))
 
     def identify(self, cells: Sequence[Cell]) -> None:
         """Give each cell its identity on this device."""
@@ -182,7 +181,7 @@ class Session:
                 self.remark(f"{what(task, faults.in_flight)}: {error}")
                 raise OutOfTimeError from None
             except WorkerTimeoutError:
-                self._fault(task, faults, timed_out(self.setup.protocol, faults.in_flight))
+                self._fault(task, faults, timed_out(self.setup.protocol, faults.in_flight, self.setup.interpreter))
                 self._skip_hung(task)
             except WorkerEndedError as error:
                 self._fault(task, faults, (Verdict.CRASHED, str(error)))

@@ -1,24 +1,21 @@
 """The parent's side of a worker: start it, exchange messages, and report how it ended."""
 
-import multiprocessing
 import os
 import signal
-import sys
+import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from threading import Lock, Timer
-from types import ModuleType
+from threading import Timer
 from typing import Any
 
 from ...shapes.errors import Interrupted, RooflensError, UsageError
 from ..isolation.descendants import END_S, end_with_all, mark, worked_s
 from ..storage.worker_log import trim
-from ..telemetry.clock import CLOCK
 from ..worker import wire
 from ..worker.messages import IMPORT_PHASE, Begin, ChildCall, Plain, Ready, Refused, Setup
+from .child_process import start
 from .fault_attribution import MOST_FRUITLESS, Limit, limit_of, timed_out
 
 POLL_S = 0.1
@@ -32,8 +29,6 @@ SILENT_S = 5.0
 
 BUSY = 0.1
 """Share of a core that compilers use at least."""
-
-_STARTING = Lock()
 
 
 class WorkerEndedError(Exception):
@@ -85,14 +80,16 @@ class SupervisedWorker:
         enter: Callable[..., None] = _work,
     ) -> None:
         self._should_stop, self._doing = should_stop, doing
-        self._log, self._mark = log, ""
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        arguments = (CLOCK.origin_s, enter, theirs, setup, os.getpid(), log)
-        self._process = context.Process(target=_enter, args=arguments, daemon=True)
+        self._log = log
+        # The worker ignores a Ctrl-C, which reaches the whole foreground group, and the parent kills it. The signal is
+        # blocked until the worker says so itself: one that arrives now is handled right after.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            self._start()
-            theirs.close()
+            self._process, self._connection = start(setup.interpreter, enter, setup, os.getpid(), log)
+            self._mark = mark(self._process.pid)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        try:
             self.ready = self._set_up(setup)
         except BaseException:  # nothing else can kill this worker yet
             self.kill()
@@ -111,7 +108,7 @@ class SupervisedWorker:
                 answer = self.receive(limit_of(setup.protocol, begun, begun.phase, latest))
         except WorkerTimeoutError as error:
             had_its_time = begun and not isinstance(error, LateError)
-            why = timed_out(setup.protocol, begun)[1] if begun and had_its_time else str(error)
+            why = timed_out(setup.protocol, begun, setup.interpreter)[1] if begun and had_its_time else str(error)
             raise WorkerHungError(begun, why, self._log) from None
         except WorkerEndedError as error:
             raise WorkerSetupError(begun, str(error), self._log) from None
@@ -120,18 +117,6 @@ class SupervisedWorker:
         if not isinstance(answer, Plain if isinstance(setup, ChildCall) else Ready):
             raise WorkerSetupError(begun, f"it sent {type(answer).__name__}", self._log)
         return answer
-
-    def _start(self) -> None:
-        # The worker ignores a Ctrl-C, which reaches the whole foreground group, and the parent kills it. The signal is
-        # blocked until the worker says so itself: one that arrives now is handled right after.
-        resource_tracker.ensure_running()  # its start would unblock the signal
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            with _STARTING, _without_main():
-                self._process.start()
-            self._mark = mark(self._process.pid or 0)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def send(self, message: Any) -> None:
         """Send a message; the next `receive` notices a worker that is gone."""
@@ -165,7 +150,7 @@ class SupervisedWorker:
             if now < look:
                 continue
             before_s = used_s
-            used_s = worked_s(self._process.pid or 0, itself=limit.builds)
+            used_s = worked_s(self._process.pid, itself=limit.builds)
             is_over = now - began >= limit.most_s
             if before_s is not None and (is_over or used_s - before_s < BUSY * (now - last)):
                 self.kill()
@@ -189,12 +174,10 @@ class SupervisedWorker:
         A process that hangs inside a driver may not end: after `END_S` it is left to the system.
         """
         try:
-            if self._process.pid is not None:
-                end_with_all(self._process.pid, self._mark)
+            end_with_all(self._process.pid, self._mark)
         finally:
-            if self._process.pid is not None:
-                self._process.kill()
-                self._process.join(END_S)
+            self._process.kill()
+            self._code(END_S)
             self._connection.close()
             trim(self._log)
 
@@ -203,12 +186,17 @@ class SupervisedWorker:
             raise Interrupted("stopped")
 
     def _death(self) -> str:
-        self._process.join(5)
-        code = self._process.exitcode
+        code = self._code(5)
         if code is not None and code < 0:
             with suppress(ValueError):
                 return f"worker killed by {signal.Signals(-code).name}"
         return f"worker ended with exit code {code}"
+
+    def _code(self, within_s: float) -> int | None:
+        """Wait for the end of the process; return its exit code, None where it does not end."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(within_s)
+        return self._process.returncode
 
 
 def started_again(start: Callable[[], SupervisedWorker]) -> SupervisedWorker:
@@ -221,19 +209,3 @@ def started_again(start: Callable[[], SupervisedWorker]) -> SupervisedWorker:
         except WorkerSetupError:
             continue
     return start()
-
-
-@contextmanager
-def _without_main() -> Iterator[None]:
-    """Keep a child from importing the main program again: the console script, or Ray's worker."""
-    program = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = program
-
-
-def _enter(origin_s: float, enter: Callable[..., None], *arguments: Any) -> None:
-    CLOCK.origin_s = origin_s
-    enter(*arguments)

@@ -1,6 +1,5 @@
 """What telemetry says, whoever it comes from: one reading, the board's fixed figures, and who else is on the device."""
 
-import multiprocessing
 import os
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -23,6 +22,9 @@ SLOWDOWNS = (
 
 INVALIDATING = frozenset({"thermal", "hardware"})
 """Slowdowns under which a sample does not count. The others are only labelled."""
+
+STARTED_BY: list[int] = []
+"""Process that started this one, of a worker."""
 
 PROCESS_INTERVAL_S = 1.0
 """The list of processes is asked for at most this often: it costs some ten times what the other queries do."""
@@ -145,8 +147,7 @@ class OtherProcesses:
 
 def _ours() -> set[int]:
     """This process and, of a worker, the one that started it."""
-    parent = multiprocessing.parent_process()
-    return {os.getpid(), *([parent.pid] if parent and parent.pid else [])}
+    return {os.getpid(), *STARTED_BY}
 
 
 def others(pids: Collection[int], ours: Collection[int], holds_context: bool) -> int | None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.files.toml_file import read_toml
@@ -63,12 +63,6 @@ class Origin:
     working_tree: Path
     ours: bool = False
     copied: tuple[str, ...] = ()
-
-    @classmethod
-    def read(cls, content: Mapping[str, Any]) -> "Origin":
-        """Read what `harness.compare.runner` wrote for an arm."""
-        paths = {name: Path(content[name]) for name in ("tree", "environment", "working_tree")}
-        return cls(**paths, ours=bool(content["ours"]), copied=tuple(content.get("copied", ())))
 
     def check_providers(self, providers: "Mapping[str, AnyProvider]") -> None:
         """Raise OriginError unless the file of each provider that is not rooflens' own is in the checkout."""

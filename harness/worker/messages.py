@@ -39,11 +39,21 @@ Failure = tuple[Verdict, str]
 
 
 @dataclass(frozen=True, slots=True)
+class Interpreter:
+    """The Python of a version: its program, environment variables, and the folder in which it runs."""
+
+    program: Path
+    variables: Mapping[str, str]
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Setup:
     """Everything a worker needs before its first task.
 
     `tuned` are the pinned configurations, `contests` which providers are compared on which problem (`plan.contests`),
-    `origin` where the code of an arm may come from. `Ready` has the default configurations of the cells in `asked`.
+    `origin` where the code of an arm may come from, and `interpreter` what runs it (None: that of this process).
+    `Ready` has the default configurations of the cells in `asked`.
     """
 
     device: str
@@ -54,6 +64,7 @@ class Setup:
     contests: tuple[tuple[Problem, Scheme, tuple[str, ...]], ...] = ()
     origin: Origin | None = None
     asked: tuple[Cell, ...] = ()
+    interpreter: Interpreter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +77,7 @@ class ChildCall:
     act: Callable[[Callable[[str], object]], Any]
     protocol: Protocol
     within_s: float | None = None
+    interpreter: Interpreter | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,13 +41,13 @@ def test_a_ctrl_c_while_a_worker_starts_is_not_lost(place):
 def test_a_ctrl_c_in_the_moment_in_which_a_process_is_started_is_handled_after_it(place, monkeypatch):
     """It came while the signal was ignored, and the run went on."""
     (place / "sitecustomize.py").write_text(
-        "import multiprocessing.util as util, os, signal\n"
-        "spawn = util.spawnv_passfds\n"
-        "def pressed(*arguments):\n"
-        "    pid = spawn(*arguments)\n"
-        "    os.kill(os.getpid(), signal.SIGINT)\n"
-        "    return pid\n"
-        "util.spawnv_passfds = pressed\n"
+        "import os, signal, subprocess\n"
+        "class Pressed(subprocess.Popen):\n"
+        "    def __init__(self, command, *more, **options):\n"
+        "        super().__init__(command, *more, **options)\n"
+        "        if 'child_process' in str(command):\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "subprocess.Popen = Pressed\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(place))
     process = start(place, *run_args(file=None))

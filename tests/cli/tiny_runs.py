@@ -1,7 +1,5 @@
 """A tiny suite over misbehaving providers, measured by real workers, and what is found in its folder."""
 
-import json
-import signal
 import subprocess
 import sys
 import time
@@ -10,7 +8,6 @@ from datetime import datetime
 from io import StringIO
 from pathlib import Path
 
-from rooflens.api.task import main as measuring_process
 from rooflens.cli.main import main
 
 from ..csv_files import read_rows
@@ -47,17 +44,6 @@ def fresh(place, *arguments, code=0, **options):
     command = [sys.executable, "-m", "rooflens.cli", *map(str, arguments)]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=300, **options)
     return _ended(done, code)
-
-
-def run_task(place, request, origin=None, cells=None):
-    """Measure what a process of a comparison is asked for; return its exit code."""
-    task = place / "task.json"
-    task.write_text(json.dumps({"request": request.written(), "origin": origin, "cells": cells}))
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        return measuring_process(str(task))
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _ended(done, code):
@@ -114,8 +100,8 @@ def children(pid):
 
 
 def workers(pid):
-    """Worker processes of a run, without the helper of multiprocessing."""
-    return [child for child in children(pid) if b"spawn_main" in _read(f"/proc/{child}/cmdline")]
+    """Worker processes of a run."""
+    return [child for child in children(pid) if b"child_process" in _read(f"/proc/{child}/cmdline")]
 
 
 def assert_gone(processes, seconds=2.0):

@@ -3,7 +3,7 @@
     FOLDER/compare.json      what is compared
     FOLDER/shards/KEY.zip    the chunks
     FOLDER/ARM               the rows of an arm in all chunks, as `ResultStore` keeps them
-    FOLDER/compare.log       output of checkouts, --setup and the measuring processes, chunk by chunk
+    FOLDER/compare.log       output of checkouts and --setup, and what was told of the rounds, chunk by chunk
 
 A chunk is stored in all arms or in none: its archive is moved into place whole.
 """

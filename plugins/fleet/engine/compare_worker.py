@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
+from ....api.measuring import TurnExecutor
 from ....harness.compare.runner import LOG, CompareRunner
 from ....harness.compare.spec import CompareSpec, read_state, suite_hash, version, write_state
 from ....harness.compare.worktrees import Repository
@@ -87,7 +88,7 @@ class CompareWorker(DeviceWorker[CompareWorkerSpec]):
                 self.scratch = self.scratch.resolve()  # modules are known by their real paths
                 self._what = replace(self._what, tables=self._tables())
             self._manifest = self._described()
-            self._preparing = CompareRunner(self.scratch / "open", self._what, self.observer, self._checkouts)
+            self._preparing = self._runner("open", self._what)
             self._preparing.prepare(self.should_stop)
             return self._record("open")
 
@@ -104,7 +105,7 @@ class CompareWorker(DeviceWorker[CompareWorkerSpec]):
                 folder.mkdir()
                 what = replace(self._what, cells=[*chunk.rows], rounds=chunk.rounds)
                 earlier_s = _unpacked(assignment.earlier, folder, what)
-            runner = CompareRunner(folder, what, self.observer, self._checkouts, self.spec.retry)
+            runner = self._runner(chunk.key, what)
             try:
                 complete = runner.run(self.should_stop, deadline)
             except Interrupted:
@@ -130,9 +131,10 @@ class CompareWorker(DeviceWorker[CompareWorkerSpec]):
             self._preparing.clean_up()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
-    @property
-    def _checkouts(self) -> Path:
-        return self.scratch / self.spec.place
+    def _runner(self, name: str, what: CompareSpec) -> CompareRunner:
+        """Return one whose results are in a folder of this name; all share checkouts and environments."""
+        checkouts = self.scratch / self.spec.place
+        return CompareRunner(self.scratch / name, what, self.observer, TurnExecutor(), checkouts, self.spec.retry)
 
     @contextmanager
     def _cleaning_up(self) -> Iterator[None]:

@@ -71,7 +71,7 @@ class Node:
 
     def measuring(self):
         """Pids of the workers that measure, which stations started."""
-        return self.processes("spawn_main")
+        return self.processes("child_process")
 
     def rows_underway(self):
         """Count the rows of cells.csv that its stations have stored, and not sent home yet."""

@@ -8,10 +8,13 @@ import tempfile
 import zipfile
 
 import pytest
+from rooflens.api.measuring import TurnExecutor
+from rooflens.harness.compare.replay import COORDINATES
+from rooflens.harness.compare.runner import Turn
 from rooflens.shapes.request import Request
 
 from tests.cli.test_compare_git import head_is_slow, kernel
-from tests.cli.tiny_runs import ON_CPU, rooflens, run_task, start, wait_until
+from tests.cli.tiny_runs import ON_CPU, rooflens, start, wait_until
 from tests.harness.repositories import git, repository
 
 GIVEN = ("--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "bench/kernels.py", "tiny.toml", *ON_CPU)
@@ -94,7 +97,7 @@ def test_interrupted_and_resumed_only_what_is_missing_is_measured(here, scratch)
 def test_an_arm_that_has_no_cell_in_a_part_is_done_with_it(here):
     """A filter that speaks of providers is known to the arms alone, so that parts are made without it."""
     asked = Request(suite=str(here / "tiny.toml"), device="cpu", calibrate=False, to=here / "out")
-    assert run_task(here, asked, cells=[]) == 0
+    assert TurnExecutor()(Turn(asked, cells=[("elsewhere",) * len(COORDINATES)]), print)
     manifest = json.loads((here / "out" / "run.json").read_text())
     assert manifest["planned_units"] == 0
     assert (here / "out" / "cells.csv").read_text().count("\n") == 1

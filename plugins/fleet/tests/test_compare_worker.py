@@ -1,4 +1,4 @@
-"""A station of a comparison: real checkouts and environments, arms whose processes are played."""
+"""A station of a comparison: real checkouts and environments, arms whose turns are played."""
 
 import json
 from dataclasses import replace
@@ -6,9 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from rooflens.harness.compare import runner
 from rooflens.harness.compare.replay import COORDINATES
 from rooflens.harness.compare.spec import CompareSpec, suite_hash
+from rooflens.harness.sweep.events import Remarked
 from rooflens.harness.worker.messages import Ready, Setup
 from rooflens.plugins.fleet.engine import compare_worker
 from rooflens.plugins.fleet.engine.compare_worker import CompareWorker, CompareWorkerSpec
@@ -16,7 +16,6 @@ from rooflens.plugins.fleet.engine.protocol import Assignment
 from rooflens.plugins.fleet.engine.result_archive import entries, unpack
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import Interrupted, RooflensError
-from rooflens.shapes.request import Request
 
 from tests.harness.repositories import git, repository
 from tests.harness.scripted_workers import Silent
@@ -29,21 +28,20 @@ TABLE = "configurations\n"
 
 
 class Played:
-    """What the processes of the arms do: a call per round, that stores a row of run.json and says how it ended."""
+    """What the turns of the arms do: a call per round, that stores a row of run.json and says how it ended."""
 
     def __init__(self):
         self.calls, self.script = [], lambda call: True
 
-    def __call__(self, what, command, folder, variables, log, should_stop, look):
-        task = json.loads(Path(command[-1]).read_text())
-        request = Request.read(task["request"])
+    def __call__(self, turn, observer, should_stop):
+        request, tree = turn.request, turn.interpreter.folder
         said = SimpleNamespace(
-            what=what,
-            tree=folder,
-            kernel=(folder / "k.py").read_text(),
+            what=(request.to.name, request.rounds - 1),
+            tree=tree,
+            kernel=(tree / "k.py").read_text(),
             rounds=request.rounds,
             output=request.to,
-            only=task["cells"],
+            only=turn.cells,
             resume=bool(request.resume),
             device=request.device,
             tuned=request.tuned.read_text() if request.tuned else None,
@@ -53,9 +51,7 @@ class Played:
         said.output.mkdir(exist_ok=True)
         manifest = run_json(rounds=said.rounds, environment={}, providers={}, device={}, planned_units=said.rounds)
         (said.output / "run.json").write_text(json.dumps(manifest))
-        with log.open("a") as file:
-            file.write(f"{what} ran\n")
-        look()
+        observer(Remarked("a remark"))
         return ended
 
 
@@ -67,7 +63,7 @@ def played(monkeypatch):
         compare_worker, "SupervisedWorker", lambda *given: SimpleNamespace(ready=ready, kill=lambda: None)
     )
     found = Played()
-    monkeypatch.setattr(runner, "run_command", found)
+    monkeypatch.setattr(compare_worker, "TurnExecutor", lambda: found)
     return found
 
 
@@ -137,7 +133,7 @@ def test_it_says_what_device_it_is_and_sets_the_versions_up_once(worker, played,
 def test_a_chunk_is_all_rounds_of_both_arms_in_turn_on_its_cells_alone(worker, played):
     made = opened(worker)
     archive = made.measure(Assignment(chunk(), b"", None))
-    assert [call.what for call in played.calls] == ["base, round 0", "head, round 0", "head, round 1", "base, round 1"]
+    assert [call.what for call in played.calls] == [("base", 0), ("head", 0), ("head", 1), ("base", 1)]
     assert [call.resume for call in played.calls] == [False, False, True, True]
     for call in played.calls:
         assert [tuple(row) for row in call.only] == list(chunk().rows)
@@ -148,7 +144,7 @@ def test_a_chunk_is_all_rounds_of_both_arms_in_turn_on_its_cells_alone(worker, p
         said = said_of(archive, arm)
         assert (said["rounds"], said["steps"], said["finished"]) == (2, 4, 2)
         assert said["session"] != said["name"]
-    assert b"head, round 1 ran" in entries(archive.content, "")["compare.log"]
+    assert b"round 2 of head: a remark" in entries(archive.content, "")["compare.log"]
 
 
 def test_a_part_goes_on_where_it_ended_in_another_station(worker, played, tmp_path):
@@ -163,7 +159,7 @@ def test_a_part_goes_on_where_it_ended_in_another_station(worker, played, tmp_pa
     played.script = lambda call: True
     later = opened(worker, "later")
     whole = later.measure(Assignment(chunk(), part.content, None))
-    assert [call.what for call in played.calls] == ["head, round 1", "base, round 1"]
+    assert [call.what for call in played.calls] == [("head", 1), ("base", 1)]
     assert said_of(whole)["rounds"] == 2
     assert said_of(whole)["elapsed_s"] >= said["elapsed_s"]
     later.close()
@@ -192,13 +188,13 @@ def test_no_time_is_left(worker, played):
 
 def test_an_arm_that_fails_is_told_without_the_name_of_a_file_that_goes(worker, played, tmp_path):
     def fail(call):
-        raise RooflensError(f"head, round 0: no such module; see {call.output.parent / 'compare.log'}")
+        raise RooflensError("no such module")
 
     played.script = fail
     made = opened(worker)
     with pytest.raises(RooflensError) as failed:
         made.measure(Assignment(chunk(), b"", None))
-    assert str(failed.value) == "head, round 0: no such module"
+    assert str(failed.value) == "round 1 of base: no such module"
     assert not (tmp_path / "scratch-first").exists()
 
 
@@ -231,5 +227,5 @@ def test_another_device_than_the_slot_says_is_refused(worker, played):
 def test_tuned_tables_travel_with_the_brief(worker, played):
     made = opened(worker, shipped={"/driver/t.csv": TABLE}, tables={"base": "/driver/t.csv"})
     made.measure(Assignment(chunk(), b"", None))
-    assert {(call.what.partition(",")[0], call.tuned) for call in played.calls} == {("base", TABLE), ("head", None)}
+    assert {(call.what[0], call.tuned) for call in played.calls} == {("base", TABLE), ("head", None)}
     made.close()

@@ -2,11 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from rooflens.harness.isolation.build_locks import left_locks
 from rooflens.harness.sweep.fault_attribution import limit_of, timed_out
-from rooflens.harness.worker.messages import Begin
+from rooflens.harness.worker.messages import Begin, Interpreter
 from rooflens.shapes.protocol import Protocol
 from rooflens.shapes.verdict import Verdict
 from torch.utils.cpp_extension import _get_build_directory
@@ -69,3 +70,11 @@ def test_a_timeout_says_which_limit_it_was(doing, limit, option, tmp_path, monke
     protocol = Protocol(timeout_s=3.0, build_timeout_s=7.0)
     assert limit_of(protocol, doing, "it").within_s(0.0) == limit
     assert timed_out(protocol, doing) == (Verdict.TIMEOUT, f"no end within {limit:g} s; {option} sets the limit")
+
+
+def test_a_version_builds_where_its_variables_say(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (lock := tmp_path / "mine" / "lock").touch()
+    version = Interpreter(Path(sys.executable), {"TORCH_EXTENSIONS_DIR": str(tmp_path)}, tmp_path)
+    _, reason = timed_out(Protocol(), Begin("measure", ((0, 0),)), version)
+    assert f"; no process here holds {lock}, " in reason

@@ -1,13 +1,14 @@
 """Times keep the order of what happened, however the machine's clock is set."""
 
-import os
 import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from rooflens.harness.storage.store import RunStore
+from rooflens.harness.sweep.in_child import in_child
 from rooflens.harness.telemetry.clock import CLOCK, Clock
 from rooflens.harness.timing.samples import Samples
+from rooflens.shapes.protocol import Protocol
 from rooflens.shapes.run_folder.manifest import Manifest
 
 NOON = datetime(2026, 3, 8, 12, tzinfo=UTC)
@@ -83,12 +84,11 @@ def test_a_run_that_goes_on_with_the_clock_set_back_stores_later_times(tmp_path,
     assert ahead + timedelta(seconds=20) <= datetime.fromisoformat(stamp) < ahead + timedelta(seconds=80)
 
 
+def origin_s(begin):
+    return CLOCK.origin_s
+
+
 def test_a_worker_has_the_clock_of_its_parent(monkeypatch):
     """Otherwise a restart after a fault would begin by the machine's clock, which may have been set meanwhile."""
-    from rooflens.harness.sweep import supervisor
-    from rooflens.harness.worker import worker
-
-    monkeypatch.setattr(CLOCK, "origin_s", CLOCK.origin_s)
-    monkeypatch.setattr(worker, "main", lambda *given: None)
-    supervisor._enter(12.5, worker.main, "connection", "setup", os.getpid(), "log")
-    assert CLOCK.origin_s == 12.5
+    monkeypatch.setattr(CLOCK, "origin_s", 12.5)
+    assert in_child(origin_s, (), Protocol(), str) == 12.5

@@ -1,11 +1,10 @@
 """NVML by a stand-in: what a GPU of NVIDIA says of itself, and who else is counted on it."""
 
-import multiprocessing
 import os
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
+from rooflens.harness.telemetry import reading
 from rooflens.harness.telemetry.nvml import Nvml
 from rooflens.harness.telemetry.reading import OtherProcesses, TelemetryError, others
 from rooflens.harness.telemetry.source import Reading
@@ -138,7 +137,7 @@ def test_nvml_lists_processes_with_names_and_memory():
     ],
 )
 def test_neither_this_process_nor_its_parent_counts_as_a_foreign_one(pids, holds_context, expected, monkeypatch):
-    monkeypatch.setattr(multiprocessing, "parent_process", lambda: SimpleNamespace(pid=os.getppid()))  # of a worker
+    monkeypatch.setattr(reading, "STARTED_BY", [os.getppid()])  # of a worker
     assert others(pids, {os.getpid(), os.getppid()}, holds_context) == expected
     assert nvml(FakeNvml(pids=(pids, ())), holds_context=holds_context).read().other_processes == expected
 
