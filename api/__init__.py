@@ -14,7 +14,6 @@ outcome        what became of a run, without an analysis
 stored_run     `load`: a run folder as frames, and in a notebook
 reporting      `report`: the report of a run, or of two versions, in files
 run_folders    where runs are, which one is meant, whose they are, and how to resume them
-task           a measuring process, which a comparison starts
 stopping       Ctrl-C as a request to stop
 failures       errors as one line and an exit code
 baselines      timings that tests compare with, as files

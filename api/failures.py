@@ -1,4 +1,4 @@
-"""Failures of a command or of a measuring process: a line on stderr, and an exit code."""
+"""Failures of a command: a line on stderr, and an exit code."""
 
 import errno
 import sys

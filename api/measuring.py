@@ -140,13 +140,18 @@ class TurnExecutor:
     def __call__(self, turn: "Turn", observer: "Observer", should_stop: Callable[[], bool] = lambda: False) -> bool:
         """Measure a turn. Without named providers, those of its files alone are measured."""
         from ..harness.compare.replay import keep_only
+        from ..harness.sweep.events import Doing
+        from ..harness.sweep.in_child import Declared
 
         version = turn.interpreter.folder if turn.interpreter else None
         if version not in self._own:
-            self._own[version] = own_providers(turn.request, interpreter=turn.interpreter)
-        own = self._own[version]
-        request = replace(turn.request, providers=turn.request.providers or tuple(own))
-        plan = planned(request, own)
+            self._own[version] = own_providers(
+                turn.request, lambda what: observer(Doing(what)), should_stop, turn.interpreter
+            )
+        own, named = self._own[version], turn.request.providers
+        # What is named may be of the version alone: its worker knows.
+        known = {name: Declared("", "") for name in named} | dict(own) if turn.interpreter else own
+        plan = planned(replace(turn.request, providers=named or tuple(own)), known)
         cells = keep_only(plan.cells, turn.cells) if turn.cells else plan.cells
         plan = replace(plan, origin=turn.origin, interpreter=turn.interpreter, cells=cells)
         with plan.opened() as (store, content):

@@ -82,7 +82,8 @@ class PlannedRun:
         resume = bool(self.request.resume)
         with RunStore.reopen(self.folder) if resume else RunStore.create(self.folder) as store:
             content = store.read_manifest() if resume else manifest(self.folder, self.suite, self.request, command)
-            describe(content, self.suite, self.cells, self.request)
+            beside = self.interpreter.folder if self.interpreter else Path()
+            describe(content, self.suite, self.cells, self.request, beside)
             _describe_scan(content, self.scan, self.varied, resume)
             yield store, content
 
@@ -171,11 +172,16 @@ def manifest(folder: Path, suite: Suite, request: Request, command: Sequence[str
     )
 
 
-def describe(content: Manifest, suite: Suite, cells: "tuple[Cell, ...]", request: Request) -> None:
-    """Describe the run in run.json. On resume, the plan is that of the latest call; earlier shapes stay."""
+def describe(
+    content: Manifest, suite: Suite, cells: "tuple[Cell, ...]", request: Request, beside: Path = Path()
+) -> None:
+    """Describe the run in run.json. On resume, the plan is that of the latest call; earlier shapes stay.
+
+    Without files of its own it is of the repository `beside`.
+    """
     refuse_another(content, suite)
     shapes = list(dict.fromkeys(cell.shape for cell in cells))
-    found = _repository(request)
+    found = _repository(request, beside)
     if content.device is None:  # nothing is measured yet
         content.repository = found
     elif content.repository and found and (found.commit, found.dirty) != (content.repository.commit, False):
@@ -220,13 +226,13 @@ def _scan_of(request: Request, suite: Suite) -> Scan | None:
     return Scan.parse(request.scan)
 
 
-def _repository(request: Request) -> StoredRepository | None:
+def _repository(request: Request, beside: Path) -> StoredRepository | None:
     """Describe the repository of the kernels; None where there is none, it is rooflens itself, or git does not work."""
     from ..harness.compare.worktrees import Repository
 
     files = [file.resolve() for file in request.files]
     try:
-        repository = Repository.at(files[0].parent if files else Path.cwd())
+        repository = Repository.at(files[0].parent if files else beside.resolve())
         return repository.state(files) if files or not repository.is_rooflens else None
     except (RooflensError, OSError):
         return None

@@ -28,11 +28,14 @@ def unheard(what: str) -> None:
 
 
 def own_providers(
-    request: Request, doing: Callable[[str], object] = unheard, interpreter: "Interpreter | None" = None
+    request: Request,
+    doing: Callable[[str], object] = unheard,
+    should_stop: Callable[[], bool] = lambda: False,
+    interpreter: "Interpreter | None" = None,
 ) -> "dict[str, Declared]":
     """Return what the providers of the request's files declare, which are imported elsewhere, and may compile.
 
-    `doing` is told what takes long; `interpreter` imports them (None: that of this process).
+    `doing` is told what takes long, and it ends when it `should_stop`; `interpreter` imports them (None: this one).
     """
     alone = _file_of(request)
     files = [*request.files, *([alone] if alone else ())]
@@ -41,7 +44,8 @@ def own_providers(
     from ..harness.sweep.in_child import declared
 
     protocol = Protocol() if alone else suites.load(request.suite or "").protocol
-    return declared([file.resolve() for file in files], request.over(protocol).build_timeout_s, doing, interpreter)
+    limit_s = request.over(protocol).build_timeout_s
+    return declared([file.resolve() for file in files], limit_s, doing, should_stop, interpreter)
 
 
 def _file_of(request: Request) -> Path | None:

@@ -38,7 +38,6 @@ from rooflens.harness.compare.runner import Turn
 from rooflens.harness.machine.device import find_device
 from rooflens.harness.plan.plan import plan
 from rooflens.harness.timing.samples import NOT_BLOCKED
-from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.protocol import LIMITS, Protocol
 from rooflens.shapes.request import Request, declared_options
 from rooflens.shapes.run_folder.disturbance import disturbances
@@ -275,14 +274,14 @@ def measure(waiting: list[Job], gpus: int, deadline: float) -> None:
         while True:
             with lock:
                 left = deadline - time.monotonic()
-                if left < 2 * START_S or not waiting:
+                if left < 2 * START_S or not waiting or stop.is_set():
                     return
                 job = waiting.pop(0)
             began, lines = time.monotonic(), [""]
             try:
                 is_whole = TurnExecutor()(job.turn(device, left - 10), told(lines.append), stop.is_set)
                 ended = "whole" if is_whole else "cut short"
-            except RooflensError as error:
+            except Exception as error:  # it costs its own part
                 ended = f"{type(error).__name__}: {error}"
             took = time.monotonic() - began
             print(f"{device} {job.folder.name}: {ended} after {took:.0f} s {lines[-1]}", flush=True)

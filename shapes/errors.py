@@ -8,6 +8,11 @@ class RooflensError(Exception):
 
     exit_code = 1
 
+    def saying(self, text: str) -> "RooflensError":
+        """Return an error of the same kind with another text; of a class that takes more than a text, of its base."""
+        kinds: list[type[RooflensError]] = [kind for kind in type(self).__mro__ if issubclass(kind, RooflensError)]
+        return next(kind for kind in kinds if kind.__init__ is RooflensError.__init__)(text)
+
 
 class UsageError(RooflensError):
     """A wrong name, option or file content: nothing was run."""

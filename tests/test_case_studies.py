@@ -20,6 +20,7 @@ def test_every_stored_result_is_on_the_page():
     assert [name for name in STORED if not any(name in command for command, _, _ in PRINTED)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "code", "text"), PRINTED)
 def test_the_page_prints_what_the_command_prints(command, code, text, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)

@@ -52,6 +52,7 @@ def works(site: Path, *gone: str) -> None:
     assert (site / "out" / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_rooflens_works_without_plugins_and_other_families(tmp_path):
     """Weights in MXFP4 take their scales from the family mxfp8; `upstream` knows the operands of all families."""
     site = without(tmp_path, *PLUGINS, "a16w8", "fp8train", "mxfp8_moe", "torchao", "upstream")

@@ -42,6 +42,7 @@ class OneDevice:
         self.what = what
         self._request, self._folder, self._deadline, self._observer = request, folder, deadline, observer
         self._runners: list[CompareRunner] = []
+        self._turns = TurnExecutor()
         self._scratch = scratch_of(folder.resolve())
         self._complete = True
 
@@ -59,7 +60,7 @@ class OneDevice:
     def measure(self, folder: Path, what: CompareSpec, should_stop: Callable[[], bool]) -> bool:
         """Measure a comparison in `folder`; True when it is complete."""
         make_private(self._scratch, "ROOFLENS_CACHE")  # programs are run from there
-        runner = CompareRunner(folder, what, self._observer, TurnExecutor(), self._scratch, self._request.retry)
+        runner = CompareRunner(folder, what, self._observer, self._turns, self._scratch, self._request.retry)
         self._runners.append(runner)
         with resumable(self._folder, lambda: "finished rounds"):
             self._complete = runner.run(should_stop, self._deadline)

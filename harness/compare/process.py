@@ -53,13 +53,13 @@ def run_logged(
 
 
 def _end_with_parent() -> None:
-    """Ask Linux for a SIGTERM when the parent dies: the run then ends as after Ctrl-C, and keeps what it has."""
+    """Ask Linux for a SIGTERM when the parent dies."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """End a run that is still running, and wait until it has stored what it has."""
+    """End a command that still runs, and wait for it."""
     if process.poll() is None:
         process.terminate()
         try:

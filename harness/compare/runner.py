@@ -212,8 +212,8 @@ class CompareRunner:
             max_time=None if self._deadline is None else max(1.0, self._deadline - time.monotonic()),
         )
         origin = Origin(tree, environment.prefix, Path(spec.repository), spec.ours, copied)
-        interpreter = Interpreter(environment.python, environment.variables(bool(spec.setup), spec.ours), tree)
         log = self.folder / LOG
+        interpreter = Interpreter(environment.python, environment.variables(bool(spec.setup), spec.ours), tree, log)
 
         def observe(event: Event) -> None:
             if isinstance(event, Doing):
@@ -231,9 +231,9 @@ class CompareRunner:
         except Interrupted:
             raise Interrupted(f"interrupted; finished rounds are in {self.folder}") from None
         except RooflensError as error:
-            note(str(error))
-            kind = UsageError if isinstance(error, UsageError) else RooflensError
-            raise kind(f"{what}: {error}; see {log}") from error
+            with suppress(OSError):
+                note(str(error))
+            raise error.saying(f"{what}: {error}; see {log}") from error
 
     def _tell(self, what: str) -> None:
         self._observer(Doing(what))

@@ -1,11 +1,10 @@
 """How a child process begins: any Python, which is told through its pipe what to enter."""
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
@@ -14,7 +13,16 @@ from ..telemetry.clock import CLOCK
 from ..telemetry.reading import STARTED_BY
 from ..worker.messages import Interpreter
 
-_BEGIN = f"import sys, json; sys.path[:] = json.loads(sys.argv[1]) or sys.path; from {__name__} import main; main()"
+_BEGIN = f"""
+import sys
+from multiprocessing.connection import Connection
+connection = Connection(int(sys.argv.pop()))
+sys.path[:] = connection.recv() or sys.path
+from {__name__} import main
+main(connection)
+"""
+
+_GONE = (EOFError, BrokenPipeError, ConnectionResetError)
 
 
 def start(
@@ -22,30 +30,38 @@ def start(
 ) -> "tuple[subprocess.Popen[bytes], Connection]":
     """Start a process that calls `enter` with its end of a pipe and `arguments`; return it with the other end.
 
-    It imports from where this process does; that of an `interpreter` from where that one does.
+    It imports from where this process does, with the options of its Python, and prints where this process prints; that
+    of an `interpreter` does all this as the interpreter says.
     """
     ours, theirs = Pipe()
-    with theirs:
+    with theirs, ExitStack() as held:
+        log = held.enter_context(interpreter.log.open("ab")) if interpreter else None
+        options = [] if interpreter else subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        program = interpreter.program if interpreter else sys.executable
+        # -P: the working directory is the user's working tree, and must not be the first place to import from
         process = subprocess.Popen(
-            # -P: the working directory is the user's working tree, and must not be the first place to import from
-            [
-                *(str(interpreter.program if interpreter else sys.executable), "-P", "-c", _BEGIN),
-                *(json.dumps([] if interpreter else sys.path), str(theirs.fileno())),
-            ],
+            [program, *options, "-P", "-c", _BEGIN, str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             env=interpreter.variables if interpreter else None,
             cwd=interpreter.folder if interpreter else None,
             stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
         )
-    with suppress(BrokenPipeError, ConnectionResetError):  # whoever waits for its answer is told how it ended
-        ours.send((CLOCK.origin_s, enter, arguments))
+    try:
+        with suppress(*_GONE):  # whoever waits for its answer is told how it ended
+            ours.send(None if interpreter else [entry or os.getcwd() for entry in sys.path])
+            ours.send((CLOCK.origin_s, enter, arguments))
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
     return process, ours
 
 
-def main() -> None:
-    """Enter what the parent says."""
-    connection = Connection(int(sys.argv[2]))
-    del sys.argv[1:]  # a library may read them
-    CLOCK.origin_s, enter, arguments = connection.recv()
-    STARTED_BY.append(os.getppid())
-    enter(connection, *arguments)
+def main(connection: Connection) -> None:
+    """Enter what the parent says, until it is gone."""
+    with suppress(*_GONE):
+        CLOCK.origin_s, enter, arguments = connection.recv()
+        STARTED_BY.append(os.getppid())
+        enter(connection, *arguments)

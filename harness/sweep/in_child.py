@@ -41,6 +41,7 @@ def in_child(
     protocol: Protocol,
     doing: Tell,
     returns: Any = Any,
+    should_stop: Callable[[], bool] = lambda: False,
     **more: Any,
 ) -> Any:
     """Return what `act` returns in a process of its own, a plain value or dataclass of the type `returns`.
@@ -54,7 +55,7 @@ def in_child(
     with tempfile.NamedTemporaryFile(prefix="rooflens-") as trace:
         try:
             worker = SupervisedWorker(
-                *(ChildCall(act, protocol, **more), Path(trace.name), lambda: False, doing), enter=_enter
+                *(ChildCall(act, protocol, **more), Path(trace.name), should_stop, doing), enter=_enter
             )
             worker.kill()
             return from_json(returns, worker.ready.value)
@@ -91,7 +92,11 @@ def _enter(connection: Connection, call: ChildCall, parent: int, log: Path) -> N
 
 
 def declared(
-    files: Sequence[Path], build_timeout_s: float, doing: Tell, interpreter: Interpreter | None = None
+    files: Sequence[Path],
+    build_timeout_s: float,
+    doing: Tell,
+    should_stop: Callable[[], bool] = lambda: False,
+    interpreter: Interpreter | None = None,
 ) -> dict[str, Declared]:
     """Return the providers of `files`, by name, which are imported for that, by an interpreter of their own if given.
 
@@ -105,6 +110,7 @@ def declared(
             Protocol(build_timeout_s=build_timeout_s),
             doing,
             dict[str, Declared],
+            should_stop,
             interpreter=interpreter,
         )
     except WorkerSetupError as error:

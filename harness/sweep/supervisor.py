@@ -4,8 +4,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -15,7 +15,7 @@ from ..isolation.descendants import END_S, end_with_all, mark, worked_s
 from ..storage.worker_log import trim
 from ..worker import wire
 from ..worker.messages import IMPORT_PHASE, Begin, ChildCall, Plain, Ready, Refused, Setup
-from .child_process import start
+from . import child_process
 from .fault_attribution import MOST_FRUITLESS, Limit, limit_of, timed_out
 
 POLL_S = 0.1
@@ -80,20 +80,14 @@ class SupervisedWorker:
         enter: Callable[..., None] = _work,
     ) -> None:
         self._should_stop, self._doing = should_stop, doing
-        self._log = log
-        # The worker ignores a Ctrl-C, which reaches the whole foreground group, and the parent kills it. The signal is
-        # blocked until the worker says so itself: one that arrives now is handled right after.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            self._process, self._connection = start(setup.interpreter, enter, setup, os.getpid(), log)
-            self._mark = mark(self._process.pid)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        try:
+        self._log, self._mark = log, ""
+        with ExitStack() as held:
+            with _ctrl_c_blocked():
+                self._process, self._connection = child_process.start(setup.interpreter, enter, setup, os.getpid(), log)
+                held.callback(self.kill)  # nothing else can kill this worker yet
+                self._mark = mark(self._process.pid)
             self.ready = self._set_up(setup)
-        except BaseException:  # nothing else can kill this worker yet
-            self.kill()
-            raise
+            held.pop_all()
 
     def _set_up(self, setup: Setup | ChildCall) -> Any:
         """Wait for what becomes `ready`."""
@@ -209,3 +203,16 @@ def started_again(start: Callable[[], SupervisedWorker]) -> SupervisedWorker:
         except WorkerSetupError:
             continue
     return start()
+
+
+@contextmanager
+def _ctrl_c_blocked() -> Iterator[None]:
+    """Block Ctrl-C, which reaches the whole foreground group, in what is started meanwhile; here it is handled after.
+
+    A worker ignores it once it is up, and the parent kills it.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -40,11 +40,12 @@ Failure = tuple[Verdict, str]
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """The Python of a version: its program, environment variables, and the folder in which it runs."""
+    """The Python of a version: its program, environment variables, the folder in which it runs, and where it prints."""
 
     program: Path
     variables: Mapping[str, str]
     folder: Path
+    log: Path
 
 
 @dataclass(frozen=True, slots=True)

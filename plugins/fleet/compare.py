@@ -65,7 +65,7 @@ class Devices:
             done = f"{len(store.done)} of {len(chunks)} parts of the suite are in {folder}"
             raise Interrupted(f"interrupted; {done}: {resuming}") from None
         except RooflensError as error:
-            raise type(error)(f"{error}; {resuming}") from error
+            raise error.saying(f"{error}; {resuming}") from error
         finally:
             store.close()
             repository.forget_worktrees(spec.place)  # of workers that were lost

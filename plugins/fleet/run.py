@@ -147,7 +147,7 @@ def _measure(
         except RooflensError as error:
             if earlier:  # what was refused, or is gone, is no way to resume
                 content.fleet = earlier
-            raise type(error)(f"{error}; {resuming if earlier else how_to_resume(folder)}") from error
+            raise error.saying(f"{error}; {resuming if earlier else how_to_resume(folder)}") from error
         return complete and (refiner is None or refiner.complete), fleet.unmeasured()
 
 

@@ -13,6 +13,8 @@ from ..harness import leaving_providers
 from ..harness.leaving_providers import CHANGES, HARMLESS, PACED, is_alive
 from .tiny_runs import events, fresh, read, run_args, write_suite
 
+pytestmark = pytest.mark.slow
+
 HELPING = Path(leaving_providers.__file__).with_name("helping_providers.py")
 
 
@@ -130,7 +132,6 @@ def test_a_provider_may_have_a_pool_of_processes(place):
     assert {(row["verdict"], row["reason"]) for row in rows} == {("passed", "")}
 
 
-@pytest.mark.slow
 def test_descriptors_and_streams_that_a_provider_closes_are_open_for_the_next(place):
     rows = run(place, "closed", "closes_descriptors", "closes_streams", "talks")
     assert {row["verdict"] for name in rows for row in rows[name]} == {"passed"}
@@ -142,7 +143,6 @@ def test_descriptors_and_streams_that_a_provider_closes_are_open_for_the_next(pl
         assert text in log
 
 
-@pytest.mark.slow
 @pytest.mark.exclusive
 def test_processes_that_left_the_session_end_with_their_provider_or_the_worker(place):
     names = ("detaches", "daemonizes", "holds_a_pool", "detaches_and_crashes")

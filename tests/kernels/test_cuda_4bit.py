@@ -40,8 +40,6 @@ CASES = (  # rows, rows of a warp, stages, M, N, K, blocks of threads
     ),
     ("fp4-g32-nested", DType.FP16, (32, 16, 2), (64, 40, 768), 2),
     ("int4-g32-zp", DType.FP16, (64, 32, 2), (33, 40, 832), 1),
-)
-MORE = (
     ("nf4-g32", DType.BF16, (64, 32, 2), (40, 75, 832), 5),
     ("fp4-g512", DType.BF16, (32, 16, 2), (9, 64, 1536), 7),
     ("nf4-g1024-nested-bias", DType.BF16, (32, 16, 2), (2, 75, 2048), 3),
@@ -51,17 +49,17 @@ MORE = (
     ("fp4-g512", DType.BF16, (32, 16, 2), (33, 40, 1536), 4),
     ("nf4-g64-nested", DType.BF16, (64, 32, 2), (50, 75, 768), 4),
 )
-"""Other tiles, groups and types of what CASES has on either side of 32 rows; each is compiled for many seconds."""
 
 
 def config_of(tile, blocks):
     return dict(zip(("ROWS", "WARP_ROWS", "STAGES", "BLOCKS"), (*tile, blocks), strict=True))
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize(
     ("scheme", "dtype", "tile", "sizes", "blocks"),
-    [*CASES, *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE)],
+    CASES,
 )
 def test_emulated(scheme, dtype, tile, sizes, blocks, tmp_path):
     inputs = operands(Problem(*sizes), scheme, dtype, seed=5)

@@ -33,6 +33,7 @@ CASES = (
 )
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize(("scheme", "dtype", "sizes", "launch", "exponents"), CASES)
 def test_emulated(scheme, dtype, sizes, launch, exponents, tmp_path):

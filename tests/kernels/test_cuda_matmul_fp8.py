@@ -89,13 +89,14 @@ COLUMNS = (
 )
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize(
     ("provider", "dense", "sizes", "ends", "launch", "tiles", "dtype"),
     [
         *((CUDA_FP8, GIVEN, sizes, (), launch, tiles, DType.BF16) for sizes, launch, tiles in TRAINED),
         *(
-            pytest.param(provider, *case, dtype, marks=pytest.mark.slow if dtype is DType.FP16 else ())
+            (provider, *case, dtype)
             for dtype in (DType.BF16, DType.FP16)
             for provider, *case in (
                 *((CUDA, BY_COLUMN, sizes, (), launch, tiles) for sizes, launch, tiles in COLUMNS),
@@ -119,13 +120,14 @@ def test_products(provider, dense, sizes, ends, launch, tiles, dtype, plans):
         assert moved_by(plan) == provider.working_set_bytes(inputs.problem, inputs.scheme, config)
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize(
     ("scheme", "sizes", "experts", "pass_"),
     [
         ("ao-linear", (130, 264, 272), 1, "fwd"),
         ("ao-linear", (256, 272, 144), 1, "step"),
-        pytest.param("ao-grouped-linear", (384, 144, 272), 3, "step", marks=pytest.mark.slow),
+        ("ao-grouped-linear", (384, 144, 272), 3, "step"),
     ],
 )
 @interpreted
@@ -151,6 +153,7 @@ def test_linears(scheme, sizes, experts, pass_):
     assert {one.kernel.partition(":")[2] for one in builds} == {*expected} - {"matmul_fp8"}
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize(
     ("pass_", "scheme", "kernels"),
@@ -160,10 +163,7 @@ def test_linears(scheme, sizes, experts, pass_):
         ("wgrad", GIVEN, ["transpose_kernel", "transpose_kernel", "matmul_fp8"]),
         ("wgrad", GIVEN_HYBRID, ["transpose_kernel", "transpose_kernel", "matmul_fp8"]),
         ("bwd", FP8, ["quantize_kernel", "matmul_fp8", "matmul_fp8"]),
-        pytest.param(
-            *("step", HYBRID, ["quantize_kernel", "quantize_weight_kernel", "quantize_kernel", *["matmul_fp8"] * 3]),
-            marks=pytest.mark.slow,
-        ),
+        ("step", HYBRID, ["quantize_kernel", "quantize_weight_kernel", "quantize_kernel", *["matmul_fp8"] * 3]),
     ],
 )
 @interpreted

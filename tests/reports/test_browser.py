@@ -100,6 +100,7 @@ COVERED = """() => {
 }"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_figures_beside_the_markdown_are_legible_and_whole(open_page, address, scheme):
     theme = {"light": colours.LIGHT, "dark": colours.DARK}[scheme]

@@ -38,6 +38,7 @@ def _without_data(section: Section) -> Section:
     return replace(section, blocks=blocks, sections=tuple(map(_without_data, section.sections)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK_SUITES)
 def test_the_section_of_a_quick_run_is_one_comment(name):
     report = build_report(load_run(RESULTS / name))

@@ -18,6 +18,7 @@ FLOOR_S = 0.02
 """Less is what an audit takes for a few lines, and the noise of the clock."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_four_times_the_text_takes_four_times_as_long(name):
     short, long = HOSTILE[name](SHORT), HOSTILE[name](TIMES * SHORT)

@@ -1,4 +1,4 @@
-"""The worker of a comparison: rounds of all arms in separate processes, chunk by chunk."""
+"""The worker of a comparison: rounds of all arms in turn, chunk by chunk."""
 
 import shutil
 import socket
@@ -72,9 +72,10 @@ class CompareWorker(DeviceWorker[CompareWorkerSpec]):
 
     _manifest: Manifest = field(default_factory=Manifest, init=False)
     _preparing: CompareRunner | None = field(default=None, init=False)
+    _turns: TurnExecutor = field(init=False)
 
     def __post_init__(self) -> None:
-        self._what = self.spec.what
+        self._what, self._turns = self.spec.what, TurnExecutor()
 
     def open(self) -> ResultArchive:
         """Find the device, check the versions out and set them up.
@@ -134,7 +135,7 @@ class CompareWorker(DeviceWorker[CompareWorkerSpec]):
     def _runner(self, name: str, what: CompareSpec) -> CompareRunner:
         """Return one whose results are in a folder of this name; all share checkouts and environments."""
         checkouts = self.scratch / self.spec.place
-        return CompareRunner(self.scratch / name, what, self.observer, TurnExecutor(), checkouts, self.spec.retry)
+        return CompareRunner(self.scratch / name, what, self.observer, self._turns, checkouts, self.spec.retry)
 
     @contextmanager
     def _cleaning_up(self) -> Iterator[None]:
@@ -146,7 +147,7 @@ class CompareWorker(DeviceWorker[CompareWorkerSpec]):
             for folder in self.scratch.glob("*/"):
                 text = text.replace(f"; see {folder / LOG}", "").replace(str(folder / LOG), "its log")
             self.end()
-            raise type(error)(text) from None
+            raise error.saying(text) from None
 
     def _refuse_unreachable(self) -> None:
         """Raise RooflensError unless the repository, its commits and the suite are the same on this host."""

@@ -18,15 +18,11 @@ from ..repositories import repository
 PLACE = dict(zip(MODEL_FIELDS, "tiny tiny q gemm fwd 1 1 1 1 48 128 fp32 nf4-g64 mine warm".split(), strict=True))  # noqa: SIM905
 
 
-def never(turn, observer, should_stop):
-    raise NotImplementedError
-
-
 class Scripted(CompareRunner):
     """`script[arm][round]` has the verdict of each M; what a failure has ended is in no later round."""
 
     def __init__(self, folder, what, script, **more):
-        super().__init__(folder, what, print, never, folder.parent / "scratch", **more)
+        super().__init__(folder, what, print, None, folder.parent / "scratch", **more)
         self.script, self.steps = script, []
 
     def prepare(self, should_stop):

@@ -75,6 +75,6 @@ def test_a_timeout_says_which_limit_it_was(doing, limit, option, tmp_path, monke
 def test_a_version_builds_where_its_variables_say(tmp_path):
     (tmp_path / "mine").mkdir()
     (lock := tmp_path / "mine" / "lock").touch()
-    version = Interpreter(Path(sys.executable), {"TORCH_EXTENSIONS_DIR": str(tmp_path)}, tmp_path)
+    version = Interpreter(Path(sys.executable), {"TORCH_EXTENSIONS_DIR": str(tmp_path)}, tmp_path, tmp_path / "log")
     _, reason = timed_out(Protocol(), Begin("measure", ((0, 0),)), version)
     assert f"; no process here holds {lock}, " in reason

@@ -76,10 +76,12 @@ def on_a_gpu(request, tmp_path_factory):
     return measured(tmp_path_factory.mktemp("cheats"), gpu_cheating_providers, 4096, *options)
 
 
+@pytest.mark.slow
 def test_the_honest_one_passes(on_the_cpu):
     assert faults_of_the_honest(on_the_cpu) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", cheating_providers.CHEATS)
 def test_a_cheat_fails_or_has_done_its_work(on_the_cpu, name):
     """One that looks for changes finds some before every sample, and computes: then its time is an honest one."""
@@ -147,6 +149,7 @@ def test_what_copies_of_the_operands_share_is_found(tmp_path, control, size, oth
     assert mine.to_dict() == {"cold": {"incorrect"}, "warm": {"passed"}}
 
 
+@pytest.mark.slow
 def test_who_keeps_what_was_computed_is_told_what_to_do(on_the_cpu):
     """Most of them act in good faith: the operands look as they did."""
     reasons = on_the_cpu["reason"][on_the_cpu["reason"].str.startswith("in a timed sample")]

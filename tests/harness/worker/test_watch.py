@@ -112,6 +112,7 @@ def test_launches_that_compute_are_never_at_fault(operands):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [KEPT, 1])
 @pytest.mark.parametrize(
     ("samples", "copies", "rotates"),
@@ -151,6 +152,7 @@ SURROUNDINGS = {
 """What a launch can read, as numbers that are compared with those of the launch before on the same copy."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget_s", [0.0, 1e9])
 @pytest.mark.parametrize(("copies", "rotates"), [(1, False), (3, False), (3, True)])
 @pytest.mark.parametrize("look", SURROUNDINGS)

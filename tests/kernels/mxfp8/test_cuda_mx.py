@@ -33,15 +33,13 @@ CASES = (  # rows of W, parts of columns and stages, M, N, K, blocks of threads
     ((16, 1, 5), (33, 20, 128), 2),  # fewer steps than stages
     ((64, 2, 4), (8, 256, 128), 1),  # one part of the columns may run ahead
     ((24, 2, 4), (36, 96, 128), 1),
+    *(((64, 2, 4), (16, 75, 256), 2), ((64, 2, 3), (64, 130, 512), 2), ((56, 2, 2), (64, 200, 384), 4)),
 )
-MORE = (((64, 2, 4), (16, 75, 256), 2), ((64, 2, 3), (64, 130, 512), 2), ((56, 2, 2), (64, 200, 384), 4))
-"""Other tiles of the same parts."""
 
 
+@pytest.mark.slow
 @needs_compiler
-@pytest.mark.parametrize(
-    ("tile", "sizes", "blocks"), [*CASES, *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE)]
-)
+@pytest.mark.parametrize(("tile", "sizes", "blocks"), CASES)
 def test_emulated(tile, sizes, blocks, tmp_path):
     inputs = make_inputs(Problem(*sizes), SCHEME, CPU, seed=5)
     config = dict(zip(("ROWS", "SPLIT", "STAGES", "RESIDENT", "BLOCKS"), (*tile, 1, blocks), strict=True))
