@@ -10,7 +10,6 @@ USUAL_START_S = 2.0
 """Time that a process usually takes to import torch."""
 
 
-@cache
 def patient(limit_s: float) -> int:
     """Return `limit_s`, in whole seconds, times how much longer than usual a process takes to start here."""
     return math.ceil(limit_s * max(1.0, _start_s() / USUAL_START_S))

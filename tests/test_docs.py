@@ -94,19 +94,9 @@ def test_documented_commands_that_measure_nothing_run(page, tmp_path, monkeypatc
             assert main([name, *arguments]) == 0, f"{command.text}\n{capfd.readouterr().err}"
 
 
-def run_alone(page: Path) -> pytest.MarkDecorator:
-    """Pages that read what was measured in a given time want the machine for themselves, so that there is enough."""
-    commands = [one.text for one in documented(page)]
-    for number, text in enumerate(commands):
-        budgeted = "--within" in text and not {"--rounds", "--dry-run"} & {*text.split()}
-        folder = text.partition(" -o ")[2].split(" ")[0]
-        if budgeted and folder and any(folder in later for later in commands[number + 1 :]):
-            return pytest.mark.exclusive
-    return pytest.mark.xdist_group(name_of(page))
-
-
 def run_by_a_shell(text: str, folder: Path) -> str:
-    """As a reader does; return what went wrong."""
+    """As a reader does, with as much more time to measure as processes take to start; return what went wrong."""
+    text = re.sub(r"--within (\d+[sm])\b", lambda it: f"--within {patient(seconds(it[1], '--within'))}s", text)
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", text],
@@ -116,7 +106,7 @@ def run_by_a_shell(text: str, folder: Path) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=900,
     )
     return f"{done.stdout}\n{done.stderr}" if done.returncode else ""
 
@@ -129,16 +119,13 @@ def run_here(text: str) -> str:
     return f"exit code {code}\n{said.getvalue()}" if code else ""
 
 
-def patiently(text: str) -> str:
-    """Give a command that measures for some seconds as much more as processes take to start here."""
-    return re.sub(r"--within (\d+[sm])\b", lambda found: f"--within {patient(seconds(found[1], '--within'))}s", text)
-
-
 MEASURING = ("run", "tune", "bench", "calibrate", "compare")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [pytest.param(page, id=name_of(page), marks=run_alone(page)) for page in PAGES])
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, id=name_of(page), marks=pytest.mark.xdist_group(name_of(page))) for page in PAGES]
+)
 def test_documented_commands_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
@@ -147,8 +134,7 @@ def test_documented_commands_run(page, tmp_path, monkeypatch):
         if command.skipped_because:
             continue
         measures = command.text.split()[1] in MEASURING and "--dry-run" not in command.text
-        text = patiently(command.text)
-        wrong = run_by_a_shell(text, tmp_path) if measures or "*" in text else run_here(text)
+        wrong = run_by_a_shell(command.text, tmp_path) if measures or "*" in command.text else run_here(command.text)
         assert not wrong, f"{page.name} line {command.line}: {command.text}\n{wrong}"
 
 

@@ -57,10 +57,7 @@ def config_of(tile, blocks):
 
 @pytest.mark.slow
 @needs_compiler
-@pytest.mark.parametrize(
-    ("scheme", "dtype", "tile", "sizes", "blocks"),
-    CASES,
-)
+@pytest.mark.parametrize(("scheme", "dtype", "tile", "sizes", "blocks"), CASES)
 def test_emulated(scheme, dtype, tile, sizes, blocks, tmp_path):
     inputs = operands(Problem(*sizes), scheme, dtype, seed=5)
 

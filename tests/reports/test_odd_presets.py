@@ -92,7 +92,6 @@ def odd(request, tmp_path_factory):
     return request.param, reports
 
 
-@pytest.mark.slow
 def test_a_preset_has_something_to_say_or_tells_what_it_lacks(odd):
     what, reports = odd
     assert {name for name, report in reports.items() if not isinstance(report, RooflensError)} == FIT.get(

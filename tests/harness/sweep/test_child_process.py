@@ -46,15 +46,13 @@ def test_a_stop_ends_what_a_child_does():
 
 
 def test_who_presses_ctrl_c_as_a_child_begins_leaves_none(tmp_path, monkeypatch):
-    def pressed(*given):
-        started.append(start(*given))
-        return started[0]
-
     started, start = [], child_process.start
-    monkeypatch.setattr(child_process, "start", pressed)
+    monkeypatch.setattr(child_process, "start", lambda *given: started.append(start(*given)) or started[0])
     monkeypatch.setattr(supervisor, "mark", lambda pid: signal.raise_signal(signal.SIGINT) or "")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # workers of pytest-xdist ignore it
     with pytest.raises(KeyboardInterrupt):
         SupervisedWorker(ChildCall(surroundings, Protocol()), tmp_path / "log", lambda: False)
+    signal.signal(signal.SIGINT, before)
     assert started[0][0].returncode == -signal.SIGKILL
 
 
