@@ -220,13 +220,10 @@ class Request:
             **_with_settings({name: value for name, value in stated if command in declared_options()[name].commands})
         )
 
-    def written(self) -> dict[str, Any]:
-        """Return what is given as JSON has it, with full paths, so that `read` reads it in any directory."""
-        return {name: options()[name].kind.write(value) for name, value in self.given.items()}
-
     def stored(self) -> dict[str, Any]:
-        """Return what run.json keeps, so that a run can be resumed."""
-        written, kept = self.written(), {one.name: one.kind for one in options().values() if one.stored}
+        """Return what run.json keeps, so that a run can be resumed: as JSON, with full paths."""
+        written = {name: options()[name].kind.write(value) for name, value in self.given.items()}
+        kept = {one.name: one.kind for one in options().values() if one.stored}
         return {name: kind.write(kind.empty()) if kind.repeated else None for name, kind in kept.items()} | {
             name: value for name, value in written.items() if name in kept
         }

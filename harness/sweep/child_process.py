@@ -9,6 +9,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
 
+from ..isolation.child import die_with
 from ..telemetry.clock import CLOCK
 from ..telemetry.reading import STARTED_BY
 from ..worker.messages import Interpreter
@@ -17,9 +18,10 @@ _BEGIN = f"""
 import sys
 from multiprocessing.connection import Connection
 connection = Connection(int(sys.argv.pop()))
-sys.path[:] = connection.recv() or sys.path
+parent, path = connection.recv()
+sys.path[:] = path or sys.path
 from {__name__} import main
-main(connection)
+main(connection, parent)
 """
 
 _GONE = (EOFError, BrokenPipeError, ConnectionResetError)
@@ -50,7 +52,7 @@ def start(
         )
     try:
         with suppress(*_GONE):  # whoever waits for its answer is told how it ended
-            ours.send(None if interpreter else [entry or os.getcwd() for entry in sys.path])
+            ours.send((os.getpid(), None if interpreter else [entry or os.getcwd() for entry in sys.path]))
             ours.send((CLOCK.origin_s, enter, arguments))
     except BaseException:
         process.kill()
@@ -59,9 +61,10 @@ def start(
     return process, ours
 
 
-def main(connection: Connection) -> None:
+def main(connection: Connection, parent: int) -> None:
     """Enter what the parent says, until it is gone."""
+    die_with(parent)
+    STARTED_BY.append(parent)
     with suppress(*_GONE):
         CLOCK.origin_s, enter, arguments = connection.recv()
-        STARTED_BY.append(os.getppid())
         enter(connection, *arguments)

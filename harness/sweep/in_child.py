@@ -15,7 +15,6 @@ from ...kernels import registry
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.files.record import WrongTypeError, from_json
 from ...shapes.protocol import Protocol
-from ..isolation.child import die_with
 from ..worker import wire
 from ..worker.messages import IMPORT_PHASE, Begin, ChildCall, Interpreter, Plain, Refused
 from .fault_attribution import limit_of
@@ -71,8 +70,7 @@ def in_child(
             raise
 
 
-def _enter(connection: Connection, call: ChildCall, parent: int, log: Path) -> None:
-    die_with(parent)
+def _enter(connection: Connection, call: ChildCall, log: Path) -> None:
     os.dup2(2, 1)  # what a file prints is no result of the command
     with log.open("w") as trace:
         faulthandler.enable(trace)

@@ -1,6 +1,5 @@
 """The parent's side of a worker: start it, exchange messages, and report how it ended."""
 
-import os
 import signal
 import subprocess
 import time
@@ -65,7 +64,7 @@ def _work(*arguments: Any) -> None:
 class SupervisedWorker:
     """One worker process. Every wait has a limit, checks `should_stop`, and tells `doing` what a long one is for.
 
-    `enter` runs in the process with the other end of the pipe, `setup`, the process number of the parent and `log`. It
+    `enter` runs in the process with the other end of the pipe, `setup` and `log`. It
     sends `Begin` for what it does, and then `Refused` or what becomes `ready`.
     """
 
@@ -83,7 +82,7 @@ class SupervisedWorker:
         self._log, self._mark = log, ""
         with ExitStack() as held:
             with _ctrl_c_blocked():
-                self._process, self._connection = child_process.start(setup.interpreter, enter, setup, os.getpid(), log)
+                self._process, self._connection = child_process.start(setup.interpreter, enter, setup, log)
                 held.callback(self.kill)  # nothing else can kill this worker yet
                 self._mark = mark(self._process.pid)
             self.ready = self._set_up(setup)

@@ -26,7 +26,7 @@ from ...kernels.inputs import make_inputs, make_weight, other_weight
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.verdict import Verdict
 from ..ceilings.probe import calibrate
-from ..isolation.child import die_with, redirect_output
+from ..isolation.child import redirect_output
 from ..isolation.faults import (
     IncorrectError,
     StateLostError,
@@ -72,9 +72,8 @@ from .task_progress import TaskProgress
 from .worker_info import ready
 
 
-def main(connection: Connection, setup: Setup, parent: int, log: Path) -> None:
+def main(connection: Connection, setup: Setup, log: Path) -> None:
     """Entry of the child process: set up, then answer messages until the parent closes the pipe."""
-    die_with(parent)
     redirect_output(log)
     faulthandler.enable()  # a kernel that crashes leaves its Python lines in the log
     try:

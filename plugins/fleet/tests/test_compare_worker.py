@@ -9,6 +9,7 @@ import pytest
 from rooflens.harness.compare.replay import COORDINATES
 from rooflens.harness.compare.spec import CompareSpec, suite_hash
 from rooflens.harness.sweep.events import Remarked
+from rooflens.harness.sweep.supervisor import WorkerHungError
 from rooflens.harness.worker.messages import Ready, Setup
 from rooflens.plugins.fleet.engine import compare_worker
 from rooflens.plugins.fleet.engine.compare_worker import CompareWorker, CompareWorkerSpec
@@ -188,13 +189,13 @@ def test_no_time_is_left(worker, played):
 
 def test_an_arm_that_fails_is_told_without_the_name_of_a_file_that_goes(worker, played, tmp_path):
     def fail(call):
-        raise RooflensError("no such module")
+        raise WorkerHungError(None, "no such module", "here")
 
     played.script = fail
     made = opened(worker)
     with pytest.raises(RooflensError) as failed:
         made.measure(Assignment(chunk(), b"", None))
-    assert str(failed.value) == "round 1 of base: no such module"
+    assert str(failed.value) == "round 1 of base: the worker could not be set up: start: no such module; see here"
     assert not (tmp_path / "scratch-first").exists()
 
 

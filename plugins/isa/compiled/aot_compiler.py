@@ -11,7 +11,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from ....harness.isolation.child import die_with, redirect_output
+from ....harness.isolation.child import redirect_output
 from ....harness.sweep.fault_attribution import Limit
 from ....harness.sweep.supervisor import SupervisedWorker, WorkerEndedError, WorkerSetupError, WorkerTimeoutError
 from ....harness.worker import wire
@@ -95,8 +95,7 @@ def _prepare(variables: Mapping[str, str], files: Sequence[Path], _: object) -> 
         registry.load((), files)
 
 
-def _enter(connection: Connection, call: ChildCall, parent: int, log: Path) -> None:
-    die_with(parent)
+def _enter(connection: Connection, call: ChildCall, log: Path) -> None:
     redirect_output(log)
     wire.send(connection, Plain(call.act(str)))
     with suppress(EOFError):

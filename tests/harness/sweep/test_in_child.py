@@ -117,7 +117,7 @@ PICKLE = b"cos\nmkdir\n(S'made'\ntR."
 """It makes a folder in the process that unpickles it."""
 
 
-def writes(connection, setup, parent, log):
+def writes(connection, setup, log):
     """Write to the pipe itself what `setup.act` has, and stop."""
     os.write(connection.fileno(), setup.act)
     os.kill(os.getpid(), signal.SIGSTOP)
