@@ -13,8 +13,8 @@
     python benchmarks/campaign.py --store
 """
 
-import gzip
 import json
+import lzma
 import subprocess
 import sys
 import threading
@@ -313,21 +313,26 @@ def store(entry: Entry, cells: pd.DataFrame, target: Path) -> None:
         for path in (*whole.glob("*.csv"), whole / MANIFEST):
             content = path.read_bytes()
             if path.name in ("cells.csv", "samples.csv", "telemetry.csv"):
-                (place / f"{path.name}.gz").write_bytes(gzip.compress(content, mtime=0))
+                (place / f"{path.name}.xz").write_bytes(lzma.compress(content, preset=lzma.PRESET_EXTREME | 9))
             else:
                 (place / path.name).write_bytes(content)
+
+
+def threads(run: str) -> int:
+    """CPU threads that a run had: machines of several GPUs have more, and runs of both do not merge."""
+    return int(json.loads((Path(run) / MANIFEST).read_text("utf-8"))["threads"])
 
 
 def part_of(run: Path, cells: pd.DataFrame, target: Path) -> Path:
     """Copy a run with some of its cells alone."""
     target.mkdir()
-    paths = {path.name.removesuffix(".gz"): path for path in run.glob("*.csv*")}
+    paths = {path.name.removesuffix(".xz"): path for path in run.glob("*.csv*")}
     tables = {name: pd.read_csv(path, dtype=str, keep_default_na=False) for name, path in paths.items()}
     kept = tables["cells.csv"].merge(cells[CELL].astype(str), on=CELL)["cell_id"]
     for name, rows in tables.items():
         rows = rows[rows["cell_id"].isin(kept)] if "cell_id" in rows else rows
         rows.to_csv(target / name, index=False, lineterminator="\n")
-    content = json.loads((run / MANIFEST).read_text("utf-8"))
+    content = json.loads((run / MANIFEST).read_text("utf-8").replace(f"{ROOT}/", ""))
     content["planned_units"] = kept.nunique() * content["rounds"]
     (target / MANIFEST).write_text(json.dumps(content, indent=1) + "\n", "utf-8")
     return target
@@ -376,8 +381,8 @@ def main() -> None:
     print(f"on {device}", *table(found), sep="\n")
     for entry, cells in found.items() if asked.store else ():
         measured = cells[cells["folder"].map(lambda run: Path(str(run)).parent == folder)]
-        if not measured.empty:
-            store(entry, measured, target)
+        for _, alike in measured.groupby(measured["folder"].map(threads)):
+            store(entry, alike, target)
 
 
 if __name__ == "__main__":

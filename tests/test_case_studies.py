@@ -30,7 +30,7 @@ def test_the_page_prints_what_the_command_prints(command, code, text, monkeypatc
 
 
 def cells(name, arm):
-    return pd.read_csv(ROOT / "docs" / "results" / name / arm / "cells.csv.gz")
+    return pd.read_csv(ROOT / "docs" / "results" / name / arm / "cells.csv.xz")
 
 
 def kernel(names):
@@ -52,7 +52,7 @@ def test_the_kernels_that_ran_are_those_of_the_stored_cells():
 def test_what_changed_from_process_to_process_did():
     folder = ROOT / "docs" / "results" / "upstream-gemlite" / "base"
     rounds = cells("upstream-gemlite", "base").query("layer == 'down' and M == 16")[["cell_id", "round"]]
-    medians = pd.read_csv(folder / "samples.csv.gz").merge(rounds).groupby("round")["time_s"].median() * 1e6
+    medians = pd.read_csv(folder / "samples.csv.xz").merge(rounds).groupby("round")["time_s"].median() * 1e6
     told = re.search(r"took (\S+) µs in one process\s+and (\S+) µs in\s+the\s+next", PAGE)
     assert told is not None
     assert [f"{value:.1f}" for value in medians] == [*told.groups()]

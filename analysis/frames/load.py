@@ -149,7 +149,7 @@ class RunData:
 
 
 def load_run(folder: Path) -> RunData:
-    """Read and validate `folder`, whose tables may be compressed (gzip, as `cells.csv.gz`).
+    """Read and validate `folder`, whose tables may be compressed (xz or gzip, as `cells.csv.xz`).
 
     Raises UsageError with file, line, column and the way out. What an interrupted writer left is ignored as a resumed
     run would: a last line without a line break, and samples and telemetry whose (cell, round) has no row in cells.csv.

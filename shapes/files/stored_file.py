@@ -3,19 +3,23 @@
 import errno
 import gzip
 import io
+import lzma
 import os
 import stat
 import zlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ..errors import UsageError
 
+_OPENERS: dict[str, Callable[[BinaryIO], Any]] = {".xz": lzma.open, ".gz": gzip.open}
+
 MOST_SHRUNK = 100
-"""Factor by which tables may shrink when they are compressed; those of the stored runs do by 13 at most."""
+"""Factor by which long tables may shrink when they are compressed; samples of stored runs do by 10, cells by 123."""
 
 SMALL_BYTES = 16 << 20
-"""What a compressed file may hold beyond that: a table of one repeated row shrinks more, and is short."""
+"""What a compressed file may hold beyond that: cells, which repeat themselves, shrink more, and are few."""
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -28,17 +32,18 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_stored(path: Path) -> bytes:
-    """Return the content of a file, unpacked if its name ends with .gz.
+    """Return the content of a file, unpacked if its name ends with .xz or .gz.
 
-    Raises OSError, and EOFError and zlib.error for what is damaged, and UsageError for what unpacks to too much.
+    Raises OSError, and EOFError, zlib.error and lzma.LZMAError for what is damaged, and UsageError for what unpacks to
+    too much.
     """
     with open_regular(path) as file:
         content = file.read()
-    if path.suffix != ".gz":
+    if path.suffix not in _OPENERS:
         return content
     most = most_bytes(len(content))
-    with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
-        found = packed.read(most + 1)
+    with _OPENERS[path.suffix](io.BytesIO(content)) as packed:
+        found: bytes = packed.read(most + 1)
     if len(found) > most:
         raise UsageError(
             f"{path} unpacks to more than {MOST_SHRUNK} times its size, which no timings do; restore it from a copy"
@@ -47,19 +52,20 @@ def read_stored(path: Path) -> bytes:
 
 
 def open_table(path: Path) -> BinaryIO | None:
-    """Open a table of a run folder, or its compressed form `path`.gz, to read CSV; None where there is neither.
+    """Open a table of a run folder, or its form compressed as `path`.xz or `path`.gz, to read CSV; None without one.
 
     Raises UsageError for one that cannot be read.
     """
-    packed = path.with_name(f"{path.name}.gz")
+    forms = [path, *(path.with_name(path.name + suffix) for suffix in _OPENERS)]
+    found = next((form for form in forms if form.exists()), path)
     try:
-        return open_regular(path) if path.exists() or not packed.exists() else io.BytesIO(read_stored(packed))
+        return open_regular(path) if found == path else io.BytesIO(read_stored(found))
     except FileNotFoundError:
         return None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UsageError(f"{packed} is no whole gzip file ({error}); restore it from a copy") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise UsageError(f"{found} is damaged ({error}); restore it from a copy") from None
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+        raise UsageError(f"cannot read {found}: {error.strerror or error}") from None
 
 
 def most_bytes(packed_bytes: int) -> int:

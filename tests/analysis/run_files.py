@@ -1,6 +1,7 @@
 """A small run, and changing the files of one by hand."""
 
 import csv
+import lzma
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +35,13 @@ def set_field(file: Path, line: int, column: str, text: str) -> None:
         return rows
 
     _rewrite(file, change)
+
+
+def compress(folder: Path) -> None:
+    """Compress the tables of a run."""
+    for table in folder.glob("*.csv"):
+        table.with_name(f"{table.name}.xz").write_bytes(lzma.compress(table.read_bytes(), preset=0))
+        table.unlink()
 
 
 def drop_columns(file: Path, *names: str) -> None:

@@ -1,9 +1,9 @@
 """Damage a file the way bad disks, hands, spreadsheets and hostile authors do; the same seed does the same damage."""
 
 import csv
-import gzip
 import io
 import json
+import lzma
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -27,8 +27,8 @@ VALUES: tuple[Any, ...] = (
 def damaged(name: str, content: bytes, random: Random) -> bytes:
     """Return the content of a file with one to three faults, that suit what its name says it is."""
     stem, _, end = name.rpartition(".")
-    if end == "gz" and random.random() < 0.7:
-        return gzip.compress(damaged(stem, gzip.decompress(content), random), 1)
+    if end == "xz" and random.random() < 0.7:
+        return lzma.compress(damaged(stem, lzma.decompress(content), random), preset=0)
     kinds = {"csv": csv_fault, "json": json_fault} | {kind: partial(word_fault, WORDS[kind]) for kind in WORDS}
     kind = kinds.get(end, byte_fault)
     for _ in range(random.choice((1, 1, 2, 3))):

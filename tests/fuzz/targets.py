@@ -1,6 +1,5 @@
 """What is fuzzed: the files of each target as they should be, and the commands that read them."""
 
-import gzip
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +13,7 @@ from rooflens.shapes.run_folder.columns import TUNING
 
 from ..analysis.planted_isa import write_isa
 from ..analysis.planted_searches import candidate
+from ..analysis.run_files import compress
 from ..analysis.synthetic import write_run, write_table
 from ..cli.tiny_runs import ON_CPU, rooflens, run_args, write_suite
 from ..harness.sharded import split
@@ -62,9 +62,7 @@ def write_runs(folder: Path) -> None:
 def write_compressed(folder: Path) -> None:
     """Write a run whose tables are compressed."""
     write_runs(folder)
-    for table in (folder / "run").glob("*.csv"):
-        table.with_name(f"{table.name}.gz").write_bytes(gzip.compress(table.read_bytes(), 1))
-        table.unlink()
+    compress(folder / "run")
 
 
 def write_shards(folder: Path) -> None:
@@ -167,7 +165,7 @@ _EVERY = (
     Target(
         "compressed tables",
         write_compressed,
-        [f"{name}.gz" for name in _TABLES],
+        [f"{name}.xz" for name in _TABLES],
         ["validate {}/run", "crossover {}/run"],
         10,
     ),

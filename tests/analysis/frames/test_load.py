@@ -1,6 +1,5 @@
 """Loading: what is kept, what is forgiven, and that every fault is named by file, line and column."""
 
-import gzip
 import json
 import tracemalloc
 
@@ -13,7 +12,7 @@ from rooflens.shapes.files.csv_file import csv_text
 from rooflens.shapes.run_folder.columns import CELLS, SAMPLES
 
 from .. import synthetic
-from ..run_files import CANARY_ROW, ONE, edit, set_field
+from ..run_files import CANARY_ROW, ONE, compress, edit, set_field
 from ..synthetic import H200, PlantedCell, write_run
 
 
@@ -120,9 +119,7 @@ def test_samples_that_are_not_those_of_the_rounds_are_named(tmp_path, options, c
 def test_compressed_tables_are_read_like_others(tmp_path):
     folder = write_run(tmp_path, **ONE, machine=H200, telemetry=lambda cell, round_: [{"temperature_c": 40.0}])
     whole = load_run(folder)
-    for path in folder.glob("*.csv"):
-        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
-        path.unlink()
+    compress(folder)
     run = load_run(folder)
     for table in ("cells", "samples", "ceilings", "telemetry"):
         assert getattr(run, table).equals(getattr(whole, table))
@@ -130,13 +127,13 @@ def test_compressed_tables_are_read_like_others(tmp_path):
     assert run.digests == whole.digests
 
 
-@pytest.mark.parametrize("damage", [lambda packed: packed[:-9], lambda packed: b"no gzip", lambda packed: packed[:20]])
+@pytest.mark.parametrize("damage", [lambda packed: packed[:-9], lambda packed: b"no xz", lambda packed: packed[:20]])
 def test_a_damaged_compressed_table_is_named(tmp_path, damage):
     folder = write_run(tmp_path, **ONE)
-    packed = gzip.compress((folder / "samples.csv").read_bytes())
-    (folder / "samples.csv").unlink()
-    (folder / "samples.csv.gz").write_bytes(damage(packed))
-    with pytest.raises(UsageError, match=r"samples\.csv\.gz is no whole gzip file .*restore it from a copy"):
+    compress(folder)
+    packed = folder / "samples.csv.xz"
+    packed.write_bytes(damage(packed.read_bytes()))
+    with pytest.raises(UsageError, match=r"samples\.csv\.xz is damaged .*restore it from a copy"):
         load_run(folder)
 
 

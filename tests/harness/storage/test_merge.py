@@ -1,6 +1,5 @@
 """Shards of one sweep join to the run that was split, whatever the split; what does not belong together is refused."""
 
-import gzip
 import tempfile
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from rooflens.harness.storage.shards import opened
 from rooflens.harness.storage.store import RunStore
 from rooflens.shapes.errors import RooflensError, UsageError
 
+from ...analysis.run_files import compress
 from ...analysis.synthetic import CPU, write_run
 from ..sharded import SMALL, edit_manifest, edit_row, join, manifest_of, read_rows, split, unit, write_rows
 
@@ -49,9 +49,8 @@ def test_shards_stay_as_they_are_and_neither_their_order_nor_compression_changes
     assert {
         path: content for path, content in files_of(tmp_path).items() if path.parent not in (plain, turned)
     } == before
-    for path in [path for half in halves for path in half.glob("*.csv")]:
-        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
-        path.unlink()
+    for half in halves:
+        compress(half)
     packed = join(halves, tmp_path / "z" / "all")
     assert manifest_of(plain)["folder"] == str(plain)
     for path in plain.iterdir():
