@@ -15,6 +15,7 @@
 
 import json
 import lzma
+import math
 import subprocess
 import sys
 import threading
@@ -62,7 +63,7 @@ PART_S = 240
 """Device time of one run, by forecast."""
 
 UNIT_S, LARGE_UNIT_S, LARGE_FLOPS = 0.08, 0.5, 1e11
-"""Device time of a cell and round while no run of its suite is stored, and the FLOPs from which a launch is large."""
+"""Device time of a cell and round while none of its size is stored, and the FLOPs from which a launch is large."""
 
 CURRENT, EXPIRED, MISSING = "current", "expired", "missing"
 
@@ -168,9 +169,9 @@ def known_cells(folders: Sequence[Path], suites: set[str], device: str) -> pd.Da
 
     state    a disturbed cell is missing, and one without all of its rounds; a failure that would come again is current
     folder, suite, conditions   the run
-    unit_s   device time of a cell and round in it
+    flops, unit_s   of a launch; device time of the cell and a round in it
     """
-    found = [pd.DataFrame(columns=[*CELL, "state", "folder", "suite", "conditions", "unit_s"])]
+    found = [pd.DataFrame(columns=[*CELL, "state", "flops", "unit_s", "folder", "suite", "conditions"])]
     for folder in (path.parent for place in folders for path in sorted(place.glob(f"*/{MANIFEST}"))):
         content = json.loads((folder / MANIFEST).read_text("utf-8"))
         if content.get("suite") not in suites or (content.get("device") or {}).get("name") != device:
@@ -187,10 +188,11 @@ def known_cells(folders: Sequence[Path], suites: set[str], device: str) -> pd.Da
         began = pd.to_datetime(run.cells["started_at"], format="ISO8601")
         ended = began + pd.to_timedelta(run.cells["elapsed_s"].fillna(0), unit="s")
         spent = ended.groupby(run.cells["process"]).max() - began.groupby(run.cells["process"]).min()
-        pace = spent.sum().total_seconds() / len(run.cells)
+        elapsed = run.cells.groupby("cell_id")["elapsed_s"].mean()  # NaN where it failed
+        overhead = spent.sum().total_seconds() / run.cells["elapsed_s"].sum()
         made = conditions(run.manifest.protocol)
-        rows = cells[[*CELL, "state"]]
-        found.append(rows.assign(folder=str(folder), suite=run.manifest.suite, conditions=made, unit_s=pace))
+        rows = cells[[*CELL, "state", "flops"]].assign(unit_s=cells["cell_id"].map(elapsed) * overhead)
+        found.append(rows.assign(folder=str(folder), suite=run.manifest.suite, conditions=made))
     return pd.concat(found)
 
 
@@ -214,16 +216,22 @@ def standing(entry: Entry, known: pd.DataFrame) -> pd.DataFrame:
     suite = suite_of(entry.request)
     suite = replace(suite, providers=(*suite.providers, *dict(entry.peers)))
     wanted = pd.DataFrame([cell.fields | {"flops": cell.problem.flops} for cell in plan(suite, entry.condition)])
+    wanted["unit_s"] = np.where(wanted["flops"] >= LARGE_FLOPS, LARGE_UNIT_S, UNIT_S)
     of_suite = known[known["suite"] == suite.name]
     alike = of_suite[of_suite["conditions"] == conditions(suite.protocol)]
-    cells = wanted.merge(alike, on=CELL, how="left").fillna({"state": MISSING})
+    cells = wanted[CELL].merge(alike, on=CELL, how="left").fillna({"state": MISSING})
     current = cells[cells["state"] == CURRENT].groupby([*PROBLEM, "folder"], as_index=False, sort=False).size()
     complete = current.merge(wanted.groupby(PROBLEM, as_index=False).size()).drop_duplicates(PROBLEM, keep="last")
     cells = cells.sort_values("state").drop_duplicates(CELL)[[*CELL, "state"]]  # current, expired, missing
     cells = wanted.merge(cells, on=CELL).merge(complete[[*PROBLEM, "folder"]], on=PROBLEM, how="left")
-    guess = np.where(cells["flops"] >= LARGE_FLOPS, LARGE_UNIT_S, UNIT_S)
-    unit_s = guess if of_suite.empty else of_suite.groupby("folder")["unit_s"].first().median()
+    seen = of_suite.groupby(decade(of_suite["flops"]))["unit_s"].mean()
+    unit_s = decade(cells["flops"]).map(seen).fillna(cells["unit_s"])
     return cells.assign(left_s=np.where(cells["folder"].isna(), unit_s * suite.protocol.rounds, 0.0))
+
+
+def decade(flops: "pd.Series[float]") -> "pd.Series[float]":
+    """Power of ten of a launch's FLOPs, 0 without any: launches of one take about as long."""
+    return flops.astype(float).clip(lower=1).map(math.log10).floordiv(1)
 
 
 def left_s(cells: pd.DataFrame) -> float:

@@ -80,8 +80,8 @@ def test_what_is_missing_expired_disturbed_or_cut_short_is_measured_again_and_no
         8: (MISSING, MISSING),
         16: (MISSING, MISSING),
     }
-    paces = [4.0 / (2 * 7), 4.0 / (2 * 2)]  # seconds over rows of cells.csv, of both runs on this device
-    assert cells["left_s"].sum() == pytest.approx(4 * 2 * 2 * sum(paces) / 2)
+    first, shorter = 4.0 / (2 * 7), 4.0 / (2 * 2)  # seconds over rows of cells.csv, of both runs on this device
+    assert cells["left_s"].sum() == pytest.approx(2 * 2 * first + 2 * (4 * first + 2 * shorter))  # M = 2; 4, 8 and 16
     assert left_s(cells) == pytest.approx(cells["left_s"].sum() + campaign.START_S)
     header, _, line = campaign.table({ENTRY: cells})
     assert header.startswith("tier A: 0 of 1 entries whole")
