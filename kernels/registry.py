@@ -231,7 +231,8 @@ def _from_file(file: Path) -> "list[AnyProvider]":
     file = file.resolve()
     providers = getattr(import_file(file, "--providers "), "PROVIDERS", None)
     if not isinstance(providers, list | tuple) or not all(isinstance(one, Provider) for one in providers):
-        raise UsageError(f"--providers {file}: define PROVIDERS = [MyProvider()], a list of Provider instances")
+        other = f"; to time its functions as they are: rooflens bench {file.name}"
+        raise UsageError(f"--providers {file}: define PROVIDERS = [MyProvider()], a list of Provider instances{other}")
     if not providers:
         raise UsageError(f"--providers {file}: PROVIDERS is empty")
     if nameless := [type(one).__name__ for one in providers if not getattr(one, "name", "")]:

@@ -126,7 +126,7 @@ def test_a_taken_name_is_refused(tmp_path: Path) -> None:
             "my_kernels.py:3: ImportError: no CUDA here install it",
         ),
         ("import sys\nsys.exit(0)\n", "SystemExit: 0"),
-        ("", "define PROVIDERS"),
+        ("", "; to time its functions as they are: rooflens bench "),
         ("PROVIDERS = 3\n", "define PROVIDERS"),
         ("PROVIDERS = ['blas']\n", "define PROVIDERS"),
         ("PROVIDERS = []\n", "PROVIDERS is empty"),
