@@ -312,8 +312,8 @@ def store(entry: Entry, cells: pd.DataFrame, target: Path) -> None:
         whole = parts[0]
         if len(parts) > 1:
             whole = Path(scratch) / entry.name
-            merge = [sys.executable, "-m", "rooflens", "merge", "-o", str(whole), *map(str, parts)]
-            if subprocess.run(merge, stdout=subprocess.DEVNULL).returncode:
+            merge = [sys.executable, "-m", "rooflens", "merge", "-o", entry.name, *(part.name for part in parts)]
+            if subprocess.run(merge, stdout=subprocess.DEVNULL, cwd=scratch).returncode:
                 return  # it has said what differs
         names = chain([entry.name], (f"{entry.name}-{number}" for number in count(2)))
         place = next(place for name in names if not (place := target / name).exists())

@@ -97,11 +97,11 @@ def test_what_is_missing_expired_disturbed_or_cut_short_is_measured_again_and_no
 
     plant("planted.0", (2, 4, 8, 16))
     cells = look(tmp_path)
-    assert left_s(cells) == 0
     assert jobs({ENTRY: cells}, tmp_path) == []
     campaign.store(ENTRY, cells, tmp_path / "kept")
     kept = load_run(tmp_path / "kept" / "planted")
     assert kept.missing_units == 0
+    assert kept.manifest.command == ["rooflens", "merge", "-o", "planted", "0", "1"], "no folder of this machine"
     assert sorted(summarize(kept)["M"]) == sorted([1, 2, 4, 8, 16] * 2)
     assert {*summarize(kept)["disturbed"]} == {"", *UNBLOCKED.values()}
     assert states(look(tmp_path / "kept")) == dict.fromkeys((1, 2, 4, 8, 16), (CURRENT, CURRENT))
