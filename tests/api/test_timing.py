@@ -101,7 +101,7 @@ def test_a_roof_of_a_part_of_the_work_is_none(planted, monkeypatch, work):
 
 
 def test_measured_ceilings_of_a_run_on_the_same_device_make_the_roof(planted, monkeypatch):
-    folder = ROOT / "docs" / "results" / "h200-fp8-train-quick"
+    folder = ROOT / "docs" / "results" / "h200-fp8-train-rounds"
     (peak,) = load_run(folder).ceilings.query("ceiling == 'peak' and dtype == 'fp8' and kind == 'measured'")["value"]
     work = {"flops": peak * 0.25e-3, "dtype": "fp8", "ceilings": folder}
     with pytest.raises(UsageError, match=r"those of NVIDIA H200, and this is"):
