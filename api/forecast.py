@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..shapes.device import Device
 from ..shapes.errors import UsageError
@@ -85,19 +85,15 @@ def stored_units(plan: PlannedRun) -> int:
     Raises UsageError when that run is of another suite or seed, or cannot be read.
     """
     from ..analysis.frames.tables import parse_table
-    from ..harness.plan.plan import cell_id
     from ..harness.storage.store import refuse_merged
 
-    folder, suite, cells, table = plan.folder, plan.suite, plan.cells, plan.table
+    folder, suite = plan.folder, plan.suite
     path = folder / CELLS.file
     try:
         manifest = read_manifest(folder / MANIFEST, ("device", "providers", "timer"))
         rows = parse_table(path.read_bytes(), CELLS, str(path))
     except FileNotFoundError as error:
         raise UsageError(f"no run to resume: {error.filename} does not exist; omit --resume to start one") from None
-    sources = {name: info.source for name, info in manifest.providers.items()}
-    device = manifest.of_device.looked_up()
-    protocol = replace(suite.protocol, timer=manifest.timer, cold_by=manifest.cold_by or suite.protocol.cold_by)
     refuse_merged(folder, manifest)
     refuse_another(manifest, suite)
     rounds: dict[str, set[int]] = {}
@@ -106,8 +102,6 @@ def stored_units(plan: PlannedRun) -> int:
         rounds.setdefault(str(name), set()).add(int(number))
     planned = range(suite.protocol.rounds)
     stored = 0
-    for cell in cells:
-        pinned = table.lookup(device, cell.problem, cell.scheme, cell.provider, cell.cache) if table else None
-        name = cell_id(cell, sources.get(cell.provider, ""), device, protocol, pinned)
-        stored += len(planned) if name in failed else len(rounds.get(name, set()).intersection(planned))
+    for cell in plan.cells:
+        stored += len(planned) if cell.id in failed else len(rounds.get(cell.id, set()).intersection(planned))
     return stored

@@ -209,7 +209,9 @@ def _describe_scan(content: Manifest, scan: Scan | None, varied: "Mapping[Cell, 
 
 
 def refuse_another(content: Manifest, suite: Suite) -> None:
-    """Raise UsageError when the run of this run.json is of another suite or seed."""
+    """Raise UsageError when the run of this run.json is of another suite or seed, or has other addresses of cells."""
+    if (content.version or 0) < VERSION:
+        raise UsageError(f"cannot resume: {content.id} was begun by an earlier version of rooflens; start a new run")
     for what, was, found in (("suite", content.suite, suite.name), ("seed", content.seed, suite.protocol.seed)):
         if was != found:
             raise UsageError(f"cannot resume: {what} was {was} and is {found} now; choose another -o")

@@ -12,7 +12,6 @@ from ...shapes.device import Device
 from ...shapes.errors import UsageError, quote
 from ...shapes.files.record import Check
 from ...shapes.problem import Pass, Problem
-from ...shapes.protocol import Protocol
 from ...shapes.scheme import DType, Scheme
 from ...shapes.schemes import parse_scheme
 from ...shapes.shapeset import Shape
@@ -56,6 +55,12 @@ class Cell:
             *(scheme.dtype.value, scheme.name, self.provider, self.cache.value),
         )
         return dict(zip(MODEL_FIELDS, values, strict=True))
+
+    @property
+    def id(self) -> str:
+        """Address: a hash of what is measured, the same on every device, of every version and in every suite."""
+        place = {name: value for name, value in self.fields.items() if name != "suite"}
+        return hashlib.sha256(json.dumps(place, sort_keys=True).encode()).hexdigest()[:16]
 
     def __str__(self) -> str:
         return f"{self.provider} {self.shape.label} {self.problem} {self.scheme.dtype} {self.cache}"
@@ -174,25 +179,6 @@ def distinct(cells: Iterable[Cell], device: Device) -> tuple[Cell, ...]:
     for cell in cells:
         found.setdefault(Key.of(device, cell.problem, cell.scheme, cell.provider, cell.cache), cell)
     return tuple(found.values())
-
-
-def cell_id(
-    cell: Cell, source: str, device: Device, protocol: Protocol, pinned: Mapping[str, Any] | None = None
-) -> str:
-    """Hash everything that a timing depends on: the cell, the provider's source, the device and how time is taken.
-
-    `pinned` is the configuration that a tuned table has for the cell.
-
-    Rounds, budgets and timeouts are excluded: they decide how much is measured, not what.
-    """
-    content = {
-        **cell.fields,
-        "source": source,
-        "device": [device.kind, device.name, device.arch, device.uuid, device.llc_bytes],
-        "protocol": [protocol.timer, protocol.cold_by, protocol.seed],
-        "tuning": [protocol.tuning, dict(pinned) if pinned else None],
-    }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def contests(cells: tuple[Cell, ...]) -> tuple[tuple[Problem, Scheme, tuple[str, ...]], ...]:

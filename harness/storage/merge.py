@@ -20,7 +20,7 @@ from ...shapes.errors import RooflensError, UsageError
 from ...shapes.files.csv_file import write_rows
 from ...shapes.files.record import to_json
 from ...shapes.run_folder.columns import CEILINGS, TABLES, TableSchema
-from ...shapes.run_folder.manifest import EVENTS, MANIFEST, VERSION, Manifest, MergedShard
+from ...shapes.run_folder.manifest import EVENTS, MANIFEST, Manifest, MergedShard
 from .manifest import common, joined_texts, union
 from .merge_conflicts import obstacles
 from .scratch import make_scratch, remove_scratch
@@ -83,7 +83,7 @@ def merged_manifest(shards: Sequence[Shard], output: Path, command: Sequence[str
     }
     merged = replace(
         Manifest.read(shared, MANIFEST),
-        version=VERSION,
+        version=min(one.version or 0 for one in manifests),
         id=output.name,
         folder=str(output),
         created_at=manifests[0].created_at,

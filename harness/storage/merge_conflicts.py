@@ -84,7 +84,7 @@ class KnownCode:
 def _repeated(shards: Iterable[Shard]) -> Iterator[Obstacle]:
     """Find units, coordinates and tables of a cell that are in two shards; the first of each pair is reported."""
     units: dict[tuple[str, int], tuple[Path, Commit]] = {}
-    cells: dict[tuple[str, ...], tuple[Path, Commit]] = {}
+    cells: dict[tuple[str, ...], tuple[Shard, Commit]] = {}
     owners: dict[tuple[str, str], Path] = {}
     reported = set()
     for shard in shards:
@@ -97,13 +97,15 @@ def _repeated(shards: Iterable[Shard]) -> Iterator[Obstacle]:
                     f"{_at(shard.folder, commit)}: round {commit.unit[1]} of cell {commit.unit[0]} duplicates "
                     f"{_at(where, earlier)}: exclude one of the two runs",
                 )
-            where, earlier = cells.setdefault(commit.coordinates, (shard.folder, commit))
-            if earlier.unit[0] != commit.unit[0] and ("cell", where) not in reported:
-                reported.add(("cell", where))
+            first, earlier = cells.setdefault(commit.coordinates, (shard, commit))
+            here, there = ((one.unit[0], of.uuid(one)) for of, one in ((shard, commit), (first, earlier)))
+            is_other = here != there or (commit.identity != earlier.identity and commit.identity and earlier.identity)
+            if is_other and ("cell", first.folder) not in reported:
+                reported.add(("cell", first.folder))
                 yield Obstacle(
                     shard.folder,
-                    f"{_at(shard.folder, commit)}: {_named(commit)} is cell {commit.unit[0]}, but {earlier.unit[0]} in "
-                    f"{_at(where, earlier)}: other code or another device, so their times are not of one cell",
+                    f"{_at(shard.folder, commit)}: {_named(commit)} is of other code, another configuration or another "
+                    f"device than in {_at(first.folder, earlier)}, so their times are not of one cell",
                 )
         reported.clear()
         for table, names in shard.per_cell.items():

@@ -33,6 +33,7 @@ class Commit(NamedTuple):
     unit: Unit
     coordinates: tuple[str, ...]
     process: int
+    identity: str
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,15 @@ class Shard:
     def units(self) -> frozenset[Unit]:
         """The finished (cell_id, round) units."""
         return frozenset(commit.unit for commit in self.commits)
+
+    @cached_property
+    def uuids(self) -> Mapping[int, str]:
+        """UUID of the device of each worker process; without an entry, that of the run."""
+        return {process: one.uuid for one in self.manifest.devices for process in one.processes or ()}
+
+    def uuid(self, commit: Commit) -> str:
+        """UUID of the device that measured a unit."""
+        return self.uuids.get(commit.process, self.manifest.of_device.uuid)
 
     @property
     def processes(self) -> int:
@@ -118,12 +128,12 @@ def _read(folder: Path) -> Shard:
 def commits_of(numbered: Iterable[tuple[int, list[str]]], path: Path) -> list[Commit]:
     """Return what a merge must know of the rows of cells.csv; `path` is for messages."""
     positions = [CELLS.names.index(name) for name in MODEL_FIELDS]
-    cell, number, process = (CELLS.names.index(name) for name in ("cell_id", "round", "process"))
+    cell, number, process, identity = map(CELLS.names.index, ("cell_id", "round", "process", "identity"))
     commits = []
     for line, row in numbered:
         try:
             unit = row[cell], int(row[number])
-            commits.append(Commit(line, unit, tuple(row[at] for at in positions), int(row[process])))
+            commits.append(Commit(line, unit, tuple(row[at] for at in positions), int(row[process]), row[identity]))
         except ValueError:
             raise UsageError(f"{path} line {line}: not a row of {CELLS.file}; repair it first") from None
     return commits

@@ -13,7 +13,7 @@ from ...shapes.errors import RooflensError
 from ...shapes.run_folder.columns import CANARY, TUNING
 from ...shapes.run_folder.manifest import WORKER_LOG, Manifest
 from ...shapes.verdict import Verdict
-from ..plan.plan import Cell, Task, cell_id, static_columns
+from ..plan.plan import Cell, Task, static_columns
 from ..storage.manifest import describe
 from ..storage.store import RunStore
 from ..telemetry.clock import CLOCK
@@ -72,7 +72,6 @@ class Session:
     manifest: Manifest = field(default_factory=Manifest, init=False)
     process: int = field(default=0, init=False)
     """Number of the current worker process, as in the column `process`."""
-    ids: dict[Cell, str] = field(default_factory=dict, init=False)
     _worker: SupervisedWorker | None = field(default=None, init=False)
     searches: set[tuple[str, int]] = field(default_factory=set, init=False)
     """Those that are stored."""
@@ -112,16 +111,6 @@ class Session:
         self.end()
         self.remark(*locks_of(self.setup.interpreter))
 
-    def identify(self, cells: Sequence[Cell]) -> None:
-        """Give each cell its identity on this device."""
-        ready = self.ready
-        # "auto" is not another timer, or another way to a cold cache, than its choice.
-        protocol = replace(self.setup.protocol, timer=ready.timer, cold_by=ready.cold_by)
-        for cell in cells:
-            key = cell.problem, cell.scheme, cell.provider, cell.cache
-            pinned = self.setup.tuned.lookup(ready.device, *key) if self.setup.tuned else None
-            self.ids[cell] = cell_id(cell, ready.providers[cell.provider].source, ready.device, protocol, pinned)
-
     def describe(self) -> None:
         """Complete run.json, or on resume check that device, software and code are the same."""
         describe(self.manifest, self.ready)
@@ -130,7 +119,7 @@ class Session:
 
     def forget(self, cells: Sequence[Cell], verdicts: Collection[str]) -> int:
         """Mark the failures of `cells` that have such a verdict for measurement; return their number."""
-        planned = {self.ids[cell] for cell in cells}
+        planned = {cell.id for cell in cells}
         if units := {unit for unit in self.store.ended_with(verdicts) if unit[0] in planned}:
             self.store.retry(units)
         return len(units)
@@ -138,11 +127,11 @@ class Session:
     def missing(self, cells: Sequence[Cell]) -> list[tuple[int, ...]]:
         """Units to do per cell: none after a final failure, else those without a commit row."""
         if (number := self.searching) is not None:
-            return [() if (self.ids[cell], number) in self.searches else (number,) for cell in cells]
+            return [() if (cell.id, number) in self.searches else (number,) for cell in cells]
         rounds = range(self.setup.protocol.rounds)
         missing = []
         for cell in cells:
-            stored = [self.store.verdicts.get((self.ids[cell], number)) for number in rounds]
+            stored = [self.store.verdicts.get((cell.id, number)) for number in rounds]
             failed = any(verdict and Verdict(verdict).is_final for verdict in stored)
             missing.append(() if failed else tuple(number for number in rounds if stored[number] is None))
         return missing
@@ -340,14 +329,14 @@ class Session:
         if self.setup.protocol.tuning == "cold" if number is None else number in self.missing([cell])[0]:
             return
         if isinstance(message, UnitResult) and (message.index, message.round) in doing.units:
-            unit = self.ids[cell], message.round
+            unit = cell.id, message.round
             if self.store.verdicts.get(unit) == Verdict.PASSED:
                 self.store.retry({unit})
         self._disbelieve(f"another result of round {number}")
 
     def _store_search(self, cell: Cell, rows: Sequence[Mapping[str, Any]]) -> None:
         """Store a search: a unit, or one of tuning=cold, whose winner is used in all rounds of the cell."""
-        name, number = self.ids[cell], self.searching
+        name, number = cell.id, self.searching
         if number is None:
             number = sum(searched == name for searched, _ in self.searches)
         device = self.ready.device
@@ -368,7 +357,7 @@ class Session:
         return {
             index: ChosenConfig(json.loads(row["config"]), "cold", int(row["candidates"]), float(row["search_s"]))
             for index, cell in enumerate(cells)
-            if (row := won.get(self.ids[cell]))
+            if (row := won.get(cell.id))
         }
 
     def _fault(self, task: Task, faults: FaultAttribution, failure: Failure) -> None:
@@ -409,7 +398,7 @@ class Session:
             return
         info = self.ready.providers[cell.provider]
         row = {
-            "cell_id": self.ids[cell],
+            "cell_id": cell.id,
             "round": result.round,
             "order": 0,
             "process": self.process,

@@ -50,6 +50,7 @@ class Sweep:
     retry: tuple[str, ...] = ()
     searches: int = 0
     _session: Session = field(init=False)
+    _has_begun: bool = field(default=False, init=False)
     _is_calibrated: bool = field(default=False, init=False)
     _began: float = field(init=False)
     _least_rounds: int = field(init=False)
@@ -77,8 +78,7 @@ class Sweep:
             if not self.searches:
                 session.last_canary()
             session.cut_short()
-            done = bool(session.ids) and not self.searches
-            return done and not (self._missing(self.cells) and self._is_short())
+            return self._has_begun and not (self._missing(self.cells) and self._is_short())
         except Interrupted:
             self.store.event("interrupted")
             session.cut_short()
@@ -89,7 +89,7 @@ class Sweep:
 
     def _measure_all(self) -> None:
         session = self._session
-        session.identify(self.cells)
+        self._has_begun = True
         if self.budget:
             self._plan_rounds(max(1, min(self.budget.most_rounds, self._stored_rounds())))
         self._count_planned()
@@ -114,8 +114,7 @@ class Sweep:
     def _search_all(self) -> None:
         session, manifest = self._session, self._session.manifest
         self.cells = distinct(self.cells, session.ready.device)
-        session.identify(self.cells)
-        planned = {(session.ids[cell], number) for cell in self.cells for number in range(self.searches)}
+        planned = {(cell.id, number) for cell in self.cells for number in range(self.searches)}
         manifest.planned_searches, manifest.complete_searches = len(planned), None
         session.describe()
         self.observer(Started(len(planned), len(session.searches & planned)))
@@ -181,8 +180,8 @@ class Sweep:
             return ()
         session = self._session
         session.stop_if_enough()
-        fresh = tuple(cell for cell in self.more() if cell not in session.ids)
-        session.identify(fresh)
+        known = {*self.cells}
+        fresh = tuple(cell for cell in self.more() if cell not in known)
         if fresh:
             self.cells += fresh
             self._replan()
@@ -208,12 +207,12 @@ class Sweep:
     def _open_tasks(self) -> int:
         """Number of tasks that could have a further round."""
         failed = self._failed()
-        return sum(any(self._session.ids[cell] not in failed for cell in task.cells) for task in tasks(self.cells))
+        return sum(any(cell.id not in failed for cell in task.cells) for task in tasks(self.cells))
 
     def _stored_rounds(self) -> int:
         """Number of rounds stored of every cell that has not failed."""
         failed, stored = self._failed(), Counter(name for name, _ in self.store.verdicts)
-        return min((stored[name] for name in self._session.ids.values() if name not in failed), default=0)
+        return min((stored[cell.id] for cell in self.cells if cell.id not in failed), default=0)
 
     def _failed(self) -> set[str]:
         return {name for (name, _), verdict in self.store.verdicts.items() if Verdict(verdict).is_final}
@@ -250,5 +249,5 @@ class Sweep:
         return sum(map(len, self._session.missing(cells)))
 
     def _count_planned(self) -> None:
-        cells = {*self._session.ids.values(), *(unit[0] for unit in self.store.verdicts)}
+        cells = {*(cell.id for cell in self.cells), *(unit[0] for unit in self.store.verdicts)}
         self._session.manifest.planned_units = len(cells) * self.setup.protocol.rounds

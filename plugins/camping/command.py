@@ -50,7 +50,7 @@ def camping(runs: tuple[Path, ...], providers: tuple[str, ...], as_json: bool) -
 
     data, *same = map(load_run, runs)
     for other in same:
-        if not set(other.cells["cell_id"]) & set(data.cells["cell_id"]):
+        if not _ran(other) & _ran(data):
             raise UsageError(
                 f"{other.id} has no cell of {data.id}: a further run has to measure the same cells on the same device, "
                 "with the same options"
@@ -64,6 +64,13 @@ def camping(runs: tuple[Path, ...], providers: tuple[str, ...], as_json: bool) -
     else:
         shown = data.cells.loc[data.cells["provider"].isin(chosen)]
         show(output.section(found, tuple(held(shown, data.manifest.scan))))
+
+
+def _ran(run: "RunData") -> set[tuple[str, ...]]:
+    """Cells, with what ran for them and on which device."""
+    return {
+        (*one, run.manifest.of_device.uuid) for one in zip(run.cells["cell_id"], run.cells["identity"], strict=True)
+    }
 
 
 def _deciding_rounds(run: "RunData") -> "pd.DataFrame":

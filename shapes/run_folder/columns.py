@@ -82,7 +82,7 @@ def _float(name: str, description: str, unit: str = "", better: Better = Better.
     return ColumnSchema(name, ColumnType.FLOAT, description, unit, better)
 
 
-CELL_ID = _text("cell_id", "content hash of problem, scheme, provider, its source, cache, device and protocol", True)
+CELL_ID = _text("cell_id", "address of the cell: hash of what is measured, not of the code or the device", True)
 
 SIZES = (
     _int("B", "batch of independent GEMMs", required=True),

@@ -30,8 +30,8 @@ SHARDS = "shards"
 COMPARISON = "compare.json"
 """In the folder of a comparison of commits, which holds a run folder for each version."""
 
-VERSION = 1
-"""Version of run.json. It rises when a reader of the former one would take a key for something else."""
+VERSION = 2
+"""Version of the run folder. Before 2, the address of a cell depended on the device and the code that measured it."""
 
 SHORT = 12
 """Digits of a commit's hash that are shown."""

@@ -69,7 +69,6 @@ class SweepWorker(DeviceWorker[SweepWorkerSpec]):
         session.deadline.at = math.inf if assignment.seconds is None else time.monotonic() + assignment.seconds
 
         def work() -> None:
-            session.identify(cells)
             session.describe()
             session.forget(cells, self.spec.retry)
             session.measure(job.task)

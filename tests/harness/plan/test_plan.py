@@ -4,12 +4,11 @@ import dataclasses
 import itertools
 
 import pytest
-from rooflens.harness.plan.plan import cell_id, contests, left_out, plan, refused, spread, static_columns, tasks
+from rooflens.harness.plan.plan import contests, left_out, plan, refused, spread, static_columns, tasks
 from rooflens.shapes import suite
 from rooflens.shapes.device import Device
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.problem import Pass
-from rooflens.shapes.protocol import Protocol
 
 DEVICE = Device("cpu", 0, "test", "", "x86-64", 2, 32 << 20, 1 << 20, 1 << 34)
 
@@ -45,26 +44,19 @@ def test_filters_that_say_nothing(expression):
     assert "\n" not in str(error.value)
 
 
-def test_identity_is_content():
+def test_an_address_is_of_what_is_measured_in_any_suite():
     first, second = plan(suite.load("llm4bit-quick"))[:2]
-    protocol = Protocol()
-    base = cell_id(first, "source", DEVICE, protocol)
-    assert base == cell_id(first, "source", DEVICE, dataclasses.replace(protocol, rounds=9, timeout_s=7.0))
-    others = {
-        cell_id(second, "source", DEVICE, protocol),
-        cell_id(first, "changed", DEVICE, protocol),
-        cell_id(first, "source", dataclasses.replace(DEVICE, llc_bytes=1), protocol),
-        cell_id(first, "source", DEVICE, dataclasses.replace(protocol, seed=1)),
-        base,
-    }
-    assert len(others) == 5
+    assert first.id == dataclasses.replace(first, suite="another").id
+    shape, problem = dataclasses.replace(first.shape, layer="x"), dataclasses.replace(first.problem, M=99)
+    changed = (dataclasses.replace(first, **one) for one in ({"provider": "x"}, {"shape": shape}, {"problem": problem}))
+    assert len({one.id for one in (first, second, *changed)}) == 5
 
 
 def test_passes_are_cells_of_their_own_and_sizes_have_their_columns():
     training = suite.load("fp8-train-quick").override(providers=("blas_bf16_fp8",))
     cells = plan(training)
     assert {cell.problem.pass_.value for cell in cells} == {"fwd", "step"}
-    assert len({cell_id(cell, "s", DEVICE, Protocol()) for cell in cells}) == len(cells)
+    assert len({cell.id for cell in cells}) == len(cells)
     routed = plan(suite.load("mxfp8-moe-quick"))[0]
     row = static_columns(routed)
     problem = routed.problem

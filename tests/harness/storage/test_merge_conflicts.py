@@ -54,13 +54,18 @@ def test_a_unit_in_two_shards_is_refused(halves, tmp_path):
         join(halves, tmp_path / "merged")
 
 
-def test_one_cell_under_two_identities_is_refused(halves):
-    coordinates = {"M": "8", "cell_id": "other_code"}
-    edit_row(halves[0] / "cells.csv", 0, **coordinates)
-    told = [reason for reason in reasons(*halves) if "is cell" in reason]
+@pytest.mark.parametrize("other", [{"cell_id": "other"}, {"identity": "other"}, {"process": "7"}])
+def test_a_cell_of_other_code_or_another_device_is_refused(halves, other):
+    row = next(row for row in read_rows(halves[1] / "cells.csv") if row["provider"] == "simt_4bit")
+    known = {"cell_id": row["cell_id"], "identity": "one"}
+    edit_row(halves[0] / "cells.csv", 0, **({"M": "8", "round": "99"} | known | other))
+    rows = [one | {"identity": "one"} for one in read_rows(halves[1] / "cells.csv")]
+    write_rows(halves[1] / "cells.csv", list(rows[0]), rows)
+    of = {"uuid": "GPU-7", "processes": [7]}
+    edit_manifest(halves[0], lambda manifest: manifest | {"devices": [manifest["device"] | of]})
+    told = [reason for reason in reasons(*halves) if "times are not of one cell" in reason]
     assert len(told) == 1
-    assert "simt_4bit llama3.2-1b k/v M=8 bf16 cold is cell" in told[0]
-    assert "but other_code in" in told[0]
+    assert "simt_4bit llama3.2-1b k/v M=8 bf16 cold is of other code" in told[0]
 
 
 def test_a_folder_that_is_given_twice_is_refused(halves, tmp_path):
