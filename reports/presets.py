@@ -5,7 +5,7 @@ nothing to say, in a module of `sections/`, and name it here.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from ..analysis.comparison.result import Result
@@ -56,23 +56,28 @@ Subject = TypeVar("Subject", View, Result, SideBySide)
 
 @dataclass(frozen=True, slots=True)
 class Preset(Generic[Subject]):
-    """A kind of report: its `chapters` in reading order, and `lacks`: what it needs and a subject has not, or "".
+    """A kind of report: its `chapters` in reading order, those behind them that open on demand (`folded`).
 
-    A hook among the chapters stands for those of the plugins.
+    `lacks` says what it needs and a subject has not, or "". A hook among the chapters stands for those of the plugins.
     """
 
     name: str
     what: str
     chapters: tuple[Callable[[Subject], Section | None] | Hook, ...]
+    folded: tuple[Callable[[Subject], Section | None] | Hook, ...] = ()
     lacks: Callable[[Subject], str] = lambda _: ""
 
     def sections(self, subject: Subject) -> tuple[Section, ...]:
         """Build the chapters that have something to say. Raises UsageError when the preset has nothing to show."""
         if missing := self.lacks(subject):
             raise UsageError(f"the preset {self.name} {missing}")
-        parts = (joining(part) if isinstance(part, Hook) else [part] for part in self.chapters)
-        chapters = (chapter for part in parts for chapter in part)
-        found = tuple(explained(section) for chapter in chapters if (section := chapter(subject)) is not None)
+        found = tuple(
+            explained(replace(section, folded=is_folded))
+            for parts, is_folded in ((self.chapters, False), (self.folded, True))
+            for part in parts
+            for chapter in (joining(part) if isinstance(part, Hook) else [part])
+            if (section := chapter(subject)) is not None
+        )
         if not found:
             raise UsageError(f"the preset {self.name} finds nothing to show here: use the preset full")
         return found
@@ -132,9 +137,9 @@ OF_A_RUN: dict[str, Preset[View]] = {
         Preset(
             "full",
             "everything that is known of a run",
+            (headline, speedup, crossover, curves, roofline, failures, known_limitations, open_items),
             (
-                *(headline, speedup, crossover, curves, roofline, gap, regimes, Hook.CHAPTER, throughput, correctness),
-                *(failures, ceilings, serving, devices, drift, known_limitations, open_items),
+                *(gap, regimes, Hook.CHAPTER, throughput, correctness, ceilings, serving, devices, drift),
                 *(environment, reproduce, protocol, provenance, limits),
             ),
         ),
@@ -142,30 +147,31 @@ OF_A_RUN: dict[str, Preset[View]] = {
             "crossover",
             "up to which M a kernel wins: headline maxima, crossovers, curves",
             (
-                *(_headline(median, best_constant, means, limit), maxima, crossover, curves, Hook.CHAPTER),
-                *(known_limitations, open_items, *_CONTEXT),
+                *(_headline(median, best_constant, means, limit), maxima, crossover, curves),
+                *(known_limitations, open_items),
             ),
+            (Hook.CHAPTER, *_CONTEXT),
             _lacks_sweep,
         ),
         Preset(
             "decode-grid",
             "one grid of speedups, layer x M, with its ties",
-            (
-                *(_headline(means, limit), decode_grid, winners, configurations),
-                *(known_limitations, open_items, *_CONTEXT),
-            ),
+            (_headline(means, limit), decode_grid, winners, known_limitations, open_items),
+            (configurations, *_CONTEXT),
             _lacks_comparison,
         ),
         Preset(
             "three-way",
             "a kernel beside the one that it replaces and a reference",
-            (_headline(means_over_sides), takeaways, three_way, configurations, open_items, *_CONTEXT),
+            (_headline(means_over_sides), takeaways, three_way, open_items),
+            (configurations, *_CONTEXT),
             _lacks_third,
         ),
         Preset(
             "flat",
             "time, rate and bandwidth of every shape of one sweep",
-            (_headline(highest_rates), flat, legend, open_items, *_CONTEXT),
+            (_headline(highest_rates), flat, legend, open_items),
+            _CONTEXT,
             _lacks_time,
         ),
     )
@@ -177,10 +183,12 @@ OF_TWO_VERSIONS: dict[str, Preset[Result]] = {
         "branch",
         "what changed between two versions",
         (
-            *(suite.headline, origin.identity, suite.suite, spread, models, dumbbell, movers.movers, losses),
-            *(cases.outcomes, open_points.tally, cases.choices, cost.cost, cost.evidence),
-            *(open_points.limitations, tried, open_points.open_items, origin.doubts, origin.digest),
-            *(origin.reproduce, origin.provenance, cases.cases),
+            *(suite.headline, origin.identity, suite.suite, dumbbell, movers.movers, losses, cases.outcomes),
+            *(open_points.limitations, open_points.open_items),
+        ),
+        (
+            *(spread, models, open_points.tally, cases.choices, cost.cost, cost.evidence, tried, origin.doubts),
+            *(origin.digest, origin.reproduce, origin.provenance, cases.cases),
         ),
     )
 }

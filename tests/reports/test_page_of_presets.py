@@ -2,9 +2,11 @@
 
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from rooflens.analysis.frames.load import load_run
+from rooflens.reports.build import build_report
 from rooflens.reports.figures import colours
 from rooflens.reports.presets import PRESETS
 from rooflens.reports.render import html
@@ -14,6 +16,8 @@ from .measured import WATCHED
 from .planted import report_by, synthetic
 
 pytestmark = pytest.mark.browser
+
+RESULTS = Path(__file__).parents[2] / "docs/results"
 
 PROVIDERS = ("simt_4bit", "gemv_4bit", "dequant_blas", "blas")
 PAPER = {"width": 980, "height": 700}
@@ -69,6 +73,19 @@ def test_nothing_stands_out_of_the_page(page):
             page.evaluate(OPEN_ALL)
 
 
+def test_a_page_opens_with_what_was_asked_and_grids_side_by_side(open_page, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(html.render(build_report(load_run(RESULTS / "h200-llm4bit-quick"))), encoding="utf-8")
+    page = open_page(path.as_uri(), 1400)
+    assert len(page.evaluate("document.body.innerText").split()) <= 2500  # without what is folded
+    assert page.locator("main > section").count() <= 8
+    first, second = page.locator(".grid").all()[:2]
+    assert first.bounding_box()["y"] == second.bounding_box()["y"]
+    page.set_viewport_size({"width": 420, "height": 900})
+    assert first.bounding_box()["y"] < second.bounding_box()["y"]
+    assert not page.locator("nav li").first.is_visible()
+
+
 def test_wrapped_texts_have_room(page):
     """A sentence in a column of a few letters would make its row as high as a paragraph."""
     for width in (1600, 1000, 400):
@@ -116,7 +133,7 @@ def test_the_keyboard_reaches_and_shows_what_can_be_done(page):
     assert page.locator(".skip").bounding_box()["y"] >= 0
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.localName") == "main"
-    folded = page.locator("details:not([open]) > summary").first
+    folded = page.locator("main details:not([open]) > summary").first
     if folded.count():
         folded.focus()
         page.keyboard.press("Enter")

@@ -146,7 +146,8 @@ def crossover(view: View) -> Iterator[KeyNumber]:
             for status, count in median.statuses.items()
         )
         named = told.replace("the challenger", median.challenger).replace("the incumbent", median.incumbent)
-        yield KeyNumber(label, "none", named)
+        ends = {"ahead": f"> {found.lead.means[-1].M}", "behind": f"< {found.lead.means[0].M}"}
+        yield KeyNumber(label, ends.get("".join(median.statuses), "none"), named)
         return
     interval = f"95% interval {median.interval_text}" if median.interval_text else "no interval"
     value = median.median_M if median.median_M and median.median_M < math.inf else None
