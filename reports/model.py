@@ -5,21 +5,15 @@ the same one. Renderers walk `Report.sections`; they compute nothing but layout.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeAlias
+from numbers import Integral
+from typing import Any, TypeAlias
 
 from .. import __version__
 from ..shapes.run_folder.coverage import Coverage
 from .figures.chart import Figure, Raw
-
-
-class Align(StrEnum):
-    """Horizontal alignment of a column."""
-
-    LEFT = "left"
-    RIGHT = "right"
 
 
 class Scale(StrEnum):
@@ -62,33 +56,24 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A table column; `unit` is shown once, in the header; `note` is a footnote on the header."""
+    """A table column; `unit` is shown once, in the header; `note` is a footnote on the header.
+
+    Numbers stand to the right, texts to the left (`is_text`). `key` tells columns apart that may have one header.
+    """
 
     header: str
     unit: str = ""
-    align: Align = Align.RIGHT
+    is_text: bool = False
     scale: Scale = Scale.NONE
     note: str = ""
+    key: str = ""
 
 
-def text_columns(*headers: str) -> tuple[Column, ...]:
-    """Columns of texts."""
-    return tuple(Column(header, align=Align.LEFT) for header in headers)
+Cells: TypeAlias = dict[Column | str, object]
+"""One row of a table: its cells by their columns. A header alone is that of a column of texts.
 
-
-def number_columns(*headers: str) -> tuple[Column, ...]:
-    """Columns of numbers without a unit of their own."""
-    return tuple(map(Column, headers))
-
-
-def texts(*values: object) -> tuple[TableCell, ...]:
-    """Cells that show `values` and have no number behind them."""
-    return tuple(TableCell(str(value)) for value in values)
-
-
-def integer(value: int) -> TableCell:
-    """A count, or a size."""
-    return TableCell(str(value), int(value))
+What is no TableCell is shown as it is; a whole number is also the value behind it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +111,29 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"table {self.id}: a row of {len(row)} cells under {len(self.columns)} columns")
+
+
+def table(id: str, title: str, rows: Iterable[Cells], reading: str = "", **fields: Any) -> Table:
+    """Build a table with the columns of its first row; a cell that a later row lacks is empty. `fields`: of Table."""
+    listed = list(rows)
+    heads = list(listed[0])
+    if unknown := {head for row in listed for head in row} - {*heads}:
+        raise ValueError(f"table {id}: the first row has no {unknown}")
+    columns = tuple(Column(head, is_text=True) if isinstance(head, str) else head for head in heads)
+    return Table(
+        id,
+        title,
+        columns,
+        tuple(tuple(_cell(row.get(head, "")) for head in heads) for row in listed),
+        reading,
+        **fields,
+    )
+
+
+def _cell(value: object) -> TableCell:
+    if isinstance(value, TableCell):
+        return value
+    return TableCell(str(value), int(value) if isinstance(value, Integral) else None)
 
 
 @dataclass(frozen=True, slots=True)

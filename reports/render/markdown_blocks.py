@@ -7,7 +7,6 @@ from urllib.parse import quote
 from ..figures.chart import Figure
 from ..model import (
     OPEN_REMARKS,
-    Align,
     Block,
     Bullets,
     CodeBlock,
@@ -109,7 +108,7 @@ def _folded(title: str, body: str, fold: bool) -> str:
 def _table(table: Table, number: Number) -> str:
     reading = f"{escape(table.reading)}\n\n" if table.reading else ""
     header = " | ".join(_header(column, number) for column in table.columns)
-    rule = "|".join(":--" if column.align is Align.LEFT else "--:" for column in table.columns)
+    rule = "|".join(":--" if column.is_text else "--:" for column in table.columns)
     rows = "\n".join("| " + " | ".join(_cell(cell, number) for cell in row) + " |" for row in table.rows)
     return f"{reading}| {header} |\n|{rule}|\n{rows}\n"
 

@@ -12,7 +12,6 @@ from rich.cells import cell_len
 from ..figures.chart import Figure
 from ..formatting import some
 from ..model import (
-    Align,
     Block,
     Bullets,
     CodeBlock,
@@ -172,7 +171,7 @@ def _table(table: Table, width: int, paint: Paint, mark: Callable[[str], str]) -
         [_shown(column, row[index], own[number], max(map(len, own)), paint) for number, row in enumerate(table.rows)]
         for index, (column, own) in enumerate(zip(table.columns, marks, strict=True))
     ]
-    right = tuple(column.align is Align.RIGHT for column in table.columns)
+    right = tuple(not column.is_text for column in table.columns)
     rows = [list(row) for row in zip(*columns, strict=True)] if table.rows else []
     whole = layout.TextTable(names, rows, right)
     for number, part in enumerate(_parts(whole, table.stub, width)):
@@ -201,7 +200,7 @@ def _shown(column: Column, cell: TableCell, mark: str, room: int, paint: Paint) 
     text = _flat(cell.text)
     if style := _style(column, cell):
         text = paint(text, style)
-    return f"{text}{mark:<{room}}" if column.align is Align.RIGHT else f"{text}{mark}"
+    return f"{text}{mark}" if column.is_text else f"{text}{mark:<{room}}"
 
 
 def _style(column: Column, cell: TableCell) -> str:

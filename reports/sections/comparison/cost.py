@@ -1,26 +1,14 @@
 """What finding configurations cost in each version, and what the versions ran: compiled code and settings."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 
 from ....analysis.comparison.breakdown import controls
 from ....analysis.comparison.evidence import SearchCost, binaries, costs, settings
 from ....analysis.comparison.machine_code import Difference, summarize_changes
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
-from ...model import (
-    Block,
-    Bullets,
-    Column,
-    Section,
-    Table,
-    TableCell,
-    Text,
-    integer,
-    number_columns,
-    text_columns,
-    texts,
-)
+from ...model import Block, Bullets, Cells, Column, Section, Table, TableCell, Text, table
 
 MOST_ROWS = 60
 
@@ -30,38 +18,34 @@ def cost(result: Result) -> Section | None:
     found = costs(result.searches)
     if not found:
         return None
-    columns = (
-        *(*text_columns("provider", "pass"), Column("searches")),
-        *number_columns("candidates of a search", "wall time of all searches"),
-    )
-    rows = tuple((*texts(provider, pass_), *_cost(sides)) for (provider, pass_), sides in found.items())
+    rows: list[Cells] = [
+        {"provider": provider, "pass": pass_, **_cost(sides)} for (provider, pass_), sides in found.items()
+    ]
     totals = [_seconds([sides.get(side) for sides in found.values()]) for side in ("base", "head")]
     said = f"All searches together: {_times(*totals)}." if all(totals) else ""
-    table = Table(
-        "compared-tuning",
-        "Searching configurations",
-        columns,
-        rows,
-        how_to_read="base → head; × is head ÷ base. candidates: of the search that has most. A stored table "
-        "(rooflens tune) pays for them once.",
-        stub=2,
+    how = (
+        "base → head; × is head ÷ base. candidates: of the search that has most. A stored table (rooflens tune) pays "
+        "for them once."
     )
-    return Section("compared-cost", "Cost of tuning", (table, *((Text(said),) if said else ())))
+    listed = table("compared-tuning", "Searching configurations", rows, how_to_read=how, stub=2)
+    return Section("compared-cost", "Cost of tuning", (listed, *((Text(said),) if said else ())))
 
 
-def _cost(sides: dict[str, SearchCost]) -> tuple[TableCell, ...]:
+def _cost(sides: dict[str, SearchCost]) -> Cells:
     pair = [sides.get(side) for side in ("base", "head")]
     searches = " → ".join("none" if one is None else str(one.searches) for one in pair)
-    candidates = " → ".join("none" if one is None else str(one.candidates) for one in pair)
+    candidates = TableCell(" → ".join("none" if one is None else str(one.candidates) for one in pair))
+    times = TableCell(" → ".join("none" if one is None else fmt.time(one.seconds) or "unknown" for one in pair))
     base, head = pair
-    if base is None or head is None:
-        times = " → ".join("none" if one is None else fmt.time(one.seconds) or "unknown" for one in pair)
-        return TableCell(searches), TableCell(candidates), TableCell(times)
-    return (
-        TableCell(searches),
-        TableCell(f"{candidates}{_factor(base.candidates, head.candidates)}", head.candidates / base.candidates),
-        TableCell(_times(base.seconds, head.seconds), _ratio(base.seconds, head.seconds)),
-    )
+    if base is not None and head is not None:
+        text = f"{candidates.text}{_factor(base.candidates, head.candidates)}"
+        candidates = TableCell(text, head.candidates / base.candidates)
+        times = TableCell(_times(base.seconds, head.seconds), _ratio(base.seconds, head.seconds))
+    return {
+        Column("searches"): searches,
+        Column("candidates of a search"): candidates,
+        Column("wall time of all searches"): times,
+    }
 
 
 def _seconds(found: list[SearchCost | None]) -> float:
@@ -106,65 +90,50 @@ def evidence(result: Result) -> Section | None:
 
 
 def _binaries(result: Result) -> Table | None:
-    found = binaries(result.effects)
-    if not found:
-        return None
-    columns = (
-        *text_columns("provider", "pass"),
-        *number_columns(
-            "same code", "other code", "unknown", "same configuration", "distinct in base", "distinct in head"
-        ),
+    rows: list[Cells] = [
+        {
+            "provider": one.provider,
+            "pass": one.pass_,
+            Column("same code"): _of(one.same, one.cases),
+            Column("other code"): _of(one.other, one.cases),
+            Column("unknown"): _of(one.unknown, one.cases),
+            Column("same configuration"): _of(one.configured, one.cases),
+            Column("distinct in base"): one.base,
+            Column("distinct in head"): one.head,
+        }
+        for one in binaries(result.effects)
+    ]
+    how = (
+        "Of the cells that both versions pass, by the hash of the compiled code that ran. unknown: no hash in a "
+        "version, or another one from round to round."
     )
-    rows = tuple(
-        (
-            *texts(one.provider, one.pass_),
-            *(
-                TableCell(fmt.count(part, one.cases), part)
-                for part in (one.same, one.other, one.unknown, one.configured)
-            ),
-            *(integer(one.base), integer(one.head)),
-        )
-        for one in found
-    )
-    return Table(
-        "compared-binaries",
-        "Compiled code",
-        columns,
-        rows,
-        how_to_read="Of the cases that both versions pass, by the hash of the compiled code that ran. unknown: no "
-        "hash in a version, or another one from round to round.",
-        stub=2,
-    )
+    return table("compared-binaries", "Compiled code", rows, how_to_read=how, stub=2) if rows else None
+
+
+def _of(part: int, cases: int, more: str = "") -> TableCell:
+    return TableCell(f"{fmt.count(part, cases)}{more}", part)
+
+
+def _unlisted(found: Sized, what: str = "") -> str:
+    left = len(found) - MOST_ROWS
+    return f" The other {left}{what} are not listed." if left > 0 else ""
 
 
 def _settings(result: Result) -> Table | None:
     found = settings(result.effects)
-    if not found:
-        return None
-    columns = (
-        *text_columns("setting", "provider", "pass"),
-        *number_columns("base", "head"),
-    )
-    rows = tuple(
-        (
-            *texts(one.name, one.provider, one.pass_),
-            *(
-                TableCell(f"{fmt.count(part, one.cases)} ({fmt.share(part / one.cases)})", part)
-                for part in (one.base, one.head)
-            ),
-        )
+    rows: list[Cells] = [
+        {
+            "setting": one.name,
+            "provider": one.provider,
+            "pass": one.pass_,
+            Column("base"): _of(one.base, one.cases, f" ({fmt.share(one.base / one.cases)})"),
+            Column("head"): _of(one.head, one.cases, f" ({fmt.share(one.head / one.cases)})"),
+        }
         for one in found[:MOST_ROWS]
-    )
-    more = f" The other {len(found) - MOST_ROWS} are not listed." if len(found) > MOST_ROWS else ""
-    return Table(
-        "compared-settings",
-        "Settings that were chosen in other numbers of cases",
-        columns,
-        rows,
-        reading=f"Cases whose configuration has the setting, of those that both versions pass.{more}",
-        stub=1,
-        detail=len(rows) > 12,
-    )
+    ]
+    reading = f"Cases whose configuration has the setting, of those that both versions pass.{_unlisted(found)}"
+    title = "Settings that were chosen in other numbers of cases"
+    return table("compared-settings", title, rows, reading, detail=len(rows) > 12) if rows else None
 
 
 def _isa(found: Difference) -> Iterator[Block]:
@@ -182,24 +151,17 @@ def _isa(found: Difference) -> Iterator[Block]:
         return
     names = ("arch", "provider", "kernel", "part", "pass", "dtype")
     varying = [name for name in names if changes[name].nunique() > 1 or name == "kernel"]
-    columns = (
-        *text_columns(*varying, "what"),
-        *number_columns("binaries", "base", "head"),
-    )
-    rows = tuple(
-        (
-            *(TableCell(str(row[name])) for name in (*varying, "column")),
-            *(integer(int(row["changed"])), *texts(row["base"], row["head"])),
-        )
+    rows: list[Cells] = [
+        {
+            **{name: row[name] for name in varying},
+            "what": row["column"],
+            Column("binaries"): int(row["changed"]),
+            **{Column(side): str(row[side]) for side in ("base", "head")},
+        }
         for row in changes.head(MOST_ROWS).to_dict("records")
+    ]
+    reading = (
+        "Columns of isa.csv that differ, over the binaries that differ in them; low to high."
+        f"{_unlisted(changes, ' rows')}"
     )
-    more = f" The other {len(changes) - MOST_ROWS} rows are not listed." if len(changes) > MOST_ROWS else ""
-    yield Table(
-        "compared-isa",
-        "What changed in the machine code",
-        columns,
-        rows,
-        reading=f"Columns of isa.csv that differ, over the binaries that differ in them; low to high.{more}",
-        stub=len(varying),
-        detail=True,
-    )
+    yield table("compared-isa", "What changed in the machine code", rows, reading, stub=len(varying), detail=True)

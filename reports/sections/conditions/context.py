@@ -8,7 +8,7 @@ from ....shapes.gpu_architectures import architecture
 from ....shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, TUNING
 from ....shapes.run_folder.manifest import MANIFEST, StoredProtocol
 from ... import formatting as fmt
-from ...model import Bullets, CodeBlock, Column, Section, Table, TableCell, Text, integer, text_columns, texts
+from ...model import Bullets, Cells, CodeBlock, Column, Section, Table, TableCell, Text, table
 from ...view import View
 from .conditions import conditions, has_telemetry, how_timed, sample_counts
 
@@ -32,19 +32,19 @@ def reproduce(view: View) -> Section:
         has_files = bool((manifest.request or {}).get("files"))
         rows.append((f"commit of the {'kernels' if has_files else 'working directory'}", f"{code.label}{of}"))
     libraries = _libraries(view)
-    heads = ("library",) if libraries else ()
-    providers = tuple(
-        (
-            TableCell(name, name),
-            *texts(
-                entry.role,
-                "baseline" if name == view.baseline else "challenger" if name in view.challengers else "",
-                *(libraries.get(name, "") for _ in heads),
-                entry.source,
+    providers: list[Cells] = [
+        {
+            "provider": TableCell(name, name),
+            "role": entry.role,
+            "part in the comparison": (
+                "baseline" if name == view.baseline else "challenger" if name in view.challengers else ""
             ),
-        )
+            **({"library": libraries.get(name, "")} if libraries else {}),
+            "source hash": entry.source,
+        }
         for name, entry in view.manifest.providers.items()
-    )
+    ]
+    hashed = "The hash covers the provider's source files: a result is never reused for other code."
     return Section(
         "reproduce",
         "How to reproduce",
@@ -52,13 +52,7 @@ def reproduce(view: View) -> Section:
             Text("The first command measures, the last one writes this report again from the stored files."),
             CodeBlock("\n".join(commands)),
             _facts("workload", "What was asked for", rows),
-            Table(
-                "providers",
-                "Providers and the source that ran",
-                text_columns("provider", "role", "part in the comparison", *heads, "source hash"),
-                providers,
-                reading="The hash covers the provider's source files: a result is never reused for other code.",
-            ),
+            table("providers", "Providers and the source that ran", providers, hashed),
         ),
     )
 
@@ -176,8 +170,9 @@ def limits(view: View) -> Section:
 
 
 def _facts(table_id: str, title: str, rows: list[tuple[str, str]]) -> Table:
-    cells = tuple((TableCell(name), TableCell(value or "unknown", value or None)) for name, value in rows)
-    return Table(table_id, title, text_columns("item", "value"), cells)
+    return table(
+        table_id, title, [{"item": name, "value": TableCell(value or "unknown", value or None)} for name, value in rows]
+    )
 
 
 def _stop_rule(stated: StoredProtocol) -> str:
@@ -213,16 +208,16 @@ def provenance(view: View) -> Section:
         CANARY.file: len(run.canary) + len(run.starts) - run.starts["process"].nunique(),
         TUNING.file: len(run.tuning),
     }
-    lines = tuple(
-        (
-            *texts(name, what),
-            integer(rows[name]) if name in rows else TableCell(""),
-            TableCell(run.digests[name][:16], run.digests[name]),
-        )
+    lines: list[Cells] = [
+        {
+            "file": name,
+            "what comes from it": what,
+            Column("rows"): rows.get(name, ""),
+            "SHA-256": TableCell(run.digests[name][:16], run.digests[name]),
+        }
         for name, what in BEHIND.items()
         if name in run.digests
-    )
-    columns = (*text_columns("file", "what comes from it"), Column("rows"), *text_columns("SHA-256"))
+    ]
     stored = manifest.environment
     versions = [f"{name} {stored[name]}" for name in ("rooflens", "commit", "torch", "triton") if stored.get(name)]
     merged = f", merged from {len(manifest.devices)} devices" if run.several_devices else ""
@@ -234,5 +229,5 @@ def provenance(view: View) -> Section:
         "hashes of the providers are under “How to reproduce”."
     )
     reading = "The first 16 digits of the checksum of each file, uncompressed, as it was read for this report."
-    table = Table("files", "Files behind this report", columns, lines, reading=reading)
-    return Section("provenance", "Provenance", (Text(lead), table) if lines else (Text(lead),))
+    files = (table("files", "Files behind this report", lines, reading),) if lines else ()
+    return Section("provenance", "Provenance", (Text(lead), *files))
