@@ -86,7 +86,7 @@ def _print_json(folder: Path, complete: bool, frame: "pd.DataFrame") -> None:
         {"folder": folder, "complete": complete, "providers": gain(frame).to_dict("records")}
         | {"drift": {**asdict(drifted), "flip_share": drifted.flip_share}}
         | {"hits": hits(frame).to_dict("records")}
-        | {"disturbed": disturbed(frame)._asdict(), "failures": failures(frame).to_dict("records")}
+        | {"disturbed": disturbed(frame), "failures": failures(frame).to_dict("records")}
     )
 
 
@@ -197,9 +197,9 @@ def show_disturbed(frame: "pd.DataFrame") -> None:
     from ..analysis.tuning.searches import disturbed
 
     found = disturbed(frame)
-    if not found.searches:
+    if not found["searches"]:
         return
-    causes = found.worst.split("; ")
+    causes = found["worst"].split("; ")
     worst = "; ".join(causes[:MOST_CAUSES]) + (" and more" if len(causes) > MOST_CAUSES else "")
-    searches = plural(found.of, "search was", "searches were")
-    click.echo(f"note: {found.searches} of {searches} disturbed, at worst: {worst}; tune again", err=True)
+    searches = plural(found["of"], "search was", "searches were")
+    click.echo(f"note: {found['searches']} of {searches} disturbed, at worst: {worst}; tune again", err=True)

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -218,19 +218,14 @@ WHOLE_CELL = ("{}", "")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
-class Disturbed(NamedTuple):
-    """How many of the searches something disturbed, and the worst of each kind of cause ("" for none)."""
+def disturbed(frame: pd.DataFrame) -> dict[str, Any]:
+    """Sum up the `disturbed` of tuning.csv: a search is disturbed when one of its candidates is.
 
-    searches: int
-    of: int
-    worst: str
-
-
-def disturbed(frame: pd.DataFrame) -> Disturbed:
-    """Sum up the `disturbed` of tuning.csv: a search is disturbed when one of its candidates is."""
+    searches of how many (`of`), and the worst of each kind of cause ("" for none).
+    """
     rows = frame.loc[frame["disturbed"] != ""]
     touched, everyone = (len(some[SEARCH].drop_duplicates()) for some in (rows, frame))
-    return Disturbed(touched, everyone, worst(rows["disturbed"]))
+    return {"searches": touched, "of": everyone, "worst": worst(rows["disturbed"])}
 
 
 def whole_searches(frame: pd.DataFrame) -> int | None:

@@ -117,7 +117,7 @@ def _runs(several: SideBySide) -> Table:
 
 def _run(label: str, view: View) -> Cells:
     lead = view.headline.lead
-    fraction = lead.limit.fraction if lead and lead.limit else None
+    fraction = lead.limit[0] if lead and lead.limit else None
     return {
         "run": label,
         "device": view.device_name,

@@ -90,16 +90,12 @@ def evidence(result: Result) -> Section | None:
 
 
 def _binaries(result: Result) -> Table | None:
+    names = {"same": "same code", "other": "other code", "unknown": "unknown", "configured": "same configuration"}
     rows: list[Cells] = [
         {
-            "provider": one.provider,
-            "pass": one.pass_,
-            Column("same code"): _of(one.same, one.cases),
-            Column("other code"): _of(one.other, one.cases),
-            Column("unknown"): _of(one.unknown, one.cases),
-            Column("same configuration"): _of(one.configured, one.cases),
-            Column("distinct in base"): one.base,
-            Column("distinct in head"): one.head,
+            **{name: one[name] for name in ("provider", "pass")},
+            **{Column(header): _of(one[name], one["cases"]) for name, header in names.items()},
+            **{Column(f"distinct in {side}"): one[side] for side in ("base", "head")},
         }
         for one in binaries(result.effects)
     ]
@@ -123,11 +119,11 @@ def _settings(result: Result) -> Table | None:
     found = settings(result.effects)
     rows: list[Cells] = [
         {
-            "setting": one.name,
-            "provider": one.provider,
-            "pass": one.pass_,
-            Column("base"): _of(one.base, one.cases, f" ({fmt.share(one.base / one.cases)})"),
-            Column("head"): _of(one.head, one.cases, f" ({fmt.share(one.head / one.cases)})"),
+            **{name: one[name] for name in ("setting", "provider", "pass")},
+            **{
+                Column(side): _of(one[side], one["cases"], f" ({fmt.share(one[side] / one['cases'])})")
+                for side in ("base", "head")
+            },
         }
         for one in found[:MOST_ROWS]
     ]

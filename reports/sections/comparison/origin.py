@@ -88,17 +88,15 @@ def _cases(result: Result) -> str:
 def _files(found: Identity | None) -> Iterator[Table]:
     if found is None or not found.files:
         return
-    ranked = sorted(found.files, key=lambda file: (-(file.added or 0) - (file.removed or 0), file.path))
+    ranked = sorted(found.files, key=lambda file: (-(file[1] or 0) - (file[2] or 0), file[0]))
     rows: list[Cells] = [
         {
-            "file": file.path,
-            Column("lines added"): "binary" if file.added is None else TableCell(f"+{file.added}", file.added),
-            Column("lines removed"): (
-                "" if file.removed is None else TableCell(f"{fmt.MINUS}{file.removed}", file.removed)
-            ),
-            "role": _role(file.path, found.command),
+            "file": path,
+            Column("lines added"): "binary" if added is None else TableCell(f"+{added}", added),
+            Column("lines removed"): "" if removed is None else TableCell(f"{fmt.MINUS}{removed}", removed),
+            "role": _role(path, found.command),
         }
-        for file in ranked[:MOST_FILES]
+        for path, added, removed in ranked[:MOST_FILES]
     ]
     more = f" The other {len(ranked) - MOST_FILES} are not listed." if len(ranked) > MOST_FILES else ""
     reading = f"Between the two commits, as they were measured; most lines first.{more}"

@@ -84,9 +84,7 @@ def suite(result: Result) -> Section | None:
 
 def again_cell(part: Part, change: SuiteChange) -> TableCell:
     """Interval of a geometric mean over the rounds; of tables, what rounding lets it be."""
-    if rounded := part.rounded():
-        return _interval((rounded.low, rounded.high))
-    return _interval(change.rounds)
+    return _interval(part.rounded() or change.rounds)
 
 
 def mean_rates(found: list[SuiteChange]) -> tuple[str, list[Cells]]:

@@ -8,7 +8,7 @@ from ....analysis.roofline.bounds import Bound
 from ....analysis.roofline.gaps import PARTS, gap_totals
 from ... import formatting as fmt
 from ...figures.axes import band, bands, linear_axis
-from ...figures.chart import Anchor, Box, Chart, Data, Figure, LegendEntry, Remark
+from ...figures.chart import Box, Chart, Data, Figure, LegendEntry, Remark
 from ...model import Section
 from ...terms import GAP_PARTS
 from ...view import Row, Slice, View, shape_of, sliced
@@ -175,7 +175,7 @@ def _waterfall(
         if not inside:
             before = high > RIGHT * whole
             at = low - GAP * whole if before else high + GAP * whole
-            remarks.append(Remark(at, y + 0.5, text, Anchor.END if before else Anchor.START))
+            remarks.append(Remark(at, y + 0.5, text, end=before))
     shares = {name: value / whole for name, value in zip(PARTS, parts, strict=True)}
     return Chart(
         title=title,

@@ -141,7 +141,8 @@ def test_what_has_several_binaries_over_its_rounds_is_unknown():
     planted.cases["base_artifact"] = ["x", "x", "mixed", ""]
     planted.cases["head_artifact"] = ["x", "y", "x", "x"]
     (found,) = binaries(measure_effects(planted))
-    assert (found.cases, found.same, found.other, found.unknown, found.base, found.head) == (4, 1, 1, 2, 1, 2)
+    names = ("cases", "same", "other", "unknown", "base", "head")
+    assert [found[name] for name in names] == [4, 1, 1, 2, 1, 2]
     assert binaries(measure_effects(versions([[0.0] * 2]))) == []
 
 
@@ -149,7 +150,7 @@ def test_settings_are_counted_where_they_differ():
     planted = versions([[0.0] * 2] * 3)
     planted.cases["base_config"] = [json.dumps({"s": 2, "w": {"n": 10}})] * 3
     planted.cases["head_config"] = [json.dumps({"s": 2, "w": {"n": number}}) for number in (9, 10, 10)]
-    found = [(one.name, one.base, one.head, one.cases) for one in settings(measure_effects(planted))]
-    assert found == [("w.n=9", 0, 1, 3), ("w.n=10", 3, 2, 3)]
+    found = [[*one.values()][2:] for one in settings(measure_effects(planted))]
+    assert found == [["w.n=9", 3, 0, 1], ["w.n=10", 3, 3, 2]]
     assert list(settings_of("not json")) == []
     assert list(settings_of("7")) == []
