@@ -252,14 +252,6 @@ def explained(chapter: Section) -> Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """A footnote: its number in order of first use, and its text."""
-
-    number: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """A whole report. `facts` are the identity line under the title: (what, value)."""
 
@@ -273,12 +265,12 @@ class Report:
     """Where to find what is left out of a page that would be too large."""
     coverage: Coverage | None = None
     """What became of the cells, of the report of one run."""
-    notes: dict[str, Note] = field(init=False)
+    notes: dict[str, int] = field(init=False)
     """Every distinct footnote text, numbered once for the whole report."""
 
     def __post_init__(self) -> None:
         texts = dict.fromkeys(text for section in self.sections for part in section.walk() for text in note_texts(part))
-        object.__setattr__(self, "notes", {text: Note(number, text) for number, text in enumerate(texts, start=1)})
+        object.__setattr__(self, "notes", {text: number for number, text in enumerate(texts, start=1)})
         seen: set[str] = set()
         for section in self.walk():
             for anchor in (section.id, *(block.id for block in section.blocks if isinstance(block, Table | Figure))):
@@ -291,9 +283,9 @@ class Report:
         for section in self.sections:
             yield from section.walk()
 
-    def notes_of(self, section: Section) -> tuple[Note, ...]:
+    def notes_of(self, section: Section) -> dict[int, str]:
         """Footnotes used by the blocks of `section` itself (not its sub-sections), by number."""
-        return tuple(sorted({self.notes[text] for text in note_texts(section)}, key=lambda note: note.number))
+        return dict(sorted((self.notes[text], text) for text in note_texts(section)))
 
 
 def note_texts(section: Section) -> Iterator[str]:

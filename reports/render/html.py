@@ -17,7 +17,7 @@ from ..figures import colours, svg
 from ..figures.chart import Chart, Data, Figure
 from ..figures.frames import frame
 from ..formatting import plural
-from ..model import OPEN_REMARKS, Block, Note, Report, Section, Table
+from ..model import OPEN_REMARKS, Block, Report, Section, Table
 from .html_budget import LIMIT, RESERVE, left_out, sentence
 from .html_style import policy, script, stylesheet, template
 from .html_table import attributes, header_attributes, is_heat, table_attributes
@@ -34,8 +34,8 @@ def render(report: Report, limit: int = LIMIT) -> str:
     anchors = _note_anchors(report)
     shared = {
         "report": report,
-        "anchor": lambda text: f"note-{report.notes[text].number}",
-        "own_anchor": lambda section, note: anchors[note] == section.id,
+        "anchor": lambda text: f"note-{report.notes[text]}",
+        "own_anchor": lambda section, number: anchors[number] == section.id,
     }
     pieces = list(_draw_blocks(report, shared))
     shell = len(_page(shared, {}, {}).encode())
@@ -113,12 +113,12 @@ def _environment() -> Environment:
     return environment
 
 
-def _note_anchors(report: Report) -> dict[Note, str]:
+def _note_anchors(report: Report) -> dict[int, str]:
     """Each note is the target of its links where it stands first; further copies have no anchor."""
-    first: dict[Note, str] = {}
+    first: dict[int, str] = {}
     for section in report.walk():
-        for note in report.notes_of(section):
-            first.setdefault(note, section.id)
+        for number in report.notes_of(section):
+            first.setdefault(number, section.id)
     return first
 
 

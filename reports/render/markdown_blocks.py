@@ -1,7 +1,7 @@
 """One block of a report as GitHub markdown: tables, folded details, images as relative files, everything escaped."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import quote
 
 from ..figures.chart import Figure
@@ -13,7 +13,6 @@ from ..model import (
     Column,
     HowToRead,
     KeyNumbers,
-    Note,
     Remarks,
     Table,
     TableCell,
@@ -81,9 +80,9 @@ def more(remarks: Remarks) -> str:
     return f"{len(remarks.items) - OPEN_REMARKS} more"
 
 
-def footnotes(notes: Iterable[Note]) -> Iterator[str]:
+def footnotes(notes: Mapping[int, str]) -> Iterator[str]:
     """Yield the lines of notes."""
-    yield from (f"<sup>{note.number}</sup> {escape(note.text)}<br>" for note in notes)
+    yield from (f"<sup>{number}</sup> {escape(text)}<br>" for number, text in notes.items())
 
 
 def _key_numbers(block: KeyNumbers, number: Number) -> Iterator[str]:

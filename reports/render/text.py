@@ -111,10 +111,10 @@ def _section(report: Report, section: Section, width: int, level: int, paint: Pa
     kept = [block for block in section.blocks if not _is_left_out(block)]
     left = [_flat(block.title) for block in section.blocks if isinstance(block, Table) and block.detail]
     for block in kept:
-        yield from _block(block, width, paint, lambda text: f"[{report.notes[text].number}]" if text else "")
+        yield from _block(block, width, paint, lambda text: f"[{report.notes[text]}]" if text else "")
         yield ""
-    for note in report.notes_of(Section(section.id, section.title, tuple(kept))):
-        yield from _hanging(f"[{note.number}] ", note.text, width)
+    for number, text in report.notes_of(Section(section.id, section.title, tuple(kept))).items():
+        yield from _hanging(f"[{number}] ", text, width)
     if left:
         lines = _wrapped(f"Details in the page and the markdown: {some(left, 3, '; ')}.", width)
         yield from (paint(line, "quiet") for line in lines)

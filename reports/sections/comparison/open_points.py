@@ -14,7 +14,6 @@ from ....shapes.run_folder.disturbance import by_others
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
 from ...model import Cells, Column, Section, TableCell, Text, table
-from ...terms import REMEDIES
 from ..summary.known_limitations import Limitation, limitations_table, next_step
 from ..summary.open_items import checklist
 from ..summary.tally import SKIPPED, bar_text, floor_of
@@ -108,7 +107,7 @@ def _items(result: Result) -> Iterator[tuple[bool, str]]:
         else:
             yield False, "measure both versions in turn, with rooflens compare --git: one ran after the other"
         undecided = result.count(Word.INCONCLUSIVE)
-        way_out = REMEDIES[remedy(more_rounds=True, device_changed=bool(result.withheld))]
+        way_out = remedy(more_rounds=True, device_changed=bool(result.withheld))
         yield (
             (False, f"decide {undecided} of {compared} that are inconclusive: {way_out}")
             if undecided

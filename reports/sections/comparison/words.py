@@ -34,13 +34,6 @@ SIDES = ("base", "head")
 FEW = 20
 """Rows of the table under the headline; where it holds all cases, no list of some of them follows."""
 
-TONES = {
-    Word.SLOWER: Tone.PLAIN,
-    Word.FASTER: Tone.BEST,
-    Word.SAME: Tone.PLAIN,
-    **dict.fromkeys((Word.INCONCLUSIVE, Word.UNVERIFIED), Tone.UNDECIDED),
-}
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Places:
@@ -147,7 +140,7 @@ def _measured_interval(row: Row) -> tuple[float | None, float | None]:
 def mean_change(change: SuiteChange) -> TableCell:
     """Change of a geometric mean; its digits follow the interval over the rounds, and ~ says that nothing is proven."""
     cell = change_cell(math.log(change.ratio), *change.log_rounds)
-    return replace(cell, text=fmt.unproven(cell.text), tone=Tone.UNDECIDED) if change.unproven else cell
+    return replace(cell, text=f"~{cell.text}", tone=Tone.UNDECIDED) if change.unproven else cell
 
 
 UNPROVEN = "~: the interval of the mean includes no change, or no verdict is given: nothing is proven."
@@ -179,9 +172,9 @@ def verdict_cell(row: Row) -> TableCell:
     would = f", would find {fmt.about(smallest)}" if word is Word.INCONCLUSIVE and not math.isnan(smallest) else ""
     sides = "; ".join(f"{side}: {text}" for side in SIDES if (text := str(row[f"{side}_disturbed"])))
     disturbed = f"disturbed while it was measured: {sides}" if sides else ""
-    return TableCell(
-        f"{word}{would}", tone=TONES[word], note="; ".join(filter(None, (str(row["withheld"]), disturbed)))
-    )
+    open_ = word in (Word.INCONCLUSIVE, Word.UNVERIFIED)
+    tone = Tone.UNDECIDED if open_ else Tone.BEST if word is Word.FASTER else Tone.PLAIN
+    return TableCell(f"{word}{would}", note="; ".join(filter(None, (str(row["withheld"]), disturbed))), tone=tone)
 
 
 def rate_unit(rows: pd.DataFrame) -> str:

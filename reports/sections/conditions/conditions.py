@@ -1,7 +1,7 @@
 """How times were taken, and how the device was meanwhile: telemetry, canary, and which cells suffered from it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
@@ -59,8 +59,13 @@ def _overview(view: View, seen: Conditions | None, drifts: tuple[Drift, ...]) ->
         rows.append(("disturbed cells", fmt.count(disturbed, len(timed))))
     if timed["discarded"].notna().any():
         rows.append(("discarded samples", _discarded(view)))
-    items: list[Cells] = [{"item": name, "value": TableCell(value, value)} for name, value in rows]
-    return table("conditions-table", "While it was measured", items)
+    return facts_table("conditions-table", "While it was measured", rows)
+
+
+def facts_table(table_id: str, title: str, rows: Iterable[tuple[str, str]]) -> Table:
+    """One row per item; a value that is "" is unknown."""
+    items: list[Cells] = [{"item": name, "value": TableCell(value or "unknown", value or None)} for name, value in rows]
+    return table(table_id, title, items)
 
 
 def _source(view: View, seen: Conditions | None) -> str:

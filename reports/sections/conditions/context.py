@@ -8,9 +8,9 @@ from ....shapes.gpu_architectures import architecture
 from ....shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, TUNING
 from ....shapes.run_folder.manifest import MANIFEST, StoredProtocol
 from ... import formatting as fmt
-from ...model import Bullets, Cells, CodeBlock, Column, Section, Table, TableCell, Text, table
+from ...model import Bullets, Cells, CodeBlock, Column, Section, TableCell, Text, table
 from ...view import View
-from .conditions import conditions, has_telemetry, how_timed, sample_counts
+from .conditions import conditions, facts_table, has_telemetry, how_timed, sample_counts
 
 
 def reproduce(view: View) -> Section:
@@ -51,7 +51,7 @@ def reproduce(view: View) -> Section:
         (
             Text("The first command measures, the last one writes this report again from the stored files."),
             CodeBlock("\n".join(commands)),
-            _facts("workload", "What was asked for", rows),
+            facts_table("workload", "What was asked for", rows),
             table("providers", "Providers and the source that ran", providers, hashed),
         ),
     )
@@ -94,7 +94,7 @@ def protocol(view: View) -> Section:
         "protocol",
         "Protocol and statistics",
         (
-            _facts("protocol-table", "Protocol", [row for row in rows if row[1]]),
+            facts_table("protocol-table", "Protocol", [row for row in rows if row[1]]),
             Bullets(
                 (
                     "A cell is one shape, M, dtype, scheme, cache state and provider. Its time is the geometric "
@@ -130,7 +130,7 @@ def environment(view: View) -> Section:
         ("published specification", view.manifest.device_spec or "none known for this device"),
     ]
     rows += [(name, str(value)) for name, value in view.manifest.environment.items()]
-    blocks = (_facts("environment-table", "Device and software", rows), *conditions(view))
+    blocks = (facts_table("environment-table", "Device and software", rows), *conditions(view))
     return Section("environment", "Environment", blocks)
 
 
@@ -167,12 +167,6 @@ def limits(view: View) -> Section:
     if view.run.device.is_cpu:
         items.insert(0, "It was measured on a CPU. It says nothing about how these kernels compare on a GPU.")
     return Section("limits", "What this report cannot show", (Bullets(tuple(items)),))
-
-
-def _facts(table_id: str, title: str, rows: list[tuple[str, str]]) -> Table:
-    return table(
-        table_id, title, [{"item": name, "value": TableCell(value or "unknown", value or None)} for name, value in rows]
-    )
 
 
 def _stop_rule(stated: StoredProtocol) -> str:
