@@ -141,8 +141,7 @@ def test_what_has_several_binaries_over_its_rounds_is_unknown():
     planted.cases["base_artifact"] = ["x", "x", "mixed", ""]
     planted.cases["head_artifact"] = ["x", "y", "x", "x"]
     (found,) = binaries(measure_effects(planted))
-    names = ("cases", "same", "other", "unknown", "base", "head")
-    assert [found[name] for name in names] == [4, 1, 1, 2, 1, 2]
+    assert [*found.values()][2:] == [4, 1, 1, 2, 4, 1, 2]
     assert binaries(measure_effects(versions([[0.0] * 2]))) == []
 
 
