@@ -234,17 +234,6 @@ class View:
         return next(part for part in self.slices if part.setting == tuple(setting))
 
     @property
-    def interval_sentence(self) -> str:
-        """Say where intervals come from."""
-        if not self.cells["time_low_s"].notna().any():
-            return "No cell has two rounds: no time and no ratio has an interval."
-        return (
-            "The interval of a time or of a ratio (95%) is Student's t over the logarithms of its rounds, at every "
-            "number of rounds from 2 on. Its variance borrows from the other cells where there are ten or more, and is "
-            "never below the cell's own. Half a step of a coarse timer is added, for each side of a ratio."
-        )
-
-    @property
     def cells(self) -> pd.DataFrame:
         """One row per cell: its summary and its place on the roofline."""
         return self.analysis.cells

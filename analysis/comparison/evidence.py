@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -72,26 +71,16 @@ def _natural(name: str) -> tuple[str, int, str]:
     return key, int(value) if value.lstrip("-").isdigit() else 0, value
 
 
-@dataclass(frozen=True, slots=True)
-class SearchCost:
-    """Searches of one provider and pass in one version.
+def costs(searched: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
+    """Costs per (provider, pass) and side, of tuning.csv by side; sides without a search are excluded.
 
     candidates  most configurations that one search had; searches  how many; seconds  wall time of all of them
     """
-
-    candidates: int
-    searches: int
-    seconds: float
-
-
-def costs(searched: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], dict[str, SearchCost]]:
-    """Costs per (provider, pass) and side, of tuning.csv by side; sides without a search are excluded."""
-    found: dict[tuple[str, str], dict[str, SearchCost]] = {}
+    found: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for side, frame in searched.items():
         for (provider, pass_), rows in frame.groupby(["provider", "pass"], sort=False):
             searches = rows.drop_duplicates(["cell_id", "search"])
-            known = searches["search_s"].dropna()
-            found.setdefault((str(provider), str(pass_)), {})[side] = SearchCost(
-                int(searches["candidates"].max()), len(searches), float(known.sum()) if len(known) else float("nan")
-            )
+            seconds = float(searches["search_s"].sum(min_count=1))
+            cost = {"candidates": int(searches["candidates"].max()), "searches": len(searches), "seconds": seconds}
+            found.setdefault((str(provider), str(pass_)), {})[side] = cost
     return found

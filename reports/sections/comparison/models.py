@@ -14,17 +14,7 @@ from ....analysis.comparison.suite import SuiteChange
 from ... import formatting as fmt
 from ...model import Cells, Column, Section, Table, TableCell, table
 from .suite import again_cell, mean_rates
-from .words import (
-    SIGN,
-    UNKNOWN,
-    UNPROVEN,
-    Places,
-    change_column,
-    group_cells,
-    mean_change,
-    part_cells,
-    share_text,
-)
+from .words import SIGN, UNKNOWN, UNPROVEN, Places, change_column, group_cells, mean_change, part_cells, share_text
 
 
 def models(result: Result) -> Section | None:

@@ -76,6 +76,13 @@ _ACTIVE = frozenset('"$`\\!\n')
 """What a shell does not take literally between double quotes."""
 
 
+INTERVALS = (
+    "The interval of a time or of a ratio (95%) is Student's t over the logarithms of its rounds, at every "
+    "number of rounds from 2 on. Its variance borrows from the other cells where there are ten or more, and is "
+    "never below the cell's own. Half a step of a coarse timer is added, for each side of a ratio."
+)
+
+
 def protocol(view: View) -> Section:
     """Say how times were taken and what every printed statistic is."""
     stated = view.manifest.protocol
@@ -100,7 +107,9 @@ def protocol(view: View) -> Section:
                     "A cell is one shape, M, dtype, scheme, cache state and provider. Its time is the geometric "
                     "mean over rounds of the median of a round's samples; only the launch is timed, never packing, "
                     "compiling or allocation.",
-                    view.interval_sentence,
+                    INTERVALS
+                    if view.cells["time_low_s"].notna().any()
+                    else "No cell has two rounds: no time and no ratio has an interval.",
                     "A ratio is the geometric mean over rounds of the ratio of the two round medians; both sides were "
                     "measured on the same operands, alternating within each round, so that slow drift hits both.",
                     "A mean of ratios is geometric, over distinct GEMMs (one that appears under two model names is one "
