@@ -3,7 +3,6 @@
 import math
 import sys
 from collections import Counter
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,9 +83,9 @@ def _print_json(folder: Path, complete: bool, frame: "pd.DataFrame") -> None:
     drifted = summarize_drift(drift(frame))
     print_json(
         {"folder": folder, "complete": complete, "providers": gain(frame).to_dict("records")}
-        | {"drift": {**asdict(drifted), "flip_share": drifted.flip_share}}
+        | {"drift": drifted}
         | {"hits": hits(frame).to_dict("records")}
-        | {"disturbed": disturbed(frame)._asdict(), "failures": failures(frame).to_dict("records")}
+        | {"disturbed": disturbed(frame), "failures": failures(frame).to_dict("records")}
     )
 
 
@@ -170,25 +169,26 @@ def show_drift(frame: "pd.DataFrame") -> None:
     """Print how much searches of one cell disagree, and what that costs."""
     from ..analysis.tuning.searches import drift, summarize_drift, why_no_drift
 
-    drifted = summarize_drift(drift(frame))
-    if not drifted.cells:
+    found = summarize_drift(drift(frame))
+    if not found["cells"]:
         click.echo(f"drift: {why_no_drift(frame)}")
         return
-    harmless = f", {drifted.harmless} of them between near ties" if drifted.flipped else ""
+    flipped, share = found["flipped"], formatting.share(found["flip_share"])
+    harmless = f", {found['harmless']} of them between near ties" if flipped else ""
     click.echo(
-        f"drift: {drifted.flipped} of {plural(drifted.cells, 'cell')} ({formatting.share(drifted.flip_share)}) choose "
-        f"another configuration when searched again{harmless}"
+        f"drift: {flipped} of {plural(found['cells'], 'cell')} ({share}) choose another configuration when searched "
+        f"again{harmless}"
     )
-    if not drifted.flipped:
+    if not flipped:
         return
-    if drifted.median_cost is None or drifted.worst_cost is None:
+    if found["median_cost"] is None:
         click.echo("       what such a flip costs is unknown: no search has a time of the other's winner")
         return
-    median, worst = (formatting.share(math.expm1(cost)) for cost in (drifted.median_cost, drifted.worst_cost))
-    opposed = f"in {drifted.opposed} of {plural(drifted.flipped, 'flip')} each search finds its own winner faster"
+    median, worst = (formatting.share(math.expm1(found[name])) for name in ("median_cost", "worst_cost"))
+    opposed = f"in {found['opposed']} of {plural(flipped, 'flip')} each search finds its own winner faster"
     click.echo(
         f"       such a flip costs {median} of the time at the median, {worst} at worst"
-        + (f"; {opposed}" if drifted.opposed else "")
+        + (f"; {opposed}" if found["opposed"] else "")
     )
 
 
@@ -197,9 +197,9 @@ def show_disturbed(frame: "pd.DataFrame") -> None:
     from ..analysis.tuning.searches import disturbed
 
     found = disturbed(frame)
-    if not found.searches:
+    if not found["searches"]:
         return
-    causes = found.worst.split("; ")
+    causes = found["worst"].split("; ")
     worst = "; ".join(causes[:MOST_CAUSES]) + (" and more" if len(causes) > MOST_CAUSES else "")
-    searches = plural(found.of, "search was", "searches were")
-    click.echo(f"note: {found.searches} of {searches} disturbed, at worst: {worst}; tune again", err=True)
+    searches = plural(found["of"], "search was", "searches were")
+    click.echo(f"note: {found['searches']} of {searches} disturbed, at worst: {worst}; tune again", err=True)

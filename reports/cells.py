@@ -77,8 +77,10 @@ def rate_text(row: Row) -> str:
     return fmt.flops(*_per_time(row, "flops_per_s")) if fmt.known(row["flops_per_s"]) else ""
 
 
-def traffic_cell(row: Row) -> TableCell:
+def traffic_cell(row: Row | None) -> TableCell:
     """Show compulsory bytes over time, in GB/s."""
+    if row is None:
+        return TableCell("")
     return TableCell(fmt.gigabytes(*_per_time(row, "bandwidth_bytes_per_s")), float(row["bandwidth_bytes_per_s"]))
 
 

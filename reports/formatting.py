@@ -18,6 +18,9 @@ MINUS = "\N{MINUS SIGN}"
 TIMES = "\N{MULTIPLICATION SIGN}"
 DIVIDE = "\N{DIVISION SIGN}"
 
+TIE = f"~1.0{TIMES}"
+"""A measured tie."""
+
 Item = TypeVar("Item")
 
 
@@ -84,25 +87,15 @@ def _ratio_places(value: float, low: float | None = None, high: float | None = N
     return _places(value, _decimals(significant(value, 2)) if small else 1 if value >= 99.995 else 2, low, high)
 
 
-def tie() -> str:
-    """Write a measured tie."""
-    return f"~1.0{TIMES}"
-
-
 def undecided(value: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a ratio whose interval includes 1: ~1.08×; as a measured tie, ~1.0×, where all of the interval is one.
 
     What would only read as a tie has a digit less: ~1×.
     """
     if low is not None and high is not None and f"{low:.1f}" == f"{high:.1f}" == "1.0":
-        return tie()
+        return TIE
     text = f"~{ratio(value, low, high)}" if known(value) else ""
-    return f"~1{TIMES}" if text == tie() else text
-
-
-def unproven(text: str) -> str:
-    """Mark a change that is not told from none: ~+1.8%."""
-    return f"~{text}"
+    return f"~1{TIMES}" if text == TIE else text
 
 
 def ratio_interval(low: float | None, high: float | None) -> str:

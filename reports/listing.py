@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from .model import Align, Column, Layout, Table, TableCell
+from .model import Column, Layout, Table, TableCell
 from .render.layout import is_numeric
 
 
@@ -22,9 +22,6 @@ def listing(
     """
     body = [["" if value is None else str(value) for value in row] for row in rows]
     cells = zip(*body, strict=True) if body else [()] * len(names)
-    columns = tuple(
-        Column(name, align=Align.RIGHT if is_numeric(texts) else Align.LEFT)
-        for name, texts in zip(names, cells, strict=True)
-    )
+    columns = tuple(Column(name, is_text=not is_numeric(texts)) for name, texts in zip(names, cells, strict=True))
     lines = tuple(tuple(map(TableCell, row)) for row in body)
     return Table("listing", title, columns, lines, layout=Layout(tuple(once), tuple(long), tuple(heading)))

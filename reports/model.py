@@ -5,21 +5,15 @@ the same one. Renderers walk `Report.sections`; they compute nothing but layout.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeAlias
+from numbers import Integral
+from typing import Any, TypeAlias
 
 from .. import __version__
 from ..shapes.run_folder.coverage import Coverage
 from .figures.chart import Figure, Raw
-
-
-class Align(StrEnum):
-    """Horizontal alignment of a column."""
-
-    LEFT = "left"
-    RIGHT = "right"
 
 
 class Scale(StrEnum):
@@ -62,33 +56,24 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A table column; `unit` is shown once, in the header; `note` is a footnote on the header."""
+    """A table column; `unit` is shown once, in the header; `note` is a footnote on the header.
+
+    Numbers stand to the right, texts to the left (`is_text`). `key` tells columns apart that may have one header.
+    """
 
     header: str
     unit: str = ""
-    align: Align = Align.RIGHT
+    is_text: bool = False
     scale: Scale = Scale.NONE
     note: str = ""
+    key: str = ""
 
 
-def text_columns(*headers: str) -> tuple[Column, ...]:
-    """Columns of texts."""
-    return tuple(Column(header, align=Align.LEFT) for header in headers)
+Cells: TypeAlias = dict[Column | str, object]
+"""One row of a table: its cells by their columns. A header alone is that of a column of texts.
 
-
-def number_columns(*headers: str) -> tuple[Column, ...]:
-    """Columns of numbers without a unit of their own."""
-    return tuple(map(Column, headers))
-
-
-def texts(*values: object) -> tuple[TableCell, ...]:
-    """Cells that show `values` and have no number behind them."""
-    return tuple(TableCell(str(value)) for value in values)
-
-
-def integer(value: int) -> TableCell:
-    """A count, or a size."""
-    return TableCell(str(value), int(value))
+What is no TableCell is shown as it is; a whole number is also the value behind it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +111,29 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"table {self.id}: a row of {len(row)} cells under {len(self.columns)} columns")
+
+
+def table(id: str, title: str, rows: Iterable[Cells], reading: str = "", **fields: Any) -> Table:
+    """Build a table with the columns of its first row; a cell that a later row lacks is empty. `fields`: of Table."""
+    listed = list(rows)
+    heads = list(listed[0])
+    if unknown := {head for row in listed for head in row} - {*heads}:
+        raise ValueError(f"table {id}: the first row has no {unknown}")
+    columns = tuple(Column(head, is_text=True) if isinstance(head, str) else head for head in heads)
+    return Table(
+        id,
+        title,
+        columns,
+        tuple(tuple(_cell(row.get(head, "")) for head in heads) for row in listed),
+        reading,
+        **fields,
+    )
+
+
+def _cell(value: object) -> TableCell:
+    if isinstance(value, TableCell):
+        return value
+    return TableCell(str(value), int(value) if isinstance(value, Integral) else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,14 +252,6 @@ def explained(chapter: Section) -> Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """A footnote: its number in order of first use, and its text."""
-
-    number: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """A whole report. `facts` are the identity line under the title: (what, value)."""
 
@@ -265,12 +265,12 @@ class Report:
     """Where to find what is left out of a page that would be too large."""
     coverage: Coverage | None = None
     """What became of the cells, of the report of one run."""
-    notes: dict[str, Note] = field(init=False)
+    notes: dict[str, int] = field(init=False)
     """Every distinct footnote text, numbered once for the whole report."""
 
     def __post_init__(self) -> None:
         texts = dict.fromkeys(text for section in self.sections for part in section.walk() for text in note_texts(part))
-        object.__setattr__(self, "notes", {text: Note(number, text) for number, text in enumerate(texts, start=1)})
+        object.__setattr__(self, "notes", {text: number for number, text in enumerate(texts, start=1)})
         seen: set[str] = set()
         for section in self.walk():
             for anchor in (section.id, *(block.id for block in section.blocks if isinstance(block, Table | Figure))):
@@ -283,9 +283,9 @@ class Report:
         for section in self.sections:
             yield from section.walk()
 
-    def notes_of(self, section: Section) -> tuple[Note, ...]:
+    def notes_of(self, section: Section) -> dict[int, str]:
         """Footnotes used by the blocks of `section` itself (not its sub-sections), by number."""
-        return tuple(sorted({self.notes[text] for text in note_texts(section)}, key=lambda note: note.number))
+        return dict(sorted((self.notes[text], text) for text in note_texts(section)))
 
 
 def note_texts(section: Section) -> Iterator[str]:

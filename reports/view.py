@@ -21,7 +21,6 @@ from ..shapes.run_folder.manifest import Manifest
 from ..shapes.verdict import Verdict
 from .figures.marks import provider_styles
 from .model import Block, Section
-from .terms import REMEDIES
 
 REFERENCES = (
     "A reference reads operands that were decoded outside of the timed call: it shows what no decoding would cost, and "
@@ -227,23 +226,12 @@ class View:
     def way_out(self, *, one_M: bool = False, undecided: pd.DataFrame | None = None) -> str:
         """Say what settles what is open, such as ratios without a verdict; "" where measuring does not."""
         more_rounds = undecided is not None and not are_ties(undecided)
-        found = remedy(rounds_to_do=self.coverage.rounds_to_do, one_M=one_M, more_rounds=more_rounds)
-        return REMEDIES[found].format(run=self.run_path)
+        to_do = self.coverage.rounds_to_do
+        return remedy(rounds_to_do=to_do, one_M=one_M, more_rounds=more_rounds, run=self.run_path)
 
     def slice_of(self, setting: Sequence[str]) -> Slice:
         """The slice of a (pass, dtype, scheme, cache)."""
         return next(part for part in self.slices if part.setting == tuple(setting))
-
-    @property
-    def interval_sentence(self) -> str:
-        """Say where intervals come from."""
-        if not self.cells["time_low_s"].notna().any():
-            return "No cell has two rounds: no time and no ratio has an interval."
-        return (
-            "The interval of a time or of a ratio (95%) is Student's t over the logarithms of its rounds, at every "
-            "number of rounds from 2 on. Its variance borrows from the other cells where there are ten or more, and is "
-            "never below the cell's own. Half a step of a coarse timer is added, for each side of a ratio."
-        )
 
     @property
     def cells(self) -> pd.DataFrame:

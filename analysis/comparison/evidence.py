@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -13,68 +13,41 @@ from .effects import Effects
 from .versions import MIXED
 
 
-@dataclass(frozen=True, slots=True)
-class Binaries:
-    """Compared cases of one provider and pass by what ran: `same` compiled code in both versions, or `other`.
+def binaries(effects: Effects) -> list[dict[str, Any]]:
+    """One entry per provider and pass of the compared cases that has compiled code anywhere.
 
-    unknown     no hash of the code in a version, or several over its rounds
-    configured  cases with the same configuration in both, among `cases`
-    base, head  distinct binaries in each version
+    same, other  cases with the same or other compiled code in both versions, among `cases`
+    unknown      no hash of the code in a version, or several over its rounds
+    configured   cases with the same configuration in both
+    base, head   distinct binaries in each version
     """
-
-    provider: str
-    pass_: str
-    cases: int
-    same: int
-    other: int
-    unknown: int
-    configured: int
-    base: int
-    head: int
-
-
-@dataclass(frozen=True, slots=True)
-class ChosenSetting:
-    """A setting of the configurations of one provider and pass, and in how many of `cases` each version chose it."""
-
-    provider: str
-    pass_: str
-    name: str
-    cases: int
-    base: int
-    head: int
-
-
-def binaries(effects: Effects) -> list[Binaries]:
-    """One entry per provider and pass that has compiled code anywhere."""
     found = []
     for (provider, pass_), rows in compared(effects).groupby(["provider", "pass"], sort=False):
         known = ~rows["base_artifact"].isin(["", MIXED]) & ~rows["head_artifact"].isin(["", MIXED])
-        if not known.any():
-            continue
         same = known & (rows["base_artifact"] == rows["head_artifact"])
-        distinct = [rows.loc[known, f"{side}_artifact"].nunique() for side in ("base", "head")]
-        configured = int((rows["base_config"] == rows["head_config"]).sum())
-        found.append(
-            Binaries(
-                str(provider), str(pass_), len(rows), int(same.sum()), int((known & ~same).sum()), int((~known).sum()),
-                configured, *distinct,
-            )
-        )  # fmt: skip
+        counts = {"same": same, "other": known & ~same, "unknown": ~known}
+        counts["configured"] = rows["base_config"] == rows["head_config"]
+        distinct = {side: rows.loc[known, f"{side}_artifact"].nunique() for side in ("base", "head")}
+        sums = {name: int(one.sum()) for name, one in counts.items()}
+        if known.any():
+            found.append({"provider": str(provider), "pass": str(pass_), "cases": len(rows), **sums, **distinct})
     return found
 
 
-def settings(effects: Effects) -> list[ChosenSetting]:
-    """Settings that the versions chose in different numbers of cases, in the order of the configurations."""
+def settings(effects: Effects) -> list[dict[str, Any]]:
+    """Settings, in the order of configurations, that `base` and `head` chose in different numbers of `cases`.
+
+    One entry per provider, pass and setting.
+    """
     found = []
     for (provider, pass_), rows in compared(effects).groupby(["provider", "pass"], sort=False):
         sides = {side: _counted(rows, side) for side in ("base", "head")}
-        names = sorted(dict.fromkeys((*sides["base"], *sides["head"])), key=_natural)
-        found += [
-            ChosenSetting(str(provider), str(pass_), name, len(rows), sides["base"][name], sides["head"][name])
-            for name in names
-            if sides["base"][name] != sides["head"][name]
-        ]
+        for name in sorted({*sides["base"], *sides["head"]}, key=_natural):
+            counts = {side: counter[name] for side, counter in sides.items()}
+            if counts["base"] != counts["head"]:
+                found.append(
+                    {"provider": str(provider), "pass": str(pass_), "setting": name, "cases": len(rows), **counts}
+                )
     return found
 
 
@@ -98,26 +71,16 @@ def _natural(name: str) -> tuple[str, int, str]:
     return key, int(value) if value.lstrip("-").isdigit() else 0, value
 
 
-@dataclass(frozen=True, slots=True)
-class SearchCost:
-    """Searches of one provider and pass in one version.
+def costs(searched: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
+    """Costs per (provider, pass) and side, of tuning.csv by side; sides without a search are excluded.
 
     candidates  most configurations that one search had; searches  how many; seconds  wall time of all of them
     """
-
-    candidates: int
-    searches: int
-    seconds: float
-
-
-def costs(searched: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], dict[str, SearchCost]]:
-    """Costs per (provider, pass) and side, of tuning.csv by side; sides without a search are excluded."""
-    found: dict[tuple[str, str], dict[str, SearchCost]] = {}
+    found: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for side, frame in searched.items():
         for (provider, pass_), rows in frame.groupby(["provider", "pass"], sort=False):
             searches = rows.drop_duplicates(["cell_id", "search"])
-            known = searches["search_s"].dropna()
-            found.setdefault((str(provider), str(pass_)), {})[side] = SearchCost(
-                int(searches["candidates"].max()), len(searches), float(known.sum()) if len(known) else float("nan")
-            )
+            seconds = float(searches["search_s"].sum(min_count=1))
+            cost = {"candidates": int(searches["candidates"].max()), "searches": len(searches), "seconds": seconds}
+            found.setdefault((str(provider), str(pass_)), {})[side] = cost
     return found

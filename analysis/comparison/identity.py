@@ -5,7 +5,7 @@ compare.json holds it under `identity`; git is not asked again, because the repo
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...shapes.run_folder.manifest import ComparisonState
 
@@ -24,20 +24,15 @@ class Version:
         return " ".join(filter(None, (self.commit[:7], self.subject)))
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedFile:
-    """A file that differs between the commits, with the lines that came and went; None of a binary file."""
-
-    path: str
-    added: int | None
-    removed: int | None
+ChangedFile: TypeAlias = tuple[str, int | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The two commits; `commits` that head has and base has not (None: unknown); files None: unknown.
+    """The two commits; `commits` that head has and base has not (None: unknown).
 
-    `command` measures them again in a checkout of the repository; empty where compare.json does not say the suite.
+    `files` that differ: path, and the lines that came and went, None of a binary file; None: unknown. `command`
+    measures them again in a checkout of the repository; empty where compare.json does not say the suite.
     """
 
     base: Version
@@ -49,12 +44,12 @@ class Identity:
     @property
     def added(self) -> int:
         """Lines that came, over all files."""
-        return sum(file.added or 0 for file in self.files or ())
+        return sum(added or 0 for _, added, _ in self.files or ())
 
     @property
     def removed(self) -> int:
         """Lines that went, over all files."""
-        return sum(file.removed or 0 for file in self.files or ())
+        return sum(removed or 0 for _, _, removed in self.files or ())
 
 
 def identity_of(state: ComparisonState) -> Identity | None:
@@ -85,11 +80,11 @@ def _command(state: ComparisonState, options: list[str]) -> Iterator[str]:
 
 def _changed(stored: Any) -> tuple[ChangedFile, ...] | None:
     try:
-        files = [(str(path), came, went) for path, came, went in stored]
+        files = tuple((str(path), came, went) for path, came, went in stored)
     except (TypeError, ValueError):
         return None
     is_sound = all(isinstance(lines, int | None) for _, *both in files for lines in both)
-    return tuple(ChangedFile(*file) for file in files) if is_sound else None
+    return files if is_sound else None
 
 
 def _version(stored: Any, commit: str) -> Version:

@@ -14,10 +14,9 @@ SHAPE_SIZES = ("model", "layer", "op", "B", "E", "top_k", "N", "K", "M")
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """Numbers of cases. `title` heads the column; `source` is the shape set that they come from, "" for our own."""
+    """Numbers of cases; `title` heads the column: "TestID" of those of a shape set."""
 
     title: str
-    source: str
     _numbers: Mapping[tuple[Any, ...], int]
 
     def __getitem__(self, row: Any) -> int:
@@ -34,8 +33,8 @@ def number_cases(cases: pd.DataFrame) -> Numbering:
         if keys and known and all(found.values()):
             numbers = {key: number for key, number in found.items() if number is not None}
             if len(set(numbers.values())) == len(keys):
-                return Numbering("TestID", name, numbers)
-    return Numbering("case no.", "", {key: number for number, key in enumerate(keys, start=1)})
+                return Numbering("TestID", numbers)
+    return Numbering("case no.", {key: number for number, key in enumerate(keys, start=1)})
 
 
 def _key(row: Any) -> tuple[Any, ...]:

@@ -10,11 +10,11 @@ import pandas as pd
 
 from ..frames.coordinates import CASE
 from ..statistics.arrays import Floats
-from .breakdown import ChangeDistribution, compared, distribution
+from .breakdown import compared, distribution
 from .decide import Word
 from .effects import Effects, Order
 from .suite import SuiteChange, suite_change
-from .unverified import RoundedChange, rounded_change, rounding_interval
+from .unverified import rounded_mean
 
 if TYPE_CHECKING:
     from .result import Result
@@ -60,15 +60,12 @@ class Part:
         counts = self.cases["word"].value_counts()
         return {word: int(counts.get(word.value, 0)) for word in Word}
 
-    def rounded(self) -> RoundedChange | None:
-        """Geometric mean and what rounding of the tables lets it be; None unless tables were compared."""
-        if self.effects.order is not Order.IMPORTED:
-            return None
-        low, high = rounding_interval(self.cases)
-        return rounded_change(self.cases.assign(low=low, high=high))
+    def rounded(self) -> tuple[float, float] | None:
+        """What rounding of the tables lets the geometric mean be; None unless tables were compared."""
+        return rounded_mean(self.cases) if self.effects.order is Order.IMPORTED and len(self.cases) else None
 
-    def distribution(self) -> ChangeDistribution | None:
-        """Distribution of the changes over the cases; None when nothing is compared."""
+    def distribution(self) -> dict[str, Any]:
+        """Distribution of the changes over the cases; empty when nothing is compared."""
         return distribution(self.cases)
 
     def changes(self) -> Floats:

@@ -7,7 +7,6 @@ is listed under several models, how far their changes disagree, which is noise t
 
 import math
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 import numpy as np
 import pandas as pd
@@ -22,12 +21,8 @@ _TIE = 1e-9
 """Differences of ln time that are no more than arithmetic: a change of exactly two steps is not beyond two steps."""
 
 
-class RankingBound(StrEnum):
-    """What a change must exceed to be ranked, whichever is largest."""
-
-    MARGIN = "margin"
-    RESOLUTION = "resolution"
-    DUPLICATES = "duplicates"
+BOUNDS = ("margin", "resolution", "duplicates")
+"""What a change must exceed to be ranked, whichever is largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +44,6 @@ class Duplicates:
     widest: str
 
 
-@dataclass(frozen=True, slots=True)
-class RoundedChange:
-    """Geometric mean of time of head / time of base over `cases`, and what rounding alone lets it be.
-
-    The interval holds whatever the sources measured before they rounded. It says nothing about noise.
-    """
-
-    ratio: float
-    low: float
-    high: float
-    cases: int
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Unverified:
     """A comparison with one value per case and version: ranked changes.
@@ -69,13 +51,10 @@ class Unverified:
     cases       the compared cases that have both times, as in `Effects.cases`, with word `unverified`; `low` and `high`
                 are what rounding lets the effect be; threshold (of |effect|), bound (what set it), ranked (beyond it)
     duplicates  None when no GEMM is listed under several models
-    suite       over all cases, None without any; unique  each distinct GEMM counted once
     """
 
     cases: pd.DataFrame
     duplicates: Duplicates | None
-    suite: RoundedChange | None
-    unique: RoundedChange | None
 
     @property
     def ranked(self) -> pd.DataFrame:
@@ -84,23 +63,18 @@ class Unverified:
         sure = np.where(beyond["effect"] > 0, beyond["low"], -beyond["high"])
         return beyond.iloc[np.argsort(-sure, kind="stable")]
 
-    def bounds(self) -> dict[RankingBound, int]:
-        """How many cases each bound held back or let pass."""
-        counts = self.cases["bound"].value_counts()
-        return {bound: int(counts.get(str(bound), 0)) for bound in RankingBound}
-
     def explanation(self) -> str:
         """One paragraph on the threshold, for a report."""
-        counts = self.bounds()
+        margin, resolution, duplicates = (int((self.cases["bound"] == bound).sum()) for bound in BOUNDS)
         text = (
             f"One value per case: nothing is verified. {int(self.cases['ranked'].sum())} of {len(self.cases)} cases "
-            f"change by more than the largest of three bounds: the margin (decides {counts[RankingBound.MARGIN]}), two "
-            f"steps of the rounded times (decides {counts[RankingBound.RESOLUTION]})"
+            f"change by more than the largest of three bounds: the margin (decides {margin}), two steps of the rounded "
+            f"times (decides {resolution})"
         )
         if self.duplicates is None:
             return f"{text}, and the disagreement of equal GEMMs, of which the tables have none."
         return (
-            f"{text}, and the disagreement of equal GEMMs (decides {counts[RankingBound.DUPLICATES]}): "
+            f"{text}, and the disagreement of equal GEMMs (decides {duplicates}): "
             f"{self.duplicates.gemms} stand under several models, and {self.duplicates.widest}."
         )
 
@@ -110,18 +84,22 @@ def rank_unverified(effects: Effects) -> Unverified:
     cases = effects.cases[effects.cases["effect"].notna()].copy()
     cases["low"], cases["high"] = rounding_interval(cases)
     duplicates = find_duplicates(cases)
-    bounds = {
-        RankingBound.MARGIN: floats(cases, "margin"),
-        RankingBound.RESOLUTION: _two_steps(cases),
-        RankingBound.DUPLICATES: np.full(len(cases), duplicates.spread if duplicates else 0.0),
-    }
-    stacked = np.stack(list(bounds.values()))
-    words = np.array([str(bound) for bound in bounds])
-    cases["threshold"] = stacked.max(axis=0)
-    cases["bound"] = words[stacked.argmax(axis=0)]
+    spread = duplicates.spread if duplicates else 0.0
+    bounds = np.stack([floats(cases, "margin"), _two_steps(cases), np.full(len(cases), spread)])
+    cases["threshold"] = bounds.max(axis=0)
+    cases["bound"] = np.array(BOUNDS)[bounds.argmax(axis=0)]
     cases["ranked"] = cases["effect"].abs() > cases["threshold"] + _TIE
     cases["word"] = Word.UNVERIFIED.value
-    return Unverified(cases, duplicates, rounded_change(cases), rounded_change(cases, unique=True))
+    return Unverified(cases, duplicates)
+
+
+def rounded_mean(cases: pd.DataFrame) -> tuple[float, float]:
+    """What rounding alone lets the geometric mean of time of head / time of base over `cases` be, from low to high.
+
+    The interval holds whatever the sources measured before they rounded. It says nothing about noise.
+    """
+    low, high = (math.exp(float(bound.mean())) for bound in rounding_interval(cases))
+    return low, high
 
 
 def as_unverified(effects: Effects) -> Effects:
@@ -143,18 +121,6 @@ def rounding_interval(cases: pd.DataFrame) -> tuple[Floats, Floats]:
         low = np.log(np.maximum(head - half, 0)) - np.log(base + half)
         high = np.log(head + half) - np.log(np.maximum(base - half, 0))
     return low, high
-
-
-def rounded_change(cases: pd.DataFrame, unique: bool = False) -> RoundedChange | None:
-    """Geometric mean over cases that have effect, low and high; each distinct GEMM counts once if `unique`."""
-    if cases.empty:
-        return None
-    values = cases[["effect", "low", "high"]]
-    if unique:
-        keys = cases.groupby([*UNIQUE], sort=False, dropna=False).ngroup()
-        values = values.groupby(keys).mean()
-    effect, low, high = (math.exp(mean) for mean in values.mean())
-    return RoundedChange(effect, low, high, len(values))
 
 
 def find_duplicates(cases: pd.DataFrame) -> Duplicates | None:

@@ -7,6 +7,7 @@ together: q of Benjamini and Hochberg for "the gain is no more than the margin" 
 """
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -39,13 +40,8 @@ class Evidence:
     engaged: Flags
 
 
-@dataclass(frozen=True, slots=True)
-class Gain:
-    """Mean gain over a region with the simultaneous interval of all regions that were candidates."""
-
-    value: float
-    low: float
-    high: float
+Interval: TypeAlias = tuple[float, float, float]
+"""A mean gain with the lower and the upper end of its interval."""
 
 
 def weigh_evidence(timings: Timings, margin: float = MARGIN) -> Evidence:
@@ -67,7 +63,7 @@ def weigh_evidence(timings: Timings, margin: float = MARGIN) -> Evidence:
     return Evidence(gain, gain - half, gain + half, q, moderated, degrees, count, engaged)
 
 
-def region_gain(timings: Timings, evidence: Evidence, cases: Ints, arm: int, candidates: int) -> Gain:
+def region_gain(timings: Timings, evidence: Evidence, cases: Ints, arm: int, candidates: int) -> Interval:
     """Mean gain of an arm over `cases`, by their weights; where it has no time, the incumbent runs: nothing is gained.
 
     The interval holds for all `candidates` regions among which this one was found (Bonferroni). Its standard error is
@@ -86,10 +82,10 @@ def region_gain(timings: Timings, evidence: Evidence, cases: Ints, arm: int, can
     means = moments((weights[:, None] * (rounds - gain[:, None])).T).mean * len(cases)
     known = means[np.isfinite(means)]
     if len(known) < 2:
-        return Gain(value, np.nan, np.nan)
+        return value, np.nan, np.nan
     by_rounds = float(np.std(known, ddof=1) / np.sqrt(len(known)))
     freedom = float(np.nansum(np.where(absent, 0.0, evidence.freedom[cases, arm])))
     tail = (1 - CONFIDENCE) / 2 / max(candidates, 1)
     half = float(quantile(1 - tail, np.array([freedom]))[0]) * max(by_cells, by_rounds)
     half += float(weights @ timings.step[cases, arm])
-    return Gain(value, value - half, value + half)
+    return value, value - half, value + half

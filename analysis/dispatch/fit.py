@@ -78,11 +78,11 @@ def _threshold(timings: Timings, evidence: Evidence, cases: Ints, margin: float)
         arm = int(np.flatnonzero(sums <= sums.min() + 1e-12)[0])
         others = [arm] if arm else range(1, len(timings.arms))
         gains = {one: region_gain(timings, evidence, cases[side], one, candidates) for one in others}
-        best = max(gains, key=lambda one: gains[one].value)
-        value, low = gains[best].value, gains[best].low
+        best = max(gains, key=lambda one: gains[one][0])
+        value, low, _ = gains[best]
         if arm and low > margin:
             return Entry(timings.arms[arm], EntryStatus.ENGAGED, timings.arms[arm], value, low)
-        slower = all(one.high < -margin for one in gains.values())
+        slower = all(high < -margin for _, _, high in gains.values())
         status = EntryStatus.INCUMBENT if slower else EntryStatus.PARITY
         return Entry(timings.incumbent, status, timings.arms[best], value, _known(low))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -49,21 +49,14 @@ def topic_of(warning: str) -> Topic | None:
     return warning.topic if isinstance(warning, RunWarning) else None
 
 
-class CellNote(NamedTuple):
-    """A remark on a cell. `shared` is `text` without the numbers of one cell: alike for all that it concerns."""
-
-    text: str
-    shared: str
-
-
 def add_notes(summary: pd.DataFrame, reasons: Mapping[str, Iterable[str]]) -> pd.DataFrame:
     """Add `note`, all remarks on a cell as one text, "" without any, and `remarks`, a tuple of them in shared form.
 
     `reasons` are those of discarded samples, by cell_id. Rows need superseded, configs and what `summarize` describes.
     """
     found = [_notes(row, reasons) for row in summary.itertuples(index=False)]
-    remarks = pd.Series([tuple(note.shared for note in notes) for notes in found], index=summary.index, dtype="object")
-    return summary.assign(note=["; ".join(note.text for note in notes) for notes in found], remarks=remarks)
+    remarks = pd.Series([tuple(shared for _, shared in notes) for notes in found], index=summary.index, dtype="object")
+    return summary.assign(note=["; ".join(text for text, _ in notes) for notes in found], remarks=remarks)
 
 
 def disturbed(what: str, *texts: str) -> str:
@@ -77,8 +70,9 @@ def remedy(*texts: str) -> str:
     return ": stop other work and measure again" if any(map(by_others, texts)) else ""
 
 
-def _notes(row: Any, reasons: Mapping[str, Iterable[str]]) -> list[CellNote]:
-    alike = [CellNote(text, text) for text in _alike(row, reasons)]
+def _notes(row: Any, reasons: Mapping[str, Iterable[str]]) -> list[tuple[str, str]]:
+    """Remarks on a cell, each as text, and without the numbers of one cell: alike for all that it concerns."""
+    alike = [(text, text) for text in _alike(row, reasons)]
     return [*alike, *_of_timer(row)] if row.verdict == Verdict.PASSED else alike
 
 
@@ -110,19 +104,19 @@ def _alike(row: Any, reasons: Mapping[str, Iterable[str]]) -> list[str]:
     return found
 
 
-def _of_timer(row: Any) -> Iterator[CellNote]:
+def _of_timer(row: Any) -> Iterator[tuple[str, str]]:
     """Say what a time of this timer means here."""
     if row.launches_per_sample > 1:
         mean = "a sample is the mean over {} launches, so single launches vary more than its interval says: "
         event = "--set timer=event shows them"
-        yield CellNote(mean.format(f"{row.launches_per_sample:.0f}") + event, mean.format("many") + event)
+        yield mean.format(f"{row.launches_per_sample:.0f}") + event, mean.format("many") + event
     if remark := row.reason.replace("; ", ", ") or ("" if pd.isna(row.blocked) or row.blocked else _UNBLOCKED):
-        yield CellNote(remark, remark)
+        yield remark, remark
     if row.resolution_s / row.time_s > RESOLUTION_SHARE:
         share = row.resolution_s / row.time_s
         way_out = ": --set timer=graph divides it by many launches" if row.timer == "event" else ""
         text = f"timer step {row.resolution_s * 1e6:.3g} us is {share:.1%} of the time{way_out}"
-        yield CellNote(text, f"the timer's step is a visible part of the time{way_out}")
+        yield text, f"the timer's step is a visible part of the time{way_out}"
 
 
 def _after(reasons: Iterable[str]) -> str:

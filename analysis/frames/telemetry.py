@@ -5,6 +5,7 @@ seen. Unknown stays unknown: a quantity that no row has is None or NaN.
 """
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -13,13 +14,8 @@ WORTH_COOLING = ("thermal", "hardware")
 """Slowdowns under which samples do not count; any other word (power_cap, ...) is only a label."""
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Least, median and largest of one quantity over the batches that know it, in base units."""
-
-    least: float
-    median: float
-    largest: float
+Range: TypeAlias = tuple[float, float, float]
+"""Least, median and largest of one quantity over the batches that know it, in base units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,4 +73,4 @@ def _range(values: "pd.Series[float]") -> Range | None:
     known = values.dropna().to_numpy(dtype=np.float64)
     if not len(known):
         return None
-    return Range(float(known.min()), float(np.median(known)), float(known.max()))
+    return float(known.min()), float(np.median(known)), float(known.max())

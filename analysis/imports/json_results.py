@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...shapes.errors import UsageError, shorten
 from ...shapes.files.json_file import parse_content
@@ -21,14 +21,6 @@ from .table import EXAMPLE, ImportedTable
 from .words import is_time, size_named, unit_of
 
 Record = dict[str, object]
-
-
-class JsonFormat(NamedTuple):
-    """A tool: its name, what its JSON has, and how it becomes records; results of other quantities yield their name."""
-
-    source: str
-    matches: Callable[[Any], bool]
-    records: Callable[[Any], Iterator[Record | str]]
 
 
 def is_json(content: bytes) -> bool:
@@ -43,23 +35,20 @@ def tables_of_json(content: bytes, where: str) -> list[ImportedTable]:
     root = parse_content(content, where, "give what the benchmark wrote")
     if isinstance(root, dict) and not root.get("benchmarks", True):
         raise UsageError(f"{where}: its list of benchmarks is empty; give the JSON of a benchmark that ran")
-    for format_ in FORMATS:
-        if not format_.matches(root):
+    for source, (matches, records_of) in FORMATS.items():
+        if not matches(root):
             continue
         try:
-            found = list(format_.records(root))
+            found = list(records_of(root))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise UsageError(
-                f"{where}: not what {format_.source} writes ({type(error).__name__}: {error}); write it as CSV: "
-                f"{EXAMPLE}"
+                f"{where}: not what {source} writes ({type(error).__name__}: {error}); write it as CSV: {EXAMPLE}"
             ) from None
         records = [one for one in found if not isinstance(one, str)]
         if not records:
             others = ", ".join(dict.fromkeys(map(str, found)))
-            raise UsageError(
-                f"{where} is JSON of {format_.source} without a time" + (f", only {others}" * bool(others))
-            )
-        return [_table(records, Counter(one for one in found if isinstance(one, str)), where, format_.source)]
+            raise UsageError(f"{where} is JSON of {source} without a time" + (f", only {others}" * bool(others)))
+        return [_table(records, Counter(one for one in found if isinstance(one, str)), where, source)]
     raise UsageError(f"{where} is {_named(root)}; write what it measured as CSV: {EXAMPLE}")
 
 
@@ -195,14 +184,14 @@ def _first(root: Any, key: str = "") -> Mapping[str, Any]:
     return found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else {}
 
 
-FORMATS = (
-    JsonFormat("Google Benchmark", lambda root: "real_time" in _first(root, "benchmarks"), _google),
-    JsonFormat("pytest-benchmark", lambda root: "stats" in _first(root, "benchmarks"), _pytest),
-    JsonFormat("llama-bench", lambda root: {"model_type", "avg_ns"} <= _first(root).keys(), _llama),
-    JsonFormat("PyTorch's benchmark database", lambda root: {"benchmark", "metric"} <= _first(root).keys(), _pytorch),
-    JsonFormat("tritonbench", lambda root: any(map(_TRITON.fullmatch, _metrics(root))), _triton),
-    JsonFormat("nvbench", lambda root: isinstance(root, dict) and "benchmarks" in root, _nvbench),
-)
+FORMATS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Iterator[Record | str]]]] = {
+    "Google Benchmark": (lambda root: "real_time" in _first(root, "benchmarks"), _google),
+    "pytest-benchmark": (lambda root: "stats" in _first(root, "benchmarks"), _pytest),
+    "llama-bench": (lambda root: {"model_type", "avg_ns"} <= _first(root).keys(), _llama),
+    "PyTorch's benchmark database": (lambda root: {"benchmark", "metric"} <= _first(root).keys(), _pytorch),
+    "tritonbench": (lambda root: any(map(_TRITON.fullmatch, _metrics(root))), _triton),
+    "nvbench": (lambda root: isinstance(root, dict) and "benchmarks" in root, _nvbench),
+}
 
 OTHERS: dict[str, Callable[[Any], bool]] = {
     "JSON of hyperfine, which times commands": lambda root: "command" in _first(root, "results"),

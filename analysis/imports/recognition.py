@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 
 from ...shapes.errors import shorten
@@ -37,8 +37,7 @@ def read_column(
 
     `lower`: the sizes of this table have names in lower case.
     """
-    numbers = numbers_of(texts)
-    cells, mixed, unread = numbers.cells, numbers.mixed, 0
+    (cells, rounding, mixed, digits), unread = numbers_of(texts), 0
     words = known.words_of(name)
     if override:
         role, unit, detail = GIVEN[override.role]
@@ -69,10 +68,10 @@ def read_column(
         next((word for word in words if word in known.DTYPES), ""),
         frozenset(words) - {*known.PASSES, *SECONDS, "%", "pct", "percent", "printed"},
         fixed,
-        numbers.rounding,
+        rounding,
         mixed,
         unread,
-        numbers.digits,
+        digits,
         sides=_sides(name, words) if role in (ColumnRole.RATIO, ColumnRole.CHANGE) and not override else "",
     )
 
@@ -259,16 +258,6 @@ def _side(words: Sequence[str]) -> str:
     return " ".join(word for word in words if word not in drop and not known.is_per_second(word))
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """Cells that are numbers, and how they were rounded; `mixed` and `digits` as in `AnnotatedColumn`."""
-
-    cells: tuple[Printed | None, ...]
-    rounding: Rounding
-    mixed: bool
-    digits: int
-
-
 ENOUGH = 100
 """Numbers that tell as much as more of them."""
 
@@ -276,8 +265,8 @@ BY_CHANCE = 0.15
 """Chance of so many cells without their last zero, one in ten of which is a zero, above which they may be dropped."""
 
 
-def numbers_of(texts: Sequence[str]) -> Numbers:
-    """Read the cells of a column, and find out how they were rounded.
+def numbers_of(texts: Sequence[str]) -> tuple[tuple[Printed | None, ...], Rounding, bool, int]:
+    """Read the cells of a column, and find out how they were rounded; `mixed` and `digits` as in `AnnotatedColumn`.
 
     Where decimals differ, zeros at the end may have been dropped, of a number with so many decimals or with so many
     digits. If too many cells lack zeros for either, every cell was rounded by itself.
@@ -289,10 +278,10 @@ def numbers_of(texts: Sequence[str]) -> Numbers:
     numbers = [number for number in numbers if number]
     decimals = [-int(number.as_tuple().exponent) for number in numbers]
     if len(set(decimals)) < 2 or rounding.kind is RoundingKind.NONE:
-        return Numbers(cells, rounding, False, 0)
+        return cells, rounding, False, 0
     digits = [number.adjusted() + places + 1 for number, places in zip(numbers, decimals, strict=True)]
     short = min(len(counts) - counts.count(max(counts)) for counts in (decimals, digits))
-    return Numbers(cells, rounding, _chance(short, len(numbers)) < BY_CHANCE, max(digits))
+    return cells, rounding, _chance(short, len(numbers)) < BY_CHANCE, max(digits)
 
 
 def _chance(short: int, count: int) -> float:

@@ -5,7 +5,7 @@ measured. The yardstick is the last one; the gap of a cell starts at the first.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -17,25 +17,16 @@ from .ceilings import Ceiling, Ceilings
 from .limits import math_dtypes, published_clock
 from .traffic import pattern
 
-
-class CeilingInUse(NamedTuple):
-    """One ceiling. `what` is bandwidth (byte/s), peak (FLOP/s), vector (op/s), clock (Hz), launch or fill (seconds).
-
-    cells   cells that it is a limit of; 0 for one that is listed beside the limit in use
-    bounds  cells that it bounds, by their class
-    """
-
-    roof: str
-    what: str
-    value: float
-    kind: str
-    source: str
-    cells: int
-    bounds: int
+_Row: TypeAlias = tuple[str, str, float, str, str, int, int]
 
 
 def roofs(placed: pd.DataFrame, ceilings: pd.DataFrame, device: Device) -> pd.DataFrame:
-    """Return one row per known ceiling in use, memory first; columns: the fields of `CeilingInUse`."""
+    """Return one row per known ceiling in use, memory first.
+
+    Columns: roof, what (bandwidth: byte/s, peak: FLOP/s, vector: op/s, clock: Hz, launch or fill: seconds), value,
+    kind, source; cells that it is a limit of, 0 for one that is listed beside the limit in use; bounds: cells that it
+    bounds, by their class.
+    """
     limits = Ceilings.of(ceilings)
     passed = placed.loc[placed["verdict"] == Verdict.PASSED]
     rows = [*_of_memory(passed, limits), *_of_matrix_units(passed, limits, device)]
@@ -45,10 +36,10 @@ def roofs(placed: pd.DataFrame, ceilings: pd.DataFrame, device: Device) -> pd.Da
     for cache in pd.unique(passed["cache"]):
         if fill := limits.fill(cache):
             rows.append(_roof("fill", fill, int((passed["cache"] == cache).sum()), 0))
-    return pd.DataFrame(rows, columns=list(CeilingInUse._fields))
+    return pd.DataFrame(rows, columns=["roof", "what", "value", "kind", "source", "cells", "bounds"])
 
 
-def _of_memory(passed: pd.DataFrame, limits: Ceilings) -> Iterator[CeilingInUse]:
+def _of_memory(passed: pd.DataFrame, limits: Ceilings) -> Iterator[_Row]:
     used = pd.DataFrame({"level": passed["memory_level"], "pattern": pattern(passed), "bound": passed["bound_class"]})
     counts: dict[Ceiling, tuple[int, int]] = {}  # reads may be held against the copy, so that two patterns share one
     for (level, traffic), cells in used.groupby(["level", "pattern"], sort=True):
@@ -62,7 +53,7 @@ def _of_memory(passed: pd.DataFrame, limits: Ceilings) -> Iterator[CeilingInUse]
             yield _roof("bandwidth", published, 0, 0)
 
 
-def _of_matrix_units(passed: pd.DataFrame, limits: Ceilings, device: Device) -> Iterator[CeilingInUse]:
+def _of_matrix_units(passed: pd.DataFrame, limits: Ceilings, device: Device) -> Iterator[_Row]:
     multiplied = passed.loc[passed["flops"] > 0]
     clock = limits.clock() or published_clock(device)
     for dtype, cells in multiplied.groupby(math_dtypes(multiplied), sort=False):
@@ -79,7 +70,7 @@ def _of_matrix_units(passed: pd.DataFrame, limits: Ceilings, device: Device) -> 
         yield _roof("clock", clock, int(multiplied["clock_ratio"].notna().sum()), 0)
 
 
-def _of_vector_units(passed: pd.DataFrame, limits: Ceilings, arch: str) -> Iterator[CeilingInUse]:
+def _of_vector_units(passed: pd.DataFrame, limits: Ceilings, arch: str) -> Iterator[_Row]:
     decoding = passed.loc[passed["alu_time_s"].notna()]
     vector = limits.vector(arch)
     bounded = decoding.loc[decoding["bound_class"] == Bound.ALU, "alu_ceiling"]
@@ -94,5 +85,5 @@ def _count(cells: pd.DataFrame, bound: Bound) -> int:
     return int((cells["bound_class"] == bound).sum())
 
 
-def _roof(what: str, ceiling: Ceiling, cells: int, bounds: int) -> CeilingInUse:
-    return CeilingInUse(ceiling.name, what, ceiling.value, ceiling.kind, ceiling.source, cells, bounds)
+def _roof(what: str, ceiling: Ceiling, cells: int, bounds: int) -> _Row:
+    return ceiling.name, what, ceiling.value, ceiling.kind, ceiling.source, cells, bounds

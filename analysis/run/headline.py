@@ -46,15 +46,6 @@ class Ratio:
 
 
 @dataclass(frozen=True, slots=True)
-class LimitShare:
-    """Median of `fraction_of_bound` over `cells`, and which of LIMITS bounds most of them."""
-
-    fraction: float
-    cells: int
-    limit: str
-
-
-@dataclass(frozen=True, slots=True)
 class Standing:
     """How one challenger stands against the baseline in one setting: pass, dtype, scheme and cache state.
 
@@ -62,7 +53,8 @@ class Standing:
     best, worst the cells with the largest and the smallest ratio
     faster, slower  cells verified to be so, of `cells` with a ratio
     crossover   None where no side of any shape is verified
-    limit       over the cells at which it is verified faster; None without any, or without known limits
+    limit       of the cells at which it is verified faster and whose limit is known: the median of
+                `fraction_of_bound`, how many they are, and which of LIMITS bounds most; None without any
     """
 
     challenger: str
@@ -74,7 +66,7 @@ class Standing:
     slower: int
     cells: int
     crossover: MedianCrossover | None
-    limit: LimitShare | None
+    limit: tuple[float, int, str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +138,13 @@ def _asked(analysis: Analysis, mean: dict[Any, Any]) -> int:
     return asked - int(mean["cells"] - mean["gemms"])
 
 
-def _limit(won: pd.DataFrame) -> LimitShare | None:
+def _limit(won: pd.DataFrame) -> tuple[float, int, str] | None:
     known = won[won["fraction_of_bound"].notna()]
     if known.empty:
         return None
     limits = known[[f"{name}_time_s" for name in LIMITS]].to_numpy(dtype=np.float64)
     most = np.bincount(np.nanargmax(limits, axis=1)).argmax()
-    return LimitShare(float(known["fraction_of_bound"].median()), len(known), LIMITS[most])
+    return float(known["fraction_of_bound"].median()), len(known), LIMITS[most]
 
 
 def verified_crossover(analysis: Analysis, challenger: str, setting: tuple[Any, ...]) -> MedianCrossover | None:

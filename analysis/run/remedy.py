@@ -1,37 +1,32 @@
 """What to do about what a run leaves open."""
 
-from enum import StrEnum
-
 import pandas as pd
 
 from ..crossover.curve import DELTA
 
 
-class Remedy(StrEnum):
-    """What settles what is open; `NONE` where measuring does not."""
-
-    DEVICE = "device"
-    RESUME = "resume"
-    SWEEP = "sweep"
-    ROUNDS = "rounds"
-    NONE = ""
-
-
 def remedy(
-    *, rounds_to_do: int = 0, one_M: bool = False, more_rounds: bool = False, device_changed: bool = False
-) -> Remedy:
-    """Return what to do first: nothing else helps while the device changes, or part of the plan is missing.
+    *,
+    rounds_to_do: int = 0,
+    one_M: bool = False,
+    more_rounds: bool = False,
+    device_changed: bool = False,
+    run: str = "",
+) -> str:
+    """Say what to do first: nothing else helps while the device changes, or part of the plan of `run` is missing.
 
     one_M        shapes were asked for at one M, where it takes two
     more_rounds  something is undecided that they can decide, see `are_ties`
+
+    "" where measuring settles nothing.
     """
     if device_changed:
-        return Remedy.DEVICE
+        return "the device changed: measure again on an idle device"
     if rounds_to_do:
-        return Remedy.RESUME
+        return f"resume the run: rooflens run --resume -o {run}"
     if one_M:
-        return Remedy.SWEEP
-    return Remedy.ROUNDS if more_rounds else Remedy.NONE
+        return "sweep M with the option -a"
+    return "more rounds narrow the intervals" if more_rounds else ""
 
 
 def are_ties(undecided: pd.DataFrame) -> bool:

@@ -6,6 +6,7 @@ microarray experiments" (2004): s_c^2 ~ s0^2 F(df_c, d0). d0 and s0^2 follow fro
 
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import digamma, polygamma
@@ -20,15 +21,10 @@ FEWEST_CELLS = 10
 """Fewer say too little about what is common."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prior:
-    """What the variances of a suite share: `variance` s0^2, worth `freedom` d0 degrees of freedom (inf: all)."""
+Prior: TypeAlias = tuple[float, float]
+"""What the variances of a suite share: s0^2, worth d0 degrees of freedom (inf: all)."""
 
-    variance: float
-    freedom: float
-
-
-NO_PRIOR = Prior(0.0, 0.0)
+NO_PRIOR: Prior = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +64,19 @@ def fit_prior(variances: Floats, freedom: Floats) -> Prior:
     center = float(logs.mean())
     excess = float(logs.var(ddof=1) - polygamma(1, half).mean())
     if excess <= 0:  # they differ by no more than chance
-        return Prior(float(math.exp(center)), math.inf)
+        return math.exp(center), math.inf
     half_prior = _inverse_trigamma(excess)
-    return Prior(math.exp(center + float(digamma(half_prior)) - math.log(half_prior)), 2 * half_prior)
+    return math.exp(center + float(digamma(half_prior)) - math.log(half_prior)), 2 * half_prior
 
 
 def shrink(variances: Floats, freedom: Floats, prior: Prior) -> tuple[Floats, Floats]:
     """Return (variances, degrees of freedom) [C] shrunk towards the prior: (d0 s0^2 + df s^2) / (d0 + df), d0 + df."""
-    if not prior.freedom:
+    variance, degrees = prior
+    if not degrees:
         return variances, freedom
-    if math.isinf(prior.freedom):
-        return np.where(np.isnan(variances), np.nan, prior.variance), np.full_like(freedom, np.inf)
-    pooled = (prior.freedom * prior.variance + freedom * variances) / (prior.freedom + freedom)
-    return pooled, prior.freedom + freedom
+    if math.isinf(degrees):
+        return np.where(np.isnan(variances), np.nan, variance), np.full_like(freedom, np.inf)
+    return (degrees * variance + freedom * variances) / (degrees + freedom), degrees + freedom
 
 
 def _inverse_trigamma(value: float) -> float:

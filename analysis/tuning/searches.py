@@ -8,9 +8,8 @@ geometric.
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,32 +23,6 @@ CELL = (
     *("dtype", "scheme", "provider", "cache", "source"),
 )
 """Columns that say what was tuned."""
-
-
-@dataclass(frozen=True, slots=True)
-class Disagreement:
-    """Disagreement of searches over `cells` cells that were searched twice or more.
-
-    A cell flips when two of its searches chose different configurations. What a flip costs in one of the two is
-    ln(time of the other search's winner / time of the search's own winner), both timed in that search, and nothing
-    where the other's winner was faster there: a default that is not proven slower stays. That makes two costs for each
-    pair of searches, of which `median_cost` and `worst_cost` are told: None without a flip that has a cost.
-
-    Of the flipped cells, `harmless` ones are between near ties: in neither search was the other's winner proven slower.
-    In `opposed` ones each of two searches finds its own winner faster than the other's.
-    """
-
-    cells: int
-    flipped: int
-    harmless: int
-    opposed: int
-    median_cost: float | None
-    worst_cost: float | None
-
-    @property
-    def flip_share(self) -> float | None:
-        """Share of the cells that flip; None without a cell."""
-        return self.flipped / self.cells if self.cells else None
 
 
 def drift(frame: pd.DataFrame) -> pd.DataFrame:
@@ -81,19 +54,30 @@ _DRIFT = (
 )
 
 
-def summarize_drift(pairs: pd.DataFrame) -> Disagreement:
-    """Sum `drift` up over cells: one cell is one vote, however many pairs of searches it has."""
+def summarize_drift(pairs: pd.DataFrame) -> dict[str, Any]:
+    """Sum `drift` up over cells that were searched twice or more: one is one vote, however many searches it has.
+
+    cells, and of them: flipped, in which two searches chose different configurations; of these, harmless ones are
+    between near ties (in neither search was the other's winner proven slower), and in opposed ones each of two searches
+    finds its own winner faster than the other's.
+
+    What a flip costs in one of the two searches is ln(time of the other search's winner / time of the search's own
+    winner), both timed in that search, and nothing where the other's winner was faster there: a default that is not
+    proven slower stays. That makes two costs for each pair of searches, of which median_cost and worst_cost are told:
+    None without a flip that has a cost. flip_share: None without a cell.
+    """
     flips = pairs.loc[pairs["flipped"].astype(bool)]
     known = pd.concat([flips["cost_first"], flips["cost_second"]]).astype(float).dropna()
     per_cell = flips.groupby(list(CELL), sort=False).agg({"harmless": "all", "opposed": "any"})
-    return Disagreement(
-        cells=len(pairs[list(CELL)].drop_duplicates()),
-        flipped=len(per_cell),
-        harmless=int(per_cell["harmless"].sum()),
-        opposed=int(per_cell["opposed"].sum()),
-        median_cost=float(known.median()) if len(known) else None,
-        worst_cost=float(known.max()) if len(known) else None,
-    )
+    cells = len(pairs[list(CELL)].drop_duplicates())
+    return {
+        "cells": cells,
+        "flipped": len(per_cell),
+        **{name: int(per_cell[name].sum()) for name in ("harmless", "opposed")},
+        "median_cost": float(known.median()) if len(known) else None,
+        "worst_cost": float(known.max()) if len(known) else None,
+        "flip_share": len(per_cell) / cells if cells else None,
+    }
 
 
 def gain(frame: pd.DataFrame) -> pd.DataFrame:
@@ -218,19 +202,14 @@ WHOLE_CELL = ("{}", "")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
-class Disturbed(NamedTuple):
-    """How many of the searches something disturbed, and the worst of each kind of cause ("" for none)."""
+def disturbed(frame: pd.DataFrame) -> dict[str, Any]:
+    """Sum up the `disturbed` of tuning.csv: a search is disturbed when one of its candidates is.
 
-    searches: int
-    of: int
-    worst: str
-
-
-def disturbed(frame: pd.DataFrame) -> Disturbed:
-    """Sum up the `disturbed` of tuning.csv: a search is disturbed when one of its candidates is."""
+    searches of how many (`of`), and the worst of each kind of cause ("" for none).
+    """
     rows = frame.loc[frame["disturbed"] != ""]
     touched, everyone = (len(some[SEARCH].drop_duplicates()) for some in (rows, frame))
-    return Disturbed(touched, everyone, worst(rows["disturbed"]))
+    return {"searches": touched, "of": everyone, "worst": worst(rows["disturbed"])}
 
 
 def whole_searches(frame: pd.DataFrame) -> int | None:

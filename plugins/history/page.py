@@ -14,7 +14,7 @@ from ...analysis.frames.coordinates import SETTING, shape_label
 from ...reports import formatting as fmt
 from ...reports.figures.axes import FULL_HEIGHT, linear_axis
 from ...reports.figures.chart import Axis, Chart, CrossoverSpan, Draw, Figure, LegendEntry, Point, Series, Spacing, Tick
-from ...reports.model import Column, Report, Section, Table, TableCell, explained, integer, text_columns, texts
+from ...reports.model import Cells, Column, Report, Section, TableCell, explained, table
 from ...shapes.run_folder.manifest import ComparisonState
 from .chapters import SHORTEST, changes, letter, series
 from .history import History, Proposal
@@ -70,14 +70,14 @@ def build_page(found: History, states: Mapping[str, ComparisonState], links: Map
 def _runs(found: History, links: Mapping[str, str]) -> Section:
     """List the runs, the newest first; the name of one leads to its report if there is one."""
     counts = found.points.groupby("run").size()
-    columns = (*text_columns("run", "measured", "commit", "branch", "working tree", "subject"), Column("cells"))
-    rows = []
+    rows: list[Cells] = []
     for number, run in reversed([*enumerate(found.runs)]):
-        tree = ("uncommitted changes" if run.code.dirty else "clean") if run.code.commit else ""
-        told = (run.created_at, run.code.commit[:SHORTEST], run.code.branch, tree, run.code.subject)
         name = TableCell(run.id, run.id, link=links.get(run.folder, ""))
-        rows.append((name, *texts(*told), integer(int(counts.get(number, 0)))))
-    return Section("runs", "Runs", (Table("runs-table", "Runs, newest first", columns, tuple(rows)),))
+        tree = ("uncommitted changes" if run.code.dirty else "clean") if run.code.commit else ""
+        row: Cells = {"run": name, "measured": run.created_at, "commit": run.code.commit[:SHORTEST]}
+        row |= {"branch": run.code.branch, "working tree": tree, "subject": run.code.subject}
+        rows.append(row | {Column("cells"): int(counts.get(number, 0))})
+    return Section("runs", "Runs", (table("runs-table", "Runs, newest first", rows),))
 
 
 def _cells(found: History) -> Section:

@@ -30,14 +30,6 @@ class Spacing(StrEnum):
     BANDS = "bands"
 
 
-class Anchor(StrEnum):
-    """Which part of a text is at its position."""
-
-    START = "start"
-    MIDDLE = "middle"
-    END = "end"
-
-
 @dataclass(frozen=True, slots=True)
 class Tick:
     """A position on an axis, in data units; an empty label draws the grid line only."""
@@ -140,12 +132,12 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A text at a place in data units, its height centred there."""
+    """A text that begins, or at `end` ends, at a place in data units, its height centred there."""
 
     x: float
     y: float
     text: str
-    anchor: Anchor = Anchor.START
+    end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,13 +206,8 @@ def _plain(value: Raw) -> Raw:
     return None if math.isnan(value) else f"{value:.9g}"
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """One line of a figure where there are no images: what it is about, its value as text, and the length of a bar."""
-
-    label: str
-    text: str
-    value: float
+Bar: TypeAlias = tuple[str, str, float]
+"""One line of a figure where there are no images: what it is about, its value as text, and the length of a bar."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Style, colour and marker of series."""
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
 
 from .chart import LegendEntry
 from .colours import LIGHT
@@ -13,24 +12,16 @@ GREY = COLOURS - 1
 """From this style on all series are grey: a colour belongs to one series only."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Marker as an SVG path in a box from -3 to 3, and whether it is hollow."""
-
-    path: str
-    hollow: bool = False
-
-
 MARKS = (
-    Mark("M-2.6-2.6h5.2v5.2h-5.2z"),
-    Mark("M-2.8 0a2.8 2.8 0 1 0 5.6 0a2.8 2.8 0 1 0-5.6 0z"),
-    Mark("M0-3.2L3.1 2.4H-3.1z"),
-    Mark("M0-3.5L3.3 0 0 3.5-3.3 0z"),
-    Mark("M0 3.2L3.1-2.4H-3.1z"),
-    Mark("M-3 0H3M0-3V3", hollow=True),
-    Mark("M-2.5-2.5L2.5 2.5M-2.5 2.5L2.5-2.5", hollow=True),
-    Mark("M-1.3-3.2h2.6v6.4h-2.6z"),
-    Mark("M-1.6 0a1.6 1.6 0 1 0 3.2 0a1.6 1.6 0 1 0-3.2 0z"),
+    ("M-2.6-2.6h5.2v5.2h-5.2z", False),
+    ("M-2.8 0a2.8 2.8 0 1 0 5.6 0a2.8 2.8 0 1 0-5.6 0z", False),
+    ("M0-3.2L3.1 2.4H-3.1z", False),
+    ("M0-3.5L3.3 0 0 3.5-3.3 0z", False),
+    ("M0 3.2L3.1-2.4H-3.1z", False),
+    ("M-3 0H3M0-3V3", True),
+    ("M-2.5-2.5L2.5 2.5M-2.5 2.5L2.5-2.5", True),
+    ("M-1.3-3.2h2.6v6.4h-2.6z", False),
+    ("M-1.6 0a1.6 1.6 0 1 0 3.2 0a1.6 1.6 0 1 0-3.2 0z", False),
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from html import escape
 from itertools import groupby
 
-from .chart import Anchor, Box, Chart, CrossoverSpan, Draw, LegendEntry, Remark, Series
+from .chart import Box, Chart, CrossoverSpan, Draw, LegendEntry, Remark, Series
 from .frames import PANEL, SINGLE, Frame, shortened
 from .labels import Label, ends, point_labels, roof_labels
 from .marks import MARKS, colour_index
@@ -20,11 +20,11 @@ SHRUNK = 0.85
 def marker_definitions() -> str:
     """Return the hidden SVG that holds one marker per palette colour."""
     markers = []
-    for style, shape in enumerate(MARKS):
-        kind = "mh" if shape.hollow else "mf"
+    for style, (path, hollow) in enumerate(MARKS):
+        kind = "mh" if hollow else "mf"
         markers.append(
             f'<marker id="m{style}" class="s{style} {kind}" viewBox="-4 -4 8 8" markerWidth="7" markerHeight="7"'
-            f' markerUnits="userSpaceOnUse"><path d="{shape.path}"/></marker>'
+            f' markerUnits="userSpaceOnUse"><path d="{path}"/></marker>'
         )
     return f'<svg class="defs" aria-hidden="true" width="0" height="0"><defs>{"".join(markers)}</defs></svg>'
 
@@ -132,12 +132,10 @@ def _box_texts(chart: Chart, frame: Frame, boxes: Sequence[Box]) -> Iterable[str
             yield from (f'<text class="bt" x="{_n(x)}" y="{y}">{escape(text)}</text>' for _, x, text in texts)
 
 
-_ANCHORS = {Anchor.START: "", Anchor.MIDDLE: " mid", Anchor.END: " end"}
-
-
 def _remark(chart: Chart, frame: Frame, remark: Remark) -> str:
     x, y = _n(frame.x(chart, remark.x)), _n(frame.y(chart, remark.y) + 3.7)
-    return f'<text class="re{_ANCHORS[remark.anchor]}" x="{x}" y="{y}">{escape(remark.text)}</text>'
+    end = " end" * remark.end
+    return f'<text class="re{end}" x="{x}" y="{y}">{escape(remark.text)}</text>'
 
 
 def _axes(chart: Chart, frame: Frame) -> str:

@@ -6,7 +6,6 @@ policy names it, and the style sheet, by their hashes.
 
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote
@@ -18,8 +17,8 @@ from ..figures import colours, svg
 from ..figures.chart import Chart, Data, Figure
 from ..figures.frames import frame
 from ..formatting import plural
-from ..model import OPEN_REMARKS, Block, Note, Report, Section, Table
-from .html_budget import LIMIT, RESERVE, PageBlock, left_out, sentence
+from ..model import OPEN_REMARKS, Block, Report, Section, Table
+from .html_budget import LIMIT, RESERVE, left_out, sentence
 from .html_style import policy, script, stylesheet, template
 from .html_table import attributes, header_attributes, is_heat, table_attributes
 from .visible import visible
@@ -35,49 +34,35 @@ def render(report: Report, limit: int = LIMIT) -> str:
     anchors = _note_anchors(report)
     shared = {
         "report": report,
-        "anchor": lambda text: f"note-{report.notes[text].number}",
-        "own_anchor": lambda section, note: anchors[note] == section.id,
+        "anchor": lambda text: f"note-{report.notes[text]}",
+        "own_anchor": lambda section, number: anchors[number] == section.id,
     }
     pieces = list(_draw_blocks(report, shared))
     shell = len(_page(shared, {}, {}).encode())
-    gone = left_out([piece.budget() for piece in pieces], limit - shell - RESERVE)
+    sizes = [
+        (len(markup.encode()), folded or getattr(block, "detail", False), isinstance(block, Table | Figure))
+        for block, _, markup, folded in pieces
+    ]
+    gone = left_out(sizes, limit - shell - RESERVE)
     kept: dict[int, Markup] = {}
     lost: dict[str, list[str]] = {}
-    for index, piece in enumerate(pieces):
-        if index in gone:
-            lost.setdefault(piece.section, []).append(_title_of(piece.block))
-        else:
-            kept[id(piece.block)] = piece.markup
+    for index, (block, section, markup, _) in enumerate(pieces):
+        if index not in gone:
+            kept[id(block)] = markup
+        elif isinstance(block, Table | Figure):
+            lost.setdefault(section, []).append(block.title)
     return _page(shared, kept, lost)
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """A block as markup, and where it stands."""
-
-    block: Block
-    section: str
-    markup: Markup
-    folded: bool
-
-    def budget(self) -> PageBlock:
-        droppable = isinstance(self.block, Table | Figure)
-        detail = self.folded or (isinstance(self.block, Table | Figure) and self.block.detail)
-        return PageBlock(len(self.markup.encode()), detail, droppable)
-
-
-def _title_of(block: Block) -> str:
-    return block.title if isinstance(block, Table | Figure) else ""
-
-
-def _draw_blocks(report: Report, shared: dict[str, object]) -> Iterator[_Drawn]:
+def _draw_blocks(report: Report, shared: dict[str, object]) -> Iterator[tuple[Block, str, Markup, bool]]:
+    """Yield every block with the id of its section, its markup, and whether it is folded."""
     figures = (block for section in report.walk() for block in section.blocks if isinstance(block, Figure))
     names = {**shared, "figure_links": links(figures)}
     block_of = _environment().get_template("blocks.html.j2").make_module(names).block  # type: ignore[attr-defined]
 
-    def walk(section: Section, level: int, folded: bool) -> Iterator[_Drawn]:
+    def walk(section: Section, level: int, folded: bool) -> Iterator[tuple[Block, str, Markup, bool]]:
         for block in section.blocks:
-            yield _Drawn(block, section.id, Markup(block_of(block, level)), folded)
+            yield block, section.id, Markup(block_of(block, level)), folded
         for child in section.sections:
             yield from walk(child, level + 1, folded or child.folded)
 
@@ -128,12 +113,12 @@ def _environment() -> Environment:
     return environment
 
 
-def _note_anchors(report: Report) -> dict[Note, str]:
+def _note_anchors(report: Report) -> dict[int, str]:
     """Each note is the target of its links where it stands first; further copies have no anchor."""
-    first: dict[Note, str] = {}
+    first: dict[int, str] = {}
     for section in report.walk():
-        for note in report.notes_of(section):
-            first.setdefault(note, section.id)
+        for number in report.notes_of(section):
+            first.setdefault(number, section.id)
     return first
 
 

@@ -6,7 +6,6 @@ section lost is said in its place, with what has it (`Report.elsewhere`).
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..formatting import some
 
@@ -20,27 +19,20 @@ MOST_TITLES = 3
 """Titles that are named of what a section lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageBlock:
-    """One block of a page: its bytes, and whether a reader can do without it."""
-
-    size: int
-    detail: bool
-    droppable: bool = True
-
-
-def left_out(pieces: Sequence[PageBlock], room: int) -> frozenset[int]:
+def left_out(pieces: Sequence[tuple[int, bool, bool]], room: int) -> frozenset[int]:
     """Return the positions of the pieces that go, so that the others fit into `room` bytes.
 
-    Details go before what is open, large ones before small ones; of those that are about alike (within a factor of
-    two) the last go first. What is left over is used for those that fit in again.
+    A piece has its bytes, whether it is a detail, and whether a reader can do without it. Details go before what is
+    open, large ones before small ones; of those that are about alike (within a factor of two) the last go first. What
+    is left over is used for those that fit in again.
     """
-    excess = sum(piece.size for piece in pieces) - room
+    sizes = [size for size, _, _ in pieces]
+    excess = sum(sizes) - room
     if excess <= 0:
         return frozenset()
     ranked = sorted(
-        (index for index, piece in enumerate(pieces) if piece.droppable and piece.size),
-        key=lambda index: (pieces[index].detail, math.frexp(pieces[index].size)[1], index),
+        (index for index, (size, _, droppable) in enumerate(pieces) if droppable and size),
+        key=lambda index: (pieces[index][1], math.frexp(sizes[index])[1], index),
         reverse=True,
     )
     gone: list[int] = []
@@ -48,11 +40,11 @@ def left_out(pieces: Sequence[PageBlock], room: int) -> frozenset[int]:
         if excess <= 0:
             break
         gone.append(index)
-        excess -= pieces[index].size
+        excess -= sizes[index]
     for index in sorted(gone):
-        if pieces[index].size <= -excess:
+        if sizes[index] <= -excess:
             gone.remove(index)
-            excess += pieces[index].size
+            excess += sizes[index]
     return frozenset(gone)
 
 

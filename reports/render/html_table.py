@@ -10,7 +10,7 @@ import re
 from markupsafe import Markup
 
 from ..figures import colours
-from ..model import Align, Column, Scale, Table, TableCell, Tone
+from ..model import Column, Scale, Table, TableCell, Tone
 
 TONE_CLASS = {Tone.UNDECIDED: "u", Tone.FAILED: "f", Tone.MISSING: "x", Tone.BEST: "b"}
 
@@ -43,7 +43,7 @@ def table_attributes(table: Table) -> Markup:
     """Return the class attribute of a table: its kind, and which of its columns begin at the left."""
     classes = ["heat"] if is_heat(table) else []
     classes += ["wide"] if len(table.columns) > WIDE else []
-    classes += [f"t{index}" for index, column in enumerate(table.columns[:ALIGNED]) if column.align is Align.LEFT]
+    classes += [f"t{index}" for index, column in enumerate(table.columns[:ALIGNED]) if column.is_text]
     return _class(classes)
 
 
@@ -57,7 +57,7 @@ def header_attributes(table: Table, index: int) -> Markup:
 def attributes(column: Column, cell: TableCell, index: int = 0) -> Markup:
     """Return the class attribute of a table cell in the column at `index`."""
     classes = _alignment(column, index)
-    if column.align is Align.LEFT and len(cell.text) > WRAP_BEYOND:
+    if column.is_text and len(cell.text) > WRAP_BEYOND:
         classes.append("wr")
     if cell.level is not None and not math.isnan(cell.level):
         if column.scale is Scale.DIVERGING:
@@ -72,7 +72,7 @@ def attributes(column: Column, cell: TableCell, index: int = 0) -> Markup:
 
 
 def _alignment(column: Column, index: int) -> list[str]:
-    return ["lt"] if column.align is Align.LEFT and index >= ALIGNED else []
+    return ["lt"] if column.is_text and index >= ALIGNED else []
 
 
 def _class(classes: list[str]) -> Markup:

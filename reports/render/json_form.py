@@ -58,7 +58,7 @@ def tree(report: Report) -> dict[str, Any]:
         "coverage": asdict(report.coverage) if report.coverage else None,
         "generator": report.generator,
         "source": report.source,
-        "notes": {str(note.number): note.text for note in report.notes.values()},
+        "notes": {str(number): text for text, number in report.notes.items()},
         "sections": [_section(report, section) for section in report.sections],
     }
 
@@ -145,7 +145,7 @@ def _cell(report: Report, cell: TableCell) -> dict[str, Any]:
 
 
 def _noted(report: Report, note: str) -> dict[str, Any]:
-    return {"note": report.notes[note].number} if note else {}
+    return {"note": report.notes[note]} if note else {}
 
 
 def _number(value: Any) -> Raw:

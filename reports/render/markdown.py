@@ -179,7 +179,7 @@ class _Writer:
         """Return the first body; what is in `bodies` is named where it would stand."""
         moved: dict[Place, set[int]] = {}
         for number, body in enumerate(bodies):
-            for piece in body.pieces:
+            for piece in body:
                 moved.setdefault(piece.place, set()).add(number)
         report = self._report
         lines = [f"# {escape(report.title)}", ""]
@@ -227,7 +227,7 @@ class _Writer:
                 missing.setdefault(_title(block), set()).update(moved[section.id, index])
             else:
                 kept.append(block)
-                yield written(block, lambda text: self._report.notes[text].number)
+                yield written(block, self._report.notes.__getitem__)
         if notes := self._report.notes_of(Section(section.id, section.title, tuple(kept))):
             yield from (*footnotes(notes), "")
         for child in section.sections:

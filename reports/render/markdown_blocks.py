@@ -1,20 +1,18 @@
 """One block of a report as GitHub markdown: tables, folded details, images as relative files, everything escaped."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import quote
 
 from ..figures.chart import Figure
 from ..model import (
     OPEN_REMARKS,
-    Align,
     Block,
     Bullets,
     CodeBlock,
     Column,
     HowToRead,
     KeyNumbers,
-    Note,
     Remarks,
     Table,
     TableCell,
@@ -82,9 +80,9 @@ def more(remarks: Remarks) -> str:
     return f"{len(remarks.items) - OPEN_REMARKS} more"
 
 
-def footnotes(notes: Iterable[Note]) -> Iterator[str]:
+def footnotes(notes: Mapping[int, str]) -> Iterator[str]:
     """Yield the lines of notes."""
-    yield from (f"<sup>{note.number}</sup> {escape(note.text)}<br>" for note in notes)
+    yield from (f"<sup>{number}</sup> {escape(text)}<br>" for number, text in notes.items())
 
 
 def _key_numbers(block: KeyNumbers, number: Number) -> Iterator[str]:
@@ -109,7 +107,7 @@ def _folded(title: str, body: str, fold: bool) -> str:
 def _table(table: Table, number: Number) -> str:
     reading = f"{escape(table.reading)}\n\n" if table.reading else ""
     header = " | ".join(_header(column, number) for column in table.columns)
-    rule = "|".join(":--" if column.align is Align.LEFT else "--:" for column in table.columns)
+    rule = "|".join(":--" if column.is_text else "--:" for column in table.columns)
     rows = "\n".join("| " + " | ".join(_cell(cell, number) for cell in row) + " |" for row in table.rows)
     return f"{reading}| {header} |\n|{rule}|\n{rows}\n"
 

@@ -1,10 +1,11 @@
 """What of a report does not fit into one body of markdown: further bodies, each within the limit, nothing lost."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, TypeAlias, TypeVar
 
-from ..model import Block, Bullets, CodeBlock, HowToRead, KeyNumbers, Note, Remarks, Report, Section, Table, Text
+from ..model import Block, Bullets, CodeBlock, HowToRead, KeyNumbers, Remarks, Report, Section, Table, Text
 from .markdown_blocks import escape, footnotes, written
 
 Place = tuple[str, int]
@@ -23,48 +24,48 @@ class MarkdownPart:
     place: Place
     heading: str
     text: str
-    notes: tuple[Note, ...]
+    notes: dict[int, str]
 
 
-@dataclass(slots=True)
-class Body:
-    """Pieces of one further body, and how many characters they take."""
-
-    pieces: list[MarkdownPart] = field(default_factory=list)
-    size: int = 0
+Body: TypeAlias = list[MarkdownPart]
+"""Pieces of one further body."""
 
 
 def packed(report: Report, places: set[Place], limit: int) -> list[Body]:
     """Put the blocks at `places` into as few bodies as reading order allows, each of at most `limit` characters."""
     room = max(limit - HEAD, limit // 2)
     bodies: list[Body] = []
+    size = 0
     for piece in _pieces(report, places, room):
-        added = _added(bodies[-1], piece) if bodies else 0
-        if not bodies or bodies[-1].size + added > room:
-            bodies.append(Body())
-            added = _added(bodies[-1], piece)
-        bodies[-1].pieces.append(piece)
-        bodies[-1].size += added
+        if not bodies or size + _added(bodies[-1], piece) > room:
+            bodies.append([])
+            size = 0
+        size += _added(bodies[-1], piece)
+        bodies[-1].append(piece)
     return bodies
 
 
 def lines(body: Body) -> Iterator[str]:
     """Yield the lines of a body: a heading per section, its blocks, its footnotes."""
-    for number, piece in enumerate(body.pieces):
-        if number == 0 or body.pieces[number - 1].heading != piece.heading:
-            yield from (piece.heading, "")
-        yield piece.text
-        if number + 1 == len(body.pieces) or body.pieces[number + 1].heading != piece.heading:
-            own = (note for one in body.pieces if one.heading == piece.heading for note in one.notes)
-            if notes := sorted(set(own), key=lambda note: note.number):
-                yield from (*footnotes(notes), "")
+    for heading, pieces in groupby(body, key=lambda piece: piece.heading):
+        yield from (heading, "")
+        alike = list(pieces)
+        yield from (piece.text for piece in alike)
+        if notes := _notes(body, heading):
+            yield from (*footnotes(notes), "")
+
+
+def _notes(body: Body, heading: str) -> dict[int, str]:
+    """Footnotes of all pieces under a heading, by number."""
+    return dict(sorted(note for piece in body if piece.heading == heading for note in piece.notes.items()))
 
 
 def _added(body: Body, piece: MarkdownPart) -> int:
     """Characters that a piece adds to a body, its newlines included."""
-    is_new = not body.pieces or body.pieces[-1].heading != piece.heading
-    known = {note for one in body.pieces if one.heading == piece.heading for note in one.notes}
-    notes = sum(len(line) + 1 for line in footnotes(note for note in piece.notes if note not in known))
+    is_new = not body or body[-1].heading != piece.heading
+    known = _notes(body, piece.heading)
+    own = {number: text for number, text in piece.notes.items() if number not in known}
+    notes = sum(len(line) + 1 for line in footnotes(own))
     return len(piece.text) + 1 + notes + (len(piece.heading) + 3 if is_new else 0)
 
 
@@ -85,8 +86,8 @@ def _headed(sections: Sequence[Section], above: tuple[str, ...]) -> Iterator[tup
 def _fitting(report: Report, place: Place, heading: str, block: Block, room: int) -> Iterator[MarkdownPart]:
     """Yield the block whole, or halved until its parts fit; what cannot be halved is cut."""
     notes = report.notes_of(Section("", "", (block,)))
-    piece = MarkdownPart(place, heading, written(block, lambda text: report.notes[text].number), notes)
-    if _added(Body(), piece) <= room:
+    piece = MarkdownPart(place, heading, written(block, report.notes.__getitem__), notes)
+    if _added([], piece) <= room:
         yield piece
         return
     halves = _halved(block)

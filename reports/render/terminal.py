@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from ..model import Align, Bullets, CodeBlock, KeyNumbers, Section, Table, Text
+from ..model import Bullets, CodeBlock, KeyNumbers, Section, Table, Text
 from . import layout
 
 Bold = Callable[[str], str]
@@ -49,7 +49,7 @@ def _table(table: Table, width: int, bold: Bold) -> Iterator[str]:
     """Lay out a list: first its title and what all rows have in common, then its rows under a bold header."""
     how = table.layout
     names = tuple(column.header for column in table.columns)
-    right = tuple(column.align is Align.RIGHT for column in table.columns)
+    right = tuple(not column.is_text for column in table.columns)
     whole = layout.TextTable(names, [[cell.text for cell in row] for row in table.rows], right)
     stated, gone = [], []
     for name, cells in zip(names, whole.columns(), strict=True):

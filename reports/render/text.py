@@ -12,7 +12,6 @@ from rich.cells import cell_len
 from ..figures.chart import Figure
 from ..formatting import some
 from ..model import (
-    Align,
     Block,
     Bullets,
     CodeBlock,
@@ -112,10 +111,10 @@ def _section(report: Report, section: Section, width: int, level: int, paint: Pa
     kept = [block for block in section.blocks if not _is_left_out(block)]
     left = [_flat(block.title) for block in section.blocks if isinstance(block, Table) and block.detail]
     for block in kept:
-        yield from _block(block, width, paint, lambda text: f"[{report.notes[text].number}]" if text else "")
+        yield from _block(block, width, paint, lambda text: f"[{report.notes[text]}]" if text else "")
         yield ""
-    for note in report.notes_of(Section(section.id, section.title, tuple(kept))):
-        yield from _hanging(f"[{note.number}] ", note.text, width)
+    for number, text in report.notes_of(Section(section.id, section.title, tuple(kept))).items():
+        yield from _hanging(f"[{number}] ", text, width)
     if left:
         lines = _wrapped(f"Details in the page and the markdown: {some(left, 3, '; ')}.", width)
         yield from (paint(line, "quiet") for line in lines)
@@ -172,7 +171,7 @@ def _table(table: Table, width: int, paint: Paint, mark: Callable[[str], str]) -
         [_shown(column, row[index], own[number], max(map(len, own)), paint) for number, row in enumerate(table.rows)]
         for index, (column, own) in enumerate(zip(table.columns, marks, strict=True))
     ]
-    right = tuple(column.align is Align.RIGHT for column in table.columns)
+    right = tuple(not column.is_text for column in table.columns)
     rows = [list(row) for row in zip(*columns, strict=True)] if table.rows else []
     whole = layout.TextTable(names, rows, right)
     for number, part in enumerate(_parts(whole, table.stub, width)):
@@ -201,7 +200,7 @@ def _shown(column: Column, cell: TableCell, mark: str, room: int, paint: Paint) 
     text = _flat(cell.text)
     if style := _style(column, cell):
         text = paint(text, style)
-    return f"{text}{mark:<{room}}" if column.align is Align.RIGHT else f"{text}{mark}"
+    return f"{text}{mark}" if column.is_text else f"{text}{mark:<{room}}"
 
 
 def _style(column: Column, cell: TableCell) -> str:

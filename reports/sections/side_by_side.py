@@ -4,7 +4,7 @@ The runs were measured apart: nothing compares two columns, and each ratio is a 
 what all runs have that measured any of it, so that a column differs by its device and not by its shapes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -18,9 +18,10 @@ from ..cells import mean_cell, median_text, ratio_cell, time_cell
 from ..figures.axes import m_axis, octave_axis, with_room
 from ..figures.chart import Chart, Data, Figure, Point, Series
 from ..figures.marks import provider_legend
-from ..model import Block, Column, Section, Table, TableCell, integer, number_columns, text_columns, texts
-from ..view import Row, ShapeKey, Slice, View, anchors, sliced, slices_of
+from ..model import Block, Cells, Column, Section, Table, TableCell, table
+from ..view import Row, Slice, View, anchors, sliced, slices_of
 from .speedups.maxima import coordinates
+from .speedups.sizes import label_and_size
 
 APART = (
     "Each ratio is that of one run, over its own baseline; the runs were measured apart, and no verdict compares two."
@@ -45,6 +46,11 @@ class SideBySide:
         named = (tuple(label(view) for view in self.views) for label in of)
         *_, last = found = [labels for labels in named if all(labels)]
         return next((labels for labels in found if len(set(labels)) == len(labels)), last)
+
+    def columns(self, cells: Iterable[TableCell]) -> Cells:
+        """One column per run."""
+        numbered = enumerate(zip(self.labels, cells, strict=True))
+        return {Column(label, key=str(number)): cell for number, (label, cell) in numbered}
 
     @cached_property
     def slices(self) -> tuple[Slice, ...]:
@@ -101,43 +107,46 @@ def overview(several: SideBySide) -> Section:
 
 
 def _runs(several: SideBySide) -> Table:
-    columns = (
-        *text_columns("run", "device", "architecture", "challenger", "baseline"),
-        *number_columns("verified faster", "verified slower", "share of limit"),
-    )
-    rows = tuple(_run(label, view) for label, view in zip(several.labels, several.views, strict=True))
+    rows = (_run(label, view) for label, view in zip(several.labels, several.views, strict=True))
     reading = (
         "The leading challenger of each run, at how many of its cells it is verified to be faster or slower than the "
         "baseline, and the median share of the limit of the device where it is faster."
     )
-    return Table("runs", "What was measured", columns, rows, reading)
+    return table("runs", "What was measured", rows, reading)
 
 
-def _run(label: str, view: View) -> tuple[TableCell, ...]:
+def _run(label: str, view: View) -> Cells:
     lead = view.headline.lead
-    named = texts(label, view.device_name, view.run.device.arch, lead.challenger if lead else "", view.baseline)
-    if lead is None:
-        return (*named, *texts("", "", ""))
-    fraction = lead.limit.fraction if lead.limit else None
-    return (
-        *named,
-        TableCell(fmt.count(lead.faster, lead.cells), lead.faster),
-        TableCell(fmt.count(lead.slower, lead.cells), lead.slower),
-        TableCell(fmt.share(fraction), fraction),
-    )
+    fraction = lead.limit[0] if lead and lead.limit else None
+    return {
+        "run": label,
+        "device": view.device_name,
+        "architecture": view.run.device.arch,
+        "challenger": lead.challenger if lead else "",
+        "baseline": view.baseline,
+        Column("verified faster"): TableCell(fmt.count(lead.faster, lead.cells), lead.faster) if lead else "",
+        Column("verified slower"): TableCell(fmt.count(lead.slower, lead.cells), lead.slower) if lead else "",
+        Column("share of limit"): TableCell(fmt.share(fraction), fraction),
+    }
 
 
 def _means(several: SideBySide) -> Table | None:
     keys = sorted(set().union(*several.means), key=lambda key: (*map(str, key[:-1]), key[-1]))
-    rows = []
+    rows: list[Cells] = []
     for key in keys:
         provider, *setting, m = key
         found = [means.get(key) for means in several.means]
-        most = max(int(row["gemms"]) for row in found if row is not None)
-        rows.append((*texts(provider, several.title(setting)), integer(m), *map(mean_cell, found), integer(most)))
-    columns = (*text_columns("challenger", "operands"), *number_columns("M", *several.labels, "GEMMs"))
+        rows.append(
+            {
+                "challenger": provider,
+                "operands": several.title(setting),
+                Column("M"): m,
+                **several.columns(map(mean_cell, found)),
+                Column("GEMMs"): max(int(row["gemms"]) for row in found if row is not None),
+            }
+        )
     reading = f"Geometric mean over the GEMMs that all of these runs have. {APART}"
-    return Table("means", "Speedup at each M", columns, tuple(rows), reading, stub=3) if rows else None
+    return table("means", "Speedup at each M", rows, reading, stub=3) if rows else None
 
 
 def _figures(several: SideBySide) -> Iterator[Figure]:
@@ -199,14 +208,18 @@ def _crossovers(several: SideBySide) -> Table | None:
         for frame in several.crossovers
     ]
     keys = list(dict.fromkeys(key for medians in found for key in medians))
-    rows = tuple(
-        (*texts(key[0], several.title(key[1:])), *(_median(medians.get(key)) for medians in found)) for key in keys
-    )
-    columns = (*text_columns("challenger", "operands"), *number_columns(*several.labels))
+    rows: list[Cells] = [
+        {
+            "challenger": key[0],
+            "operands": several.title(key[1:]),
+            **several.columns(_median(medians.get(key)) for medians in found),
+        }
+        for key in keys
+    ]
     reading = (
         "Where the faster one changes: the median over the shapes that all of these runs have, with its 95% interval."
     )
-    return Table("crossovers", "Median crossover M", columns, rows, reading, stub=2) if rows else None
+    return table("crossovers", "Median crossover M", rows, reading, stub=2) if rows else None
 
 
 def _median(median: MedianCrossover | None) -> TableCell:
@@ -219,22 +232,24 @@ def _median(median: MedianCrossover | None) -> TableCell:
 
 def best(several: SideBySide) -> Section | None:
     """List the best verified ratio of each challenger in each run, with its coordinates."""
-    rows = tuple(
-        (
-            *texts(row["provider"], label),
-            ratio_cell(row),
-            *texts(fmt.ratio_interval(row["ratio_low"], row["ratio_high"]), coordinates(view, row)),
-        )
+    rows: list[Cells] = [
+        {
+            "challenger": row["provider"],
+            "run": label,
+            Column("up to"): ratio_cell(row),
+            Column("95% interval"): fmt.ratio_interval(row["ratio_low"], row["ratio_high"]),
+            "at": coordinates(view, row),
+        }
         for label, view in zip(several.labels, several.views, strict=True)
         for row in best_speedups(view.ratios[view.ratios["provider"].isin(view.challengers)]).to_dict("records")
         if row["verdict"] == "faster"
-    )
-    columns = (*text_columns("challenger", "run"), Column("up to"), Column("95% interval"), *text_columns("at"))
+    ]
     reading = (
         "Of the cells at which a challenger is verified faster, the ratio with the highest lower end of its interval."
     )
-    table = Table("best-table", "Best ratio in each run", columns, rows, reading, stub=2)
-    return Section("best", "How far it wins", (table,)) if rows else None
+    if not rows:
+        return None
+    return Section("best", "How far it wins", (table("best-table", "Best ratio in each run", rows, reading, stub=2),))
 
 
 def cells(several: SideBySide) -> Section | None:
@@ -246,29 +261,12 @@ def _cells(several: SideBySide, part: Slice) -> Iterator[Block]:
     for challenger, table_id in anchors(f"cells-{part.id}", several.challengers):
         times = [view.by_cell(view.cells, part, challenger) for view in several.views]
         ratios = [view.by_cell(view.ratios, part, challenger) for view in several.views]
-        places: dict[tuple[ShapeKey, int], None] = dict.fromkeys(place for rows in times for place in rows)
-        if not places:
-            continue
-        rows = tuple(
-            (
-                *texts(shape.label, shape.size),
-                integer(m),
-                *(
-                    cell
-                    for time, ratio in zip(times, ratios, strict=True)
-                    for cell in (time_cell(time.get((shape, m))), ratio_cell(ratio.get((shape, m))))
-                ),
-            )
-            for shape, m in places
-        )
-        each = (column for label in several.labels for column in (Column(f"{label} time"), Column(f"{label} speedup")))
-        columns = (*text_columns("shape"), *number_columns("N×K", "M"), *each)
-        yield Table(
-            table_id,
-            f"{challenger}, {part.title}",
-            columns,
-            rows,
-            reading=APART,
-            stub=3,
-            detail=part.is_later,
-        )
+        rows: list[Cells] = []
+        for shape, m in dict.fromkeys(place for found in times for place in found):
+            row: Cells = {**label_and_size(shape), Column("M"): m}
+            for number, (label, time, ratio) in enumerate(zip(several.labels, times, ratios, strict=True)):
+                row[Column(f"{label} time", key=str(number))] = time_cell(time.get((shape, m)))
+                row[Column(f"{label} speedup", key=str(number))] = ratio_cell(ratio.get((shape, m)))
+            rows.append(row)
+        if rows:
+            yield table(table_id, f"{challenger}, {part.title}", rows, APART, stub=3, detail=part.is_later)

@@ -6,7 +6,6 @@ from rooflens.reports import formatting as fmt
 from rooflens.reports.figures.axes import decade_axis, m_axis
 from rooflens.reports.figures.chart import Chart, CrossoverSpan, Figure, LegendEntry, Point, Roof, Series
 from rooflens.reports.model import (
-    Align,
     Bullets,
     CodeBlock,
     Column,
@@ -31,7 +30,7 @@ def ratio_cell(value: float, **more: object) -> TableCell:
 
 def grid(table_id: str = "grid", detail: bool = False) -> Table:
     columns = (
-        Column("shape", align=Align.LEFT),
+        Column("shape", is_text=True),
         Column("M=1", scale=Scale.DIVERGING),
         Column("M=8", scale=Scale.DIVERGING),
     )

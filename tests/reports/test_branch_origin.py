@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 from rooflens.analysis.comparison.effects import Order
-from rooflens.analysis.comparison.identity import ChangedFile, Identity, Version, identity_of
+from rooflens.analysis.comparison.identity import Identity, Version, identity_of
 from rooflens.analysis.comparison.result import Side, compare_runs
 from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_comparison
@@ -27,7 +27,7 @@ def test_identity_of_commits_with_their_files():
         Version("main", "06b8d3f" + "0" * 33, "Add a format"),
         Version("dev/fast", "4b1402d" + "1" * 33, "opt: faster | <b>"),
         3,
-        (ChangedFile("a.py", 1, 2), ChangedFile("kernels/b.py", 450, 27), ChangedFile("docs/x.png", None, None)),
+        (("a.py", 1, 2), ("kernels/b.py", 450, 27), ("docs/x.png", None, None)),
         ("rooflens", "compare", "--providers", "a.py"),
     )
     report = report_of(table_of([ROW]), identity=told)

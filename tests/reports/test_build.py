@@ -11,7 +11,7 @@ from rooflens.analysis.crossover.refine import PLACE
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.pipeline import analyze
 from rooflens.reports.build import build_report
-from rooflens.reports.model import CodeBlock, Tone
+from rooflens.reports.model import CodeBlock, Column, TableCell, Tone, table
 from rooflens.reports.render import html, json_form, markdown
 from rooflens.reports.sections.conditions.context import reproduce
 from rooflens.reports.view import View
@@ -252,3 +252,9 @@ def test_a_run_that_is_too_long_lists_some_m_and_says_so(tmp_path, monkeypatch):
     assert listed == ["cells-bf16-nf4-g64-cold-m1"]
     assert "cells.csv has them all" in all_text(report)
     assert "no interval" in all_text(report)
+
+
+def test_a_table_has_the_columns_of_its_first_row():
+    made = table("t", "T", [{"what": "a", Column("count"): 3}, {"what": "sum"}])
+    assert [(column.header, column.is_text) for column in made.columns] == [("what", True), ("count", False)]
+    assert made.rows == ((TableCell("a"), TableCell("3", 3)), (TableCell("sum"), TableCell("")))

@@ -3,8 +3,7 @@
 import re
 
 import pytest
-from rooflens.reports.figures.chart import Bar
-from rooflens.reports.model import Report, Section, Table, TableCell, number_columns, text_columns, texts
+from rooflens.reports.model import Column, Report, Section, TableCell, table
 from rooflens.reports.render.comment import LIMIT, bars, render
 
 from . import branches
@@ -29,22 +28,20 @@ def test_nothing_outside_of_the_file_is_needed(tmp_path, subject, ascii_only):
 
 
 def test_links_of_cells_are_left_out():
-    table = Table("t", "T", text_columns("name"), ((TableCell("a", link="gfx950/report.html"),),))
-    assert not TARGET.search(render(Report("A report", (), (Section("first", "First", (table,)),), "rooflens")))
+    linked = table("t", "T", [{"name": TableCell("a", link="gfx950/report.html")}])
+    assert not TARGET.search(render(Report("A report", (), (Section("first", "First", (linked,)),), "rooflens")))
 
 
 def test_bars_are_as_long_as_their_values():
-    rows = (Bar("a", "4.00×", 4.0), Bar("bb", "1.00×", 1.0), Bar("c", "0.02×", 1 / 48))
+    rows = (("a", "4.00×", 4.0), ("bb", "1.00×", 1.0), ("c", "0.02×", 1 / 48))
     assert bars(rows) == "a   4.00×  " + "█" * 24 + "\nbb  1.00×  " + "█" * 6 + "\nc   0.02×  ▏"
     assert [line.count("#") for line in bars(rows, ascii_only=True).splitlines()] == [24, 6, 0]
-    assert bars((Bar("a", "0%", 0.0),)) == "a  0%"
+    assert bars((("a", "0%", 0.0),)) == "a  0%"
 
 
 def test_a_longer_one_is_cut_below_the_limit_and_closes_what_it_folds():
-    rows = tuple(texts("é" * 100, number) for number in range(2_000))
-    columns = (*text_columns("name"), *number_columns("number"))
-    table = Table("long", "A long table", columns, rows)
-    sections = (Section("first", "First"), Section("second", "Second", (table,)))
+    rows = ({"name": "é" * 100, Column("number"): number} for number in range(2_000))
+    sections = (Section("first", "First"), Section("second", "Second", (table("long", "A long table", rows),)))
     text = render(Report("A report", (), sections, "rooflens"))
     assert LIMIT / 2 < len(text) <= LIMIT
     assert text.count("<details>") == text.count("</details>") == 1

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from rooflens.reports.model import Align, Column, Scale, Table, TableCell, Tone
+from rooflens.reports.model import Column, Scale, Table, TableCell, Tone
 from rooflens.reports.render.html_table import attributes, header_attributes, sort_kind, table_attributes
 
 
@@ -25,7 +25,7 @@ def test_colour_follows_the_scale_of_the_column(scale, cell, expected):
 
 
 def test_alignment_is_said_once_per_table():
-    columns = (Column("shape", align=Align.LEFT), Column("time"), Column("class", align=Align.LEFT))
+    columns = (Column("shape", is_text=True), Column("time"), Column("class", is_text=True))
     table = Table("t", "T", columns, ((TableCell("a"), TableCell("1"), TableCell("b")),))
     assert str(table_attributes(table)) == ' class="t0 t2"'
     assert str(attributes(columns[0], TableCell("a"), 0)) == ""

@@ -84,4 +84,4 @@ def test_values_anchors_and_notes_stay():
     told, was = plain.as_ascii(signs()), signs()
     (before, *_), (after, *_) = was.sections[0].blocks, told.sections[0].blocks
     assert (after.id, after.rows[0][0].value) == (before.id, 1.0)
-    assert [note.text for note in told.notes.values()] == ["+- 2"]
+    assert [*told.notes] == ["+- 2"]

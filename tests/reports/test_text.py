@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 from rooflens.reports.model import (
-    Align,
     Bullets,
     CodeBlock,
     Column,
@@ -42,7 +41,7 @@ def test_numbers_stand_below_each_other_with_and_without_a_footnote():
 
 
 def wide(columns: int) -> Table:
-    heads = (Column("shape", align=Align.LEFT), *(Column(f"M={number}") for number in range(columns)))
+    heads = (Column("shape", is_text=True), *(Column(f"M={number}") for number in range(columns)))
     rows = tuple(
         (TableCell(f"model layer {row}"), *(TableCell(f"{row}.{number:02d}×") for number in range(columns)))
         for row in range(3)
@@ -53,7 +52,7 @@ def wide(columns: int) -> Table:
 def test_a_part_repeats_the_columns_that_tell_its_rows_apart():
     """Two M of one shape: its name alone would not say which row goes on."""
     values = 12
-    heads = (Column("shape", align=Align.LEFT), Column("M"), *(Column(f"time {n}") for n in range(values)))
+    heads = (Column("shape", is_text=True), Column("M"), *(Column(f"time {n}") for n in range(values)))
     rows = tuple(
         (TableCell("qkv"), TableCell(str(m)), *(TableCell(f"{m}.{n:02d} ms") for n in range(values))) for m in (1, 16)
     )
@@ -86,7 +85,7 @@ def test_texts_wrap_within_the_width_and_commands_never_do():
 
 
 def test_two_columns_of_one_name_keep_their_texts():
-    columns = (Column("who", align=Align.LEFT), *(Column("at", align=Align.LEFT) for _ in range(2)))
+    columns = (Column("who", is_text=True), *(Column("at", is_text=True) for _ in range(2)))
     table = Table("t", "T", columns, ((TableCell("x"), TableCell("first " * 9), TableCell("second " * 9)),))
     told = " ".join(" ".join(lines(table, width=50)).split())
     assert "at: first first" in told
@@ -118,7 +117,7 @@ def test_colours_only_when_asked_for_and_alignment_is_the_same():
 
 
 def test_no_name_steers_the_terminal():
-    table = Table("t", "T", (Column("a", align=Align.LEFT),), ((TableCell("\x1b[31mred\x07"),),))
+    table = Table("t", "T", (Column("a", is_text=True),), ((TableCell("\x1b[31mred\x07"),),))
     told = "\n".join(lines(table, CodeBlock("echo \x1b[2J")))
     assert not re.search("[\x00-\x09\x0b-\x1f]", told)
     assert "[31mred" in told

@@ -13,10 +13,11 @@ from ....analysis.comparison.parts import all_cases
 from ....analysis.comparison.result import SUM, SUMMED, Result
 from ....analysis.frames.coordinates import CASE
 from ... import formatting as fmt
-from ...model import Section, Table, TableCell, Text, Tone, number_columns, text_columns, texts
+from ...model import Cells, Column, Section, Table, TableCell, Text, Tone, table
 from ...view import Row
 from .words import (
     COMBINED,
+    SIDES,
     SIGN,
     TIMES,
     UNKNOWN,
@@ -25,7 +26,6 @@ from .words import (
     change_cell,
     change_cells,
     change_column,
-    change_columns,
     has_few,
     interval_cell,
 )
@@ -53,11 +53,6 @@ def outcomes(result: Result) -> Section | None:
         return None
     places = Places.of(result)
     others = others.iloc[others["status"].map(order).argsort(kind="stable")]
-    columns = (
-        *(*places.columns, *text_columns("pass", "became")),
-        *text_columns("base", "head", "reason"),
-        *number_columns("its time", "its rate"),
-    )
     rows = [_outcome(places, row) for row in others.head(MOST_ROWS).to_dict("records")]
     rows += [_combined(places, mine) for mine in _whole(others)]
     defined = "; ".join(
@@ -66,30 +61,32 @@ def outcomes(result: Result) -> Section | None:
     more = f" The other {len(others) - MOST_ROWS} of {len(others)} are not listed." if len(others) > MOST_ROWS else ""
     own = "its: of the version that passes, the geometric mean over its rounds."
     reading = f"They are in no mean. {defined}. {own}{more}"
-    table = Table(
-        "compared-others", "Correctness changes and cases without a ratio", columns, tuple(rows), reading, stub=2
-    )
-    return Section("compared-outcomes", "Not compared", (table,))
+    listed = table("compared-others", "Correctness changes and cases without a ratio", rows, reading, stub=2)
+    return Section("compared-outcomes", "Not compared", (listed,))
 
 
-def _outcome(places: Places, row: Row) -> tuple[TableCell, ...]:
+def _outcome(places: Places, row: Row) -> Cells:
     status = Status(row["status"])
     side = _PASSES_IN.get(status, "")
     seconds = float(row[f"{side}_time_s"]) if side else math.nan
-    return (
-        *(*places.cells(row), TableCell(str(row["pass"]))),
-        TableCell(str(status), tone=Tone.FAILED if status is Status.BROKEN else Tone.PLAIN),
-        *(TableCell(str(row[f"{one}_verdict"]) or "absent") for one in ("base", "head")),
-        TableCell(str(row["head_reason"] or row["base_reason"])),
-        *_own(seconds, float(row["flops"])),
-    )
+    return {
+        **places.cells(row),
+        "pass": row["pass"],
+        "became": TableCell(str(status), tone=Tone.FAILED if status is Status.BROKEN else Tone.PLAIN),
+        **{one: row[f"{one}_verdict"] or "absent" for one in SIDES},
+        "reason": row["head_reason"] or row["base_reason"],
+        **_own(seconds, float(row["flops"])),
+    }
 
 
-def _own(seconds: float, flops: float) -> tuple[TableCell, TableCell]:
+def _own(seconds: float, flops: float) -> Cells:
     if math.isnan(seconds):
-        return TableCell(""), TableCell("")
-    rate = flops / seconds if flops > 0 else math.nan
-    return TableCell(fmt.time(seconds), seconds), TableCell(fmt.flops(rate), None if math.isnan(rate) else rate)
+        return {Column("its time"): "", Column("its rate"): ""}
+    rate = flops / seconds if flops > 0 else None
+    return {
+        Column("its time"): TableCell(fmt.time(seconds), seconds),
+        Column("its rate"): TableCell(fmt.flops(rate), rate),
+    }
 
 
 def _whole(others: pd.DataFrame) -> Iterator[pd.DataFrame]:
@@ -108,14 +105,12 @@ def _impossible(others: pd.DataFrame) -> "pd.Series[bool]":
     return ((sides == "base") & others["base_impossible"]) | ((sides == "head") & others["head_impossible"])
 
 
-def _combined(places: Places, mine: pd.DataFrame) -> tuple[TableCell, ...]:
+def _combined(places: Places, mine: pd.DataFrame) -> Cells:
     first = mine.to_dict("records")[0]
     side = _PASSES_IN[Status(first["status"])]
     statuses = ", ".join(dict.fromkeys(str(word) for word in mine["status"]))
-    return (
-        *(*places.cells(first), TableCell(SUM, note=COMBINED), *texts(statuses, "", "", "")),
-        *_own(float(mine[f"{side}_time_s"].sum()), float(mine["flops"].sum())),
-    )
+    named: Cells = {**places.cells(first), "pass": TableCell(SUM, note=COMBINED), "became": statuses}
+    return named | _own(float(mine[f"{side}_time_s"].sum()), float(mine["flops"].sum()))
 
 
 def choices(result: Result) -> Section | None:
@@ -124,26 +119,20 @@ def choices(result: Result) -> Section | None:
     if found.empty:
         return None
     places = Places.of(result)
-    rows = []
-    for row in found.to_dict("records"):
-        said = "; ".join(_chosen(row))
-        rows.append((*places.cells(row), TableCell(str(row["pass"])), case_change(row), *texts(row["word"], said)))
-    columns = (
-        *(*places.columns, *text_columns("pass"), change_column()),
-        *text_columns("verdict", "chosen otherwise"),
-    )
-    table = Table(
-        "compared-choices-table",
-        "Other choices",
-        columns,
-        tuple(rows),
-        reading=f"Base → head. {SIGN}",
-        stub=2,
-        detail=True,
-    )
+    rows: list[Cells] = [
+        {
+            **places.cells(row),
+            "pass": row["pass"],
+            change_column(): case_change(row),
+            "verdict": row["word"],
+            "chosen otherwise": "; ".join(_chosen(row)),
+        }
+        for row in found.to_dict("records")
+    ]
+    listed = table("compared-choices-table", "Other choices", rows, f"Base → head. {SIGN}", stub=2, detail=True)
     text = f"In {fmt.plural(len(rows), 'case')} the versions ran another configuration, kernel or dispatch."
     causes = (_causes(places, result.causes),) if result.causes is not None else ()
-    return Section("compared-choices", "Other choices", (Text(text), *causes, table), folded=not causes)
+    return Section("compared-choices", "Other choices", (Text(text), *causes, listed), folded=not causes)
 
 
 def _chosen(row: Row) -> Iterator[str]:
@@ -161,28 +150,22 @@ def _chosen(row: Row) -> Iterator[str]:
 
 
 def _causes(places: Places, causes: pd.DataFrame) -> Table:
-    rows = tuple(
-        (
-            *(
-                *places.cells(row),
-                TableCell(str(row["pass"])),
-                *(_part(row, name) for name in ("total", "code", "choice")),
-            ),
-            TableCell(row["cause"], note=MEANINGS[Attribution(row["cause"])]),
-        )
+    rows: list[Cells] = [
+        {
+            **places.cells(row),
+            "pass": row["pass"],
+            change_column("total"): _part(row, "total"),
+            **{change_column(f"by the {name}"): _part(row, name) for name in ("code", "choice")},
+            "cause": TableCell(row["cause"], note=MEANINGS[Attribution(row["cause"])]),
+        }
         for row in causes.to_dict("records")
-    )
-    columns = (
-        *(*places.columns, *text_columns("pass")),
-        *(change_column(name) for name in ("total", "by the code", "by the choice")),
-        *text_columns("cause"),
-    )
+    ]
     reading = (
         f"{SIGN} Both versions ran both configurations in turn. By the code: the "
         "mean change of a configuration that both run; by the choice: the mean change between the configurations in "
         "one version. Their factors multiply to the total."
     )
-    return Table("compared-causes", "Why these cases changed", columns, rows, how_to_read=reading, stub=2)
+    return table("compared-causes", "Why these cases changed", rows, how_to_read=reading, stub=2)
 
 
 def _part(row: Row, name: str) -> TableCell:
@@ -195,8 +178,8 @@ def _part(row: Row, name: str) -> TableCell:
 
 def cases(result: Result) -> Section | None:
     """Every compared case and every sum, unless all of them stand under the headline."""
-    table = None if has_few(result) else table_of_cases(result)
-    return Section("compared-all", "All cases", (table,), folded=True) if table else None
+    listed = None if has_few(result) else table_of_cases(result)
+    return Section("compared-all", "All cases", (listed,), folded=True) if listed else None
 
 
 def table_of_cases(result: Result, most: int | None = None) -> Table | None:
@@ -206,12 +189,10 @@ def table_of_cases(result: Result, most: int | None = None) -> Table | None:
         return None
     places = Places.of(result)
     passes = ("pass",) if found["pass"].nunique() > 1 else ()
-    columns = (*places.columns, *text_columns(*passes), *change_columns(result))
-    rows = tuple(
-        (*places.cells(row), *texts(*(row[name] for name in passes)), *change_cells(row))
+    rows: list[Cells] = [
+        {**places.cells(row), **{name: row[name] for name in passes}, **change_cells(result, row)}
         for row in found.iloc[:most].to_dict("records")
-    )
+    ]
     title = f"{len(rows)} of {len(found)} compared cases" if len(rows) < len(found) else "All compared cases"
     name = "compared-slowest" if most else "compared-cases"
-    reading = f"{SIGN} {TIMES}"
-    return Table(name, f"{title}, slowest change first", columns, rows, reading, stub=2, detail=most is None)
+    return table(name, f"{title}, slowest change first", rows, f"{SIGN} {TIMES}", stub=2, detail=most is None)

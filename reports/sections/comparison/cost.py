@@ -1,26 +1,15 @@
 """What finding configurations cost in each version, and what the versions ran: compiled code and settings."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
+from typing import Any
 
 from ....analysis.comparison.breakdown import controls
-from ....analysis.comparison.evidence import SearchCost, binaries, costs, settings
+from ....analysis.comparison.evidence import binaries, costs, settings
 from ....analysis.comparison.machine_code import Difference, summarize_changes
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
-from ...model import (
-    Block,
-    Bullets,
-    Column,
-    Section,
-    Table,
-    TableCell,
-    Text,
-    integer,
-    number_columns,
-    text_columns,
-    texts,
-)
+from ...model import Block, Bullets, Cells, Column, Section, Table, TableCell, Text, table
 
 MOST_ROWS = 60
 
@@ -30,43 +19,33 @@ def cost(result: Result) -> Section | None:
     found = costs(result.searches)
     if not found:
         return None
-    columns = (
-        *(*text_columns("provider", "pass"), Column("searches")),
-        *number_columns("candidates of a search", "wall time of all searches"),
-    )
-    rows = tuple((*texts(provider, pass_), *_cost(sides)) for (provider, pass_), sides in found.items())
-    totals = [_seconds([sides.get(side) for sides in found.values()]) for side in ("base", "head")]
+    rows: list[Cells] = [
+        {"provider": provider, "pass": pass_, **_cost(sides)} for (provider, pass_), sides in found.items()
+    ]
+    totals = [sum(sides[side]["seconds"] for sides in found.values() if side in sides) for side in ("base", "head")]
     said = f"All searches together: {_times(*totals)}." if all(totals) else ""
-    table = Table(
-        "compared-tuning",
-        "Searching configurations",
-        columns,
-        rows,
-        how_to_read="base → head; × is head ÷ base. candidates: of the search that has most. A stored table "
-        "(rooflens tune) pays for them once.",
-        stub=2,
+    how = (
+        "base → head; × is head ÷ base. candidates: of the search that has most. A stored table (rooflens tune) pays "
+        "for them once."
     )
-    return Section("compared-cost", "Cost of tuning", (table, *((Text(said),) if said else ())))
+    listed = table("compared-tuning", "Searching configurations", rows, how_to_read=how, stub=2)
+    return Section("compared-cost", "Cost of tuning", (listed, *((Text(said),) if said else ())))
 
 
-def _cost(sides: dict[str, SearchCost]) -> tuple[TableCell, ...]:
+def _cost(sides: dict[str, dict[str, Any]]) -> Cells:
     pair = [sides.get(side) for side in ("base", "head")]
-    searches = " → ".join("none" if one is None else str(one.searches) for one in pair)
-    candidates = " → ".join("none" if one is None else str(one.candidates) for one in pair)
-    base, head = pair
-    if base is None or head is None:
-        times = " → ".join("none" if one is None else fmt.time(one.seconds) or "unknown" for one in pair)
-        return TableCell(searches), TableCell(candidates), TableCell(times)
-    return (
-        TableCell(searches),
-        TableCell(f"{candidates}{_factor(base.candidates, head.candidates)}", head.candidates / base.candidates),
-        TableCell(_times(base.seconds, head.seconds), _ratio(base.seconds, head.seconds)),
-    )
-
-
-def _seconds(found: list[SearchCost | None]) -> float:
-    """Wall time of all; NaN where one does not say, 0 without any."""
-    return sum(one.seconds for one in found if one is not None)
+    searches = " → ".join("none" if one is None else str(one["searches"]) for one in pair)
+    candidates = TableCell(" → ".join("none" if one is None else str(one["candidates"]) for one in pair))
+    times = TableCell(" → ".join("none" if one is None else fmt.time(one["seconds"]) or "unknown" for one in pair))
+    if all(pair):
+        (less, more), both = ([one[name] for one in sides.values()] for name in ("candidates", "seconds"))
+        candidates = TableCell(f"{candidates.text}{_factor(less, more)}", more / less)
+        times = TableCell(_times(*both), _ratio(*both))
+    return {
+        Column("searches"): searches,
+        Column("candidates of a search"): candidates,
+        Column("wall time of all searches"): times,
+    }
 
 
 def _times(base: float, head: float) -> str:
@@ -106,65 +85,46 @@ def evidence(result: Result) -> Section | None:
 
 
 def _binaries(result: Result) -> Table | None:
-    found = binaries(result.effects)
-    if not found:
-        return None
-    columns = (
-        *text_columns("provider", "pass"),
-        *number_columns(
-            "same code", "other code", "unknown", "same configuration", "distinct in base", "distinct in head"
-        ),
+    names = {"same": "same code", "other": "other code", "unknown": "unknown", "configured": "same configuration"}
+    rows: list[Cells] = [
+        {
+            **{name: one[name] for name in ("provider", "pass")},
+            **{Column(header): _of(one[name], one["cases"]) for name, header in names.items()},
+            **{Column(f"distinct in {side}"): one[side] for side in ("base", "head")},
+        }
+        for one in binaries(result.effects)
+    ]
+    how = (
+        "Of the cells that both versions pass, by the hash of the compiled code that ran. unknown: no hash in a "
+        "version, or another one from round to round."
     )
-    rows = tuple(
-        (
-            *texts(one.provider, one.pass_),
-            *(
-                TableCell(fmt.count(part, one.cases), part)
-                for part in (one.same, one.other, one.unknown, one.configured)
-            ),
-            *(integer(one.base), integer(one.head)),
-        )
-        for one in found
-    )
-    return Table(
-        "compared-binaries",
-        "Compiled code",
-        columns,
-        rows,
-        how_to_read="Of the cases that both versions pass, by the hash of the compiled code that ran. unknown: no "
-        "hash in a version, or another one from round to round.",
-        stub=2,
-    )
+    return table("compared-binaries", "Compiled code", rows, how_to_read=how, stub=2) if rows else None
+
+
+def _of(part: int, cases: int, more: str = "") -> TableCell:
+    return TableCell(f"{fmt.count(part, cases)}{more}", part)
+
+
+def _unlisted(found: Sized, what: str = "") -> str:
+    left = len(found) - MOST_ROWS
+    return f" The other {left}{what} are not listed." if left > 0 else ""
 
 
 def _settings(result: Result) -> Table | None:
     found = settings(result.effects)
-    if not found:
-        return None
-    columns = (
-        *text_columns("setting", "provider", "pass"),
-        *number_columns("base", "head"),
-    )
-    rows = tuple(
-        (
-            *texts(one.name, one.provider, one.pass_),
-            *(
-                TableCell(f"{fmt.count(part, one.cases)} ({fmt.share(part / one.cases)})", part)
-                for part in (one.base, one.head)
-            ),
-        )
+    rows: list[Cells] = [
+        {
+            **{name: one[name] for name in ("setting", "provider", "pass")},
+            **{
+                Column(side): _of(one[side], one["cases"], f" ({fmt.share(one[side] / one['cases'])})")
+                for side in ("base", "head")
+            },
+        }
         for one in found[:MOST_ROWS]
-    )
-    more = f" The other {len(found) - MOST_ROWS} are not listed." if len(found) > MOST_ROWS else ""
-    return Table(
-        "compared-settings",
-        "Settings that were chosen in other numbers of cases",
-        columns,
-        rows,
-        reading=f"Cases whose configuration has the setting, of those that both versions pass.{more}",
-        stub=1,
-        detail=len(rows) > 12,
-    )
+    ]
+    reading = f"Cases whose configuration has the setting, of those that both versions pass.{_unlisted(found)}"
+    title = "Settings that were chosen in other numbers of cases"
+    return table("compared-settings", title, rows, reading, detail=len(rows) > 12) if rows else None
 
 
 def _isa(found: Difference) -> Iterator[Block]:
@@ -182,24 +142,17 @@ def _isa(found: Difference) -> Iterator[Block]:
         return
     names = ("arch", "provider", "kernel", "part", "pass", "dtype")
     varying = [name for name in names if changes[name].nunique() > 1 or name == "kernel"]
-    columns = (
-        *text_columns(*varying, "what"),
-        *number_columns("binaries", "base", "head"),
-    )
-    rows = tuple(
-        (
-            *(TableCell(str(row[name])) for name in (*varying, "column")),
-            *(integer(int(row["changed"])), *texts(row["base"], row["head"])),
-        )
+    rows: list[Cells] = [
+        {
+            **{name: row[name] for name in varying},
+            "what": row["column"],
+            Column("binaries"): int(row["changed"]),
+            **{Column(side): str(row[side]) for side in ("base", "head")},
+        }
         for row in changes.head(MOST_ROWS).to_dict("records")
+    ]
+    reading = (
+        "Columns of isa.csv that differ, over the binaries that differ in them; low to high."
+        f"{_unlisted(changes, ' rows')}"
     )
-    more = f" The other {len(changes) - MOST_ROWS} rows are not listed." if len(changes) > MOST_ROWS else ""
-    yield Table(
-        "compared-isa",
-        "What changed in the machine code",
-        columns,
-        rows,
-        reading=f"Columns of isa.csv that differ, over the binaries that differ in them; low to high.{more}",
-        stub=len(varying),
-        detail=True,
-    )
+    yield table("compared-isa", "What changed in the machine code", rows, reading, stub=len(varying), detail=True)

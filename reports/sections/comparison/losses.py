@@ -10,7 +10,7 @@ from ....analysis.comparison.decide import Word
 from ....analysis.comparison.parts import Part, all_cases, by_problem, parts, problem_of
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
-from ...model import Bullets, Section, Table, TableCell, Text, text_columns
+from ...model import Bullets, Cells, Section, Table, Text, table
 from .words import SIGN, Places, case_change, change_column, has_few, told
 
 LARGE = 0.05
@@ -54,28 +54,22 @@ def _table(result: Result, places: Places, flagged: pd.DataFrame) -> Table:
     worst = flagged.sort_values("effect", ascending=False, kind="stable").to_dict("records")
     keys = list(dict.fromkeys(problem_of(row) for row in worst))
     names = list(dict.fromkeys(part.pass_ for part in parts(result)))
-    columns = (
-        *places.columns,
-        *(change_column(f"change, {name}") for name in names),
-        *text_columns("verified slower in"),
-    )
-    rows = tuple(_row(places, problems[key], names) for key in keys[:MOST])
+    rows = [_row(places, problems[key], names) for key in keys[:MOST]]
     more = f" The other {len(keys) - MOST} are among all cases." if len(keys) > MOST else ""
     reading = (
         "Cases that are verified to be slower in a pass, or take 5% more time in one; the worst first, by point "
         f"estimate. {SIGN}{more}"
     )
-    return Table("compared-regressions", "Cases that lose", columns, rows, reading, stub=2)
+    return table("compared-regressions", "Cases that lose", rows, reading, stub=2)
 
 
-def _row(places: Places, passes: dict[str, dict[str, Any]], names: list[str]) -> tuple[TableCell, ...]:
-    first = next(iter(passes.values()))
+def _row(places: Places, passes: dict[str, dict[str, Any]], names: list[str]) -> Cells:
     slower = [name for name in names if name in passes and passes[name]["word"] == Word.SLOWER.value]
-    return (
-        *places.cells(first),
-        *(case_change(passes[name]) if name in passes else TableCell("") for name in names),
-        TableCell(", ".join(slower) or "none"),
-    )
+    return {
+        **places.cells(next(iter(passes.values()))),
+        **{change_column(f"change, {name}"): case_change(passes[name]) if name in passes else "" for name in names},
+        "verified slower in": ", ".join(slower) or "none",
+    }
 
 
 def _bands(result: Result, places: Places, part: Part) -> Iterator[str]:

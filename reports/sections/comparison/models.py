@@ -1,6 +1,7 @@
 """A comparison by model: geometric means, and means of the percentages, which are other numbers."""
 
 import math
+from collections.abc import Iterator
 
 import pandas as pd
 
@@ -11,21 +12,9 @@ from ....analysis.comparison.parts import GROUP, Part, leading, parts
 from ....analysis.comparison.result import Result
 from ....analysis.comparison.suite import SuiteChange
 from ... import formatting as fmt
-from ...model import Column, Section, Table, TableCell, text_columns
+from ...model import Cells, Column, Section, Table, TableCell, table
 from .suite import again_cell, mean_rates
-from .words import (
-    SIGN,
-    UNKNOWN,
-    UNPROVEN,
-    Places,
-    change_column,
-    group_cells,
-    group_columns,
-    mean_change,
-    pass_cell,
-    rate_columns,
-    share_text,
-)
+from .words import SIGN, UNKNOWN, UNPROVEN, Places, change_column, group_cells, mean_change, part_cells, share_text
 
 
 def models(result: Result) -> Section | None:
@@ -39,42 +28,35 @@ def models(result: Result) -> Section | None:
 
 def _means(result: Result, names: list[str]) -> Table:
     """Per model and leading part: rates of base and head, and the change of time."""
-    rows = [
+    found = [
         (name, mine, change)
         for part in leading(result)
         for name in names
         if (change := (mine := part.of_model(name)).change()) is not None
     ]
-    unit, rates = mean_rates([change for *_, change in rows])
+    _, rates = mean_rates([change for *_, change in found])
     words = [word for word in result.words if word is not Word.UNVERIFIED]
     places = Places.of(result)
     cases = result.effects.cases
     excluded = cases.loc[~cases["status"].isin([Status.COMPARED, Status.DECLINED]), [*SHAPE_SIZES, *GROUP, "status"]]
-    columns = (
-        *(*text_columns("model"), *group_columns(result), *text_columns("pass"), Column("cases")),
-        *(rate_columns(unit) if unit else ()),
-        *(change_column(), Column("if measured again"), *(Column(word.value) for word in words)),
-    )
-    lines = tuple(
-        (
-            *(
-                TableCell(name),
-                *group_cells(result, part),
-                pass_cell(part),
-                _count(excluded, places, name, part, change),
-            ),
-            *(cells if unit else ()),
-            *(mean_change(change), again_cell(part, change)),
-            *(TableCell(str(count := part.words()[word]), count) for word in words),
-        )
-        for (name, part, change), cells in zip(rows, rates, strict=True)
-    )
+    rows: list[Cells] = [
+        {
+            "model": name,
+            **part_cells(result, part),
+            Column("cases"): _count(excluded, places, name, part, change),
+            **cells,
+            change_column(): mean_change(change),
+            Column("if measured again"): again_cell(part, change),
+            **{Column(word.value): part.words()[word] for word in words},
+        }
+        for (name, part, change), cells in zip(found, rates, strict=True)
+    ]
     reading = (
         "Geometric means over the cases of a model that both versions pass. "
-        f"{SIGN} {f'{UNPROVEN} ' if any(change.unproven for *_, change in rows) else ''}"
+        f"{SIGN} {f'{UNPROVEN} ' if any(change.unproven for *_, change in found) else ''}"
         f"{'None is verified.' if not words else 'Then how many of them have which verdict.'}"
     )
-    return Table("compared-by-model", "Models: geometric means", columns, lines, reading, stub=1)
+    return table("compared-by-model", "Models: geometric means", rows, reading)
 
 
 def _count(excluded: pd.DataFrame, places: Places, model: str, part: Part, change: SuiteChange) -> TableCell:
@@ -87,40 +69,33 @@ def _count(excluded: pd.DataFrame, places: Places, model: str, part: Part, chang
     return TableCell(str(change.cases), change.cases, note="; ".join(filter(None, (without, left))))
 
 
-def _percentages(result: Result, names: list[str]) -> tuple[Table, ...]:
+def _percentages(result: Result, names: list[str]) -> Iterator[Table]:
     """Per model the arithmetic mean of the percentages in every pass; one table per group."""
     by_group: dict[tuple[str, ...], list[Part]] = {}
     for part in parts(result):
         by_group.setdefault(part.group, []).append(part)
-    tables = []
-    for number, mine in enumerate(by_group.values()):
-        columns = (
-            *(*text_columns("model"), Column("cases")),
-            *(change_column(f"change, {part.pass_}") for part in mine),
-        )
-        rows = [_percentage_row(name, mine) for name in names]
-        rows.sort(key=lambda row: float(row[-1].value) if isinstance(row[-1].value, float) else math.inf)
-        said = ", ".join(cell.text for cell in group_cells(result, mine[0]))
-        tables.append(
-            Table(
-                f"compared-model-means-{number + 1}",
-                "Models: means of the percentages" + (f", {said}" if said else ""),
-                columns,
-                tuple(rows),
-                how_to_read=f"Arithmetic means over the cases of a model, sorted by the last column. {SIGN} Not to be "
-                "compared with the geometric means.",
-                detail=True,
-            )
-        )
-    return tuple(tables)
+    how = (
+        f"Arithmetic means over the cases of a model, sorted by the last column. {SIGN} Not to be compared with the "
+        "geometric means."
+    )
+    for number, mine in enumerate(by_group.values(), start=1):
+        rows = sorted((_percentage_row(name, mine) for name in names), key=_last_value)
+        title = ", ".join(["Models: means of the percentages", *map(str, group_cells(result, mine[0]).values())])
+        yield table(f"compared-model-means-{number}", title, rows, how_to_read=how, detail=True)
 
 
-def _percentage_row(model: str, mine: list[Part]) -> tuple[TableCell, ...]:
+def _last_value(row: Cells) -> float:
+    *_, last = row.values()
+    return float(last.value) if isinstance(last, TableCell) and isinstance(last.value, float) else math.inf
+
+
+def _percentage_row(model: str, mine: list[Part]) -> Cells:
     own = [part.of_model(model) for part in mine]
     counts = [len(part.cases) for part in own]
     low, high = min(counts), max(counts)
-    cells = map(_mean_of_percentages, own)
-    return (TableCell(model), TableCell(str(high) if low == high else f"{low} to {high}", high), *cells)
+    changes: Cells = {change_column(f"change, {part.pass_}"): _mean_of_percentages(part) for part in own}
+    count = TableCell(str(high) if low == high else f"{low} to {high}", high)
+    return {"model": model, Column("cases"): count, **changes}
 
 
 def _mean_of_percentages(part: Part) -> TableCell:

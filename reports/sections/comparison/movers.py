@@ -6,7 +6,7 @@ from ....analysis.comparison.decide import Word
 from ....analysis.comparison.parts import Part, by_problem, leading, leading_cases, parts, problem_of
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
-from ...model import Section, Table, TableCell, Text, number_columns, text_columns
+from ...model import Cells, Column, Section, Table, TableCell, Text, table
 from ...view import Row
 from .words import (
     TIMES,
@@ -14,12 +14,10 @@ from .words import (
     case_change,
     change_cells,
     change_column,
-    change_columns,
     has_few,
     interval_cell,
     interval_column,
     rate_cells,
-    rate_columns,
     rate_unit,
     time_cells,
     told,
@@ -44,7 +42,7 @@ def movers(result: Result) -> Section | None:
     places = Places.of(result)
     ranked = rows.sort_values("effect", kind="stable")
     gaining = ranked[ranked["effect"] < 0].head(TOP)
-    tables = []
+    tables: list[Table] = []
     if len(gaining):
         reading = _reading(ranked, gaining)
         tables.append(_gains(result, places, "compared-movers", "Largest gains", gaining, reading))
@@ -97,21 +95,18 @@ def _gains(result: Result, places: Places, anchor: str, title: str, found: pd.Da
     problems = by_problem(result)
     ranking = list(dict.fromkeys(found["pass"]))
     others = [name for name in dict.fromkeys(part.pass_ for part in parts(result)) if name not in ranking]
-    columns = (
-        *places.columns,
-        *rate_columns(unit),
-        *(change_column(f"change, {name}") for name in (", ".join(ranking), *others)),
-        *(interval_column(result), *text_columns("verdict")),
-    )
-    rows = tuple(
-        (
-            *(*places.cells(row), *rate_cells(row, unit), case_change(row)),
-            *(_other(problems, row, name) for name in others),
-            *(interval_cell(row["low"], row["high"]), verdict_cell(row)),
-        )
+    rows: list[Cells] = [
+        {
+            **places.cells(row),
+            **rate_cells(row, unit),
+            change_column(f"change, {', '.join(ranking)}"): case_change(row),
+            **{change_column(f"change, {name}"): _other(problems, row, name) for name in others},
+            interval_column(result): interval_cell(row["low"], row["high"]),
+            "verdict": verdict_cell(row),
+        }
         for row in found.to_dict("records")
-    )
-    return Table(anchor, title, columns, rows, reading, stub=2)
+    ]
+    return table(anchor, title, rows, reading, stub=2)
 
 
 def _other(problems: dict[tuple[object, ...], dict[str, dict[str, object]]], row: Row, name: str) -> TableCell:
@@ -127,27 +122,26 @@ def _saved(places: Places, rows: pd.DataFrame) -> Table:
     lines = [_added(places, row, total) for row in rows.assign(added=added).loc[order].head(TOP).to_dict("records")]
     sums = {name: float(rows[name].sum()) for name in ("base_gmean_s", "head_gmean_s")}
     base, head = sums.values()
-    names = (TableCell(f"all {len(rows)} cases"), *[TableCell("")] * (len(places.columns) - 1))
     ratio = TableCell(f"{fmt.change(head / base)}, ratio of sums", head / base - 1)
-    lines.append((*names, *time_cells(sums), _signed(head - base), TableCell(""), ratio))
-    columns = (
-        *(*places.columns, *number_columns("base", "head", "head − base", "share of all movement")),
-        *text_columns("verdict"),
-    )
+    whole: Cells = {"case": f"all {len(rows)} cases", Column("head − base"): _signed(head - base), "verdict": ratio}
     reading = (
         f"The first {min(TOP, len(rows))} of {len(rows)} cases by time lost (+) or saved (−) in one launch of each, "
         "which long launches decide. share: of the sum of all absolute differences."
     )
-    return Table("compared-saved", "Most time saved or lost", columns, tuple(lines), reading, stub=2, footer=1)
+    listed = [*lines, whole | time_cells(sums)]
+    return table("compared-saved", "Most time saved or lost", listed, reading, stub=2, footer=1)
 
 
-def _added(places: Places, row: Row, total: float) -> tuple[TableCell, ...]:
+def _added(places: Places, row: Row, total: float) -> Cells:
     added = float(row["added"])
     part = abs(added) / total if total else 0.0
-    return (
-        *(*places.cells(row), *time_cells(row), _signed(added), TableCell(fmt.share(part), part)),
-        verdict_cell(row),
-    )
+    return {
+        **places.cells(row),
+        **time_cells(row),
+        Column("head − base"): _signed(added),
+        Column("share of all movement"): TableCell(fmt.share(part), part),
+        "verdict": verdict_cell(row),
+    }
 
 
 def _signed(seconds: float) -> TableCell:
@@ -166,15 +160,10 @@ def _passes(result: Result, places: Places) -> tuple[Section, ...]:
 
 def _pass(result: Result, places: Places, part: Part, number: int) -> Table | None:
     ranked = part.cases.sort_values("effect", kind="stable")
-    rows = ranked[ranked["effect"] < 0].head(TOP).to_dict("records")
-    if not rows:
+    falling = ranked[ranked["effect"] < 0].head(TOP).to_dict("records")
+    if not falling:
         return None
-    return Table(
-        f"compared-pass-{number}",
-        f"Largest gains, {told(result, part)}",
-        (*places.columns, *change_columns(result)),
-        tuple((*places.cells(row), *change_cells(row)) for row in rows),
-        reading=f"The first {len(rows)} of {len(part.cases)} cases. {TIMES}",
-        stub=2,
-        detail=True,
-    )
+    rows = [places.cells(row) | change_cells(result, row) for row in falling]
+    reading = f"The first {len(rows)} of {len(part.cases)} cases. {TIMES}"
+    title = f"Largest gains, {told(result, part)}"
+    return table(f"compared-pass-{number}", title, rows, reading, stub=2, detail=True)

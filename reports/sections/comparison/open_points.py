@@ -13,20 +13,11 @@ from ....analysis.run.remedy import remedy
 from ....shapes.run_folder.disturbance import by_others
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Column, Section, Table, TableCell, Text, integer, number_columns, text_columns
-from ...terms import REMEDIES
+from ...model import Cells, Column, Section, TableCell, Text, table
 from ..summary.known_limitations import Limitation, limitations_table, next_step
 from ..summary.open_items import checklist
 from ..summary.tally import SKIPPED, bar_text, floor_of
-from .words import (
-    SIDES,
-    Places,
-    group_cells,
-    group_columns,
-    pass_cell,
-    problems,
-    rate_columns,
-)
+from .words import SIDES, Places, part_cells, problems, rates_of
 
 
 def tally(result: Result) -> Section | None:
@@ -35,16 +26,17 @@ def tally(result: Result) -> Section | None:
     if result.order is Order.IMPORTED or cases.empty:
         return None
     verdicts = [verdict for verdict in Verdict if any((cases[f"{side}_verdict"] == verdict).any() for side in SIDES)]
-    words = ["skipped" if verdict in SKIPPED else verdict.value.replace("_", " ") for verdict in verdicts]
-    columns = (*text_columns("version"), *number_columns("cases", *words, "problems", "problems that pass everywhere"))
-    lines = []
+    rows = []
     for side in SIDES:
         found = cases[cases[f"{side}_verdict"] != ""]
         counted = found[~found[f"{side}_verdict"].isin(SKIPPED)]
         lacking = counted[counted[f"{side}_verdict"] != Verdict.PASSED]
+        row: Cells = {"version": side, Column("cases"): len(found)}
+        for verdict in verdicts:
+            word = "skipped" if verdict in SKIPPED else verdict.value.replace("_", " ")
+            row[Column(word)] = int((found[f"{side}_verdict"] == verdict).sum())
         whole = problems(counted) - problems(lacking)
-        numbers = [len(found), *((found[f"{side}_verdict"] == verdict).sum() for verdict in verdicts)]
-        lines.append((TableCell(side), *map(integer, (*numbers, problems(found), whole))))
+        rows.append(row | {Column("problems"): problems(found), Column("problems that pass everywhere"): whole})
     bars = ", ".join(
         f"{scheme} with {dtype} {bar_text(floor_of(str(scheme), str(dtype)))}"
         for scheme, dtype in cases[["scheme", "dtype"]].drop_duplicates().itertuples(index=False)
@@ -53,15 +45,15 @@ def tally(result: Result) -> Section | None:
         "A case is a problem in one pass, by one provider. Every output is checked against the fp64 product of the "
         f"same quantized bits before it is timed and after. Pass bar: {bars}. Skipped: declined with a reason."
     )
-    table = Table("compared-tally", "Outputs checked", columns, tuple(lines), how_to_read=how)
-    return Section("compared-correctness", "Correctness", (table,))
+    checked = table("compared-tally", "Outputs checked", rows, how_to_read=how)
+    return Section("compared-correctness", "Correctness", (checked,))
 
 
 def limitations(result: Result) -> Section | None:
     """List where head fails or loses, why as far as it is known, and what to do next; None where it does neither."""
     found = [*_fails(result), *_loses(result)]
-    table = limitations_table("compared-limitations-table", "What limits head", found)
-    return Section("compared-limitations", "Known limitations", (table,)) if found else None
+    listed = limitations_table("compared-limitations-table", "What limits head", found)
+    return Section("compared-limitations", "Known limitations", listed) if found else None
 
 
 def _fails(result: Result) -> Iterator[Limitation]:
@@ -115,7 +107,7 @@ def _items(result: Result) -> Iterator[tuple[bool, str]]:
         else:
             yield False, "measure both versions in turn, with rooflens compare --git: one ran after the other"
         undecided = result.count(Word.INCONCLUSIVE)
-        way_out = REMEDIES[remedy(more_rounds=True, device_changed=bool(result.withheld))]
+        way_out = remedy(more_rounds=True, device_changed=bool(result.withheld))
         yield (
             (False, f"decide {undecided} of {compared} that are inconclusive: {way_out}")
             if undecided
@@ -149,22 +141,19 @@ def arithmetic_means(result: Result) -> Section | None:
         return None
     means = [[float((cases["flops"] / cases[f"{side}_gmean_s"]).mean()) for side in SIDES] for _, cases in found]
     unit = fmt.flops_unit(rate for pair in means for rate in pair)
-    lines = tuple(
-        (
-            *(*group_cells(result, part), pass_cell(part)),
-            *map(TableCell, fmt.rates_in(unit, base, head), (base, head)),
-            TableCell(f"{fmt.MINUS if head < base else '+'}{fmt.flops_in(unit, abs(head - base))}", head - base),
-            integer(len(cases)),
-        )
+    rows: list[Cells] = [
+        {
+            **part_cells(result, part),
+            **rates_of(unit, map(TableCell, fmt.rates_in(unit, base, head), (base, head))),
+            Column("difference", unit): TableCell(
+                f"{fmt.MINUS if head < base else '+'}{fmt.flops_in(unit, abs(head - base))}", head - base
+            ),
+            Column("cases"): len(cases),
+        }
         for (part, cases), (base, head) in zip(found, means, strict=True)
-    )
-    columns = (
-        *(*group_columns(result), *text_columns("pass"), *rate_columns(unit)),
-        *(Column("difference", unit), Column("cases")),
-    )
-    table = Table(
-        "compared-arithmetic", "Arithmetic mean, as the document printed it", columns, lines, stub=len(columns) - 4,
-        reading="Arithmetic mean of the rates of the cases that both versions pass: the fastest cases decide it.",
-    )  # fmt: skip
+    ]
+    reading = "Arithmetic mean of the rates of the cases that both versions pass: the fastest cases decide it."
+    stub = len(rows[0]) - 4
+    listed = table("compared-arithmetic", "Arithmetic mean, as the document printed it", rows, reading, stub=stub)
     text = Text("It is no ratio of times and no geometric mean: it is here to be set beside a document that prints it.")
-    return Section("compared-arithmetic-mean", "Arithmetic mean", (table, text))
+    return Section("compared-arithmetic-mean", "Arithmetic mean", (listed, text))

@@ -10,7 +10,7 @@ from ....analysis.comparison.result import Result
 from ....analysis.comparison.unverified import find_duplicates
 from ....analysis.frames.load import UPSTREAM, RunData
 from ... import formatting as fmt
-from ...model import Bullets, CodeBlock, Section, Table, TableCell, Text, number_columns, text_columns, texts
+from ...model import Bullets, Cells, CodeBlock, Column, Section, Table, TableCell, Text, table
 from ...render.plain import to_ascii
 from ..conditions.context import shell
 from .suite import mean_rates
@@ -26,19 +26,11 @@ _BUILD = ("Makefile", "Dockerfile", "setup.py", "CMakeLists.txt")
 
 def identity(result: Result) -> Section:
     """Say what was compared: commits where git told them, runs where there are any, and how many cases of what."""
-    rows = [texts(name, value) for name, value in _facts(result) if value]
-    table = Table(
-        "compared-identity",
-        "What was compared",
-        text_columns("item", "value"),
-        tuple(rows),
-    )
+    rows: list[Cells] = [{"item": name, "value": value} for name, value in _facts(result) if value]
+    listed = table("compared-identity", "What was compared", rows)
     scope = tuple(_scope(result))
-    return Section(
-        "compared-identity-chapter",
-        "Compared versions",
-        (table, *_files(result.identity), *((Bullets(scope),) if scope else ())),
-    )
+    blocks = (listed, *_files(result.identity), *((Bullets(scope),) if scope else ()))
+    return Section("compared-identity-chapter", "Compared versions", blocks)
 
 
 def _facts(result: Result) -> Iterator[tuple[str, str]]:
@@ -96,25 +88,19 @@ def _cases(result: Result) -> str:
 def _files(found: Identity | None) -> Iterator[Table]:
     if found is None or not found.files:
         return
-    ranked = sorted(found.files, key=lambda file: (-(file.added or 0) - (file.removed or 0), file.path))
-    rows = tuple(
-        (
-            TableCell(file.path),
-            TableCell("binary") if file.added is None else TableCell(f"+{file.added}", file.added),
-            TableCell("") if file.removed is None else TableCell(f"{fmt.MINUS}{file.removed}", file.removed),
-            TableCell(_role(file.path, found.command)),
-        )
-        for file in ranked[:MOST_FILES]
-    )
+    ranked = sorted(found.files, key=lambda file: (-(file[1] or 0) - (file[2] or 0), file[0]))
+    rows: list[Cells] = [
+        {
+            "file": path,
+            Column("lines added"): "binary" if added is None else TableCell(f"+{added}", added),
+            Column("lines removed"): "" if removed is None else TableCell(f"{fmt.MINUS}{removed}", removed),
+            "role": _role(path, found.command),
+        }
+        for path, added, removed in ranked[:MOST_FILES]
+    ]
     more = f" The other {len(ranked) - MOST_FILES} are not listed." if len(ranked) > MOST_FILES else ""
-    yield Table(
-        "compared-files",
-        "Files that differ",
-        (*text_columns("file"), *number_columns("lines added", "lines removed"), *text_columns("role")),
-        rows,
-        reading=f"Between the two commits, as they were measured; most lines first.{more}",
-        detail=len(rows) > 8,
-    )
+    reading = f"Between the two commits, as they were measured; most lines first.{more}"
+    yield table("compared-files", "Files that differ", rows, reading, detail=len(rows) > 8)
 
 
 def _role(path: str, command: Sequence[str]) -> str:
@@ -157,22 +143,16 @@ def _scope(result: Result) -> Iterator[str]:
 
 def provenance(result: Result) -> Section | None:
     """The runs behind the tables: ids, times, sources, versions of software, hashes of files; None without any."""
-    rows = [
-        (TableCell(name), *(TableCell(value) for value in values))
+    rows: list[Cells] = [
+        {"item": name, **dict(zip(SIDES, values, strict=True))}
         for name, values in _origins(result)
         if any(filter(None, values))
     ]
     if not rows:
         return None
-    columns = text_columns("item", *SIDES)
-    table = Table(
-        "compared-provenance",
-        "Where the numbers come from",
-        columns,
-        tuple(rows),
-        reading="hash: the first 16 digits of the SHA-256 of the file. source: hash of the provider's source files.",
-    )
-    return Section("compared-origin", "Provenance", (table,))
+    reading = "hash: the first 16 digits of the SHA-256 of the file. source: hash of the provider's source files."
+    listed = table("compared-provenance", "Where the numbers come from", rows, reading)
+    return Section("compared-origin", "Provenance", (listed,))
 
 
 def _origins(result: Result) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -248,10 +228,11 @@ def digest(result: Result) -> Section | None:
     unit, rates = mean_rates([change for _, change in found])
     names = [told(result, part) for part, _ in found]
     width = max(map(len, names))
-    numbers = max((len(cell.text) for pair in rates for cell in pair), default=0)
+    pairs = [[cell.text for cell in cells.values() if isinstance(cell, TableCell)] for cells in rates]
+    numbers = max((len(text) for texts in pairs for text in texts), default=0)
     lines = [_title(result, unit)]
-    for name, (_, change), (base, head) in zip(names, found, rates, strict=True):
-        pair = f"{base.text:>{numbers}} -> {head.text:>{numbers}} " if unit else ""
+    for name, (_, change), texts in zip(names, found, pairs, strict=True):
+        pair = f"{' -> '.join(f'{text:>{numbers}}' for text in texts)} " if unit else ""
         lines.append(f"  {name:<{width}} : {pair} ({mean_change(change).text}), {fmt.plural(change.cases, 'case')}")
     lines.append(f"  {_verdicts(result)}")
     return Section(

@@ -1,12 +1,13 @@
 """How the changes are distributed: quantiles, and cases beyond lines against what chance gives."""
 
-from ....analysis.comparison.breakdown import COUNTED, ChangeDistribution, Count
+from typing import Any
+
 from ....analysis.comparison.effects import Order
 from ....analysis.comparison.parts import Part, parts
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
-from ...model import Column, Section, Table, TableCell, integer, number_columns, text_columns
-from .words import SIGN, group_cells, group_columns, pass_cell, share_text
+from ...model import Cells, Column, Section, Table, TableCell, table
+from .words import SIGN, part_cells, share_text
 
 LEAST = 4
 """Cases of a distribution."""
@@ -21,58 +22,47 @@ def spread(result: Result) -> Section | None:
 
 
 def _quantiles(result: Result, found: list[Part]) -> Table:
-    columns = (
-        *group_columns(result),
-        *text_columns("pass"),
-        *number_columns("cases", "median", "mean", "p25", "p75", "min", "max"),
+    rows = [part_cells(result, part) | _row(spread, part) for part in found if (spread := part.distribution())]
+    how = (
+        f"Over the cases that both versions pass, each one vote. {SIGN} mean: arithmetic mean of the percentages, "
+        "which is neither the geometric mean above nor a ratio of sums."
     )
-    rows = tuple(
-        (*group_cells(result, part), pass_cell(part), *_row(spread, part))
-        for part in found
-        if (spread := part.distribution()) is not None
-    )
-    return Table(
-        "compared-distribution",
-        "Distribution of the changes",
-        columns,
-        rows,
-        how_to_read=f"Over the cases that both versions pass, each one vote. {SIGN} mean: arithmetic mean of the "
-        "percentages, which is neither the geometric mean above nor a ratio of sums.",
-        stub=len(columns) - 7,
-    )
+    title = "Distribution of the changes"
+    return table("compared-distribution", title, rows, how_to_read=how, stub=len(rows[0]) - 7)
 
 
-def _row(spread: ChangeDistribution, part: Part) -> tuple[TableCell, ...]:
-    values = (spread.median, spread.mean, spread.p25, spread.p75, spread.least, spread.most)
-    cells = (TableCell(share_text(one, part.cases), one) for one in values)
-    return (integer(spread.cases), *cells)
+def _row(spread: dict[str, Any], part: Part) -> Cells:
+    names = {"median": "median", "mean": "mean", "p25": "p25", "p75": "p75", "least": "min", "most": "max"}
+    shares: Cells = {
+        Column(head): TableCell(share_text(spread[name], part.cases), spread[name]) for name, head in names.items()
+    }
+    return {Column("cases"): spread["cases"], **shares}
 
 
 def _lines(result: Result, found: list[Part]) -> Table:
-    order = sorted(COUNTED, key=lambda line: line[0] * line[1])
     imported = result.order is Order.IMPORTED
-    columns = (
-        *group_columns(result),
-        *(*text_columns("pass"), Column("cases")),
-        *(Column(f"≥ +{step * 100:g}%" if side > 0 else f"≤ {fmt.MINUS}{step * 100:g}%") for side, step in order),
-    )
-    rows = []
+    rows: list[Cells] = []
     for part in found:
-        if counted := part.distribution():
-            by_step = {count.step: count for count in counted.counts}
-            cells = (_counted(by_step[side * step], imported) for side, step in order)
-            rows.append((*group_cells(result, part), pass_cell(part), integer(counted.cases), *cells))
+        if spread := part.distribution():
+            counts = sorted(spread["counts"], key=lambda count: float(count["step"]))
+            cells: Cells = {Column(_line(count["step"])): _counted(count, imported) for count in counts}
+            rows.append({**part_cells(result, part), Column("cases"): spread["cases"], **cells})
     how = (
         "How many cases have so large a change of time, by the printed times."
         if imported
         else "How many cases have so large a change of time: seen / verified / by chance. seen: by point estimates; "
         "verified: of those, called slower (faster) as well; by chance: as many would be seen if nothing had changed."
     )
-    return Table("compared-lines", "Cases beyond a line", columns, tuple(rows), how_to_read=how, stub=len(columns) - 5)
+    return table("compared-lines", "Cases beyond a line", rows, how_to_read=how, stub=len(rows[0]) - 5)
 
 
-def _counted(count: Count, imported: bool) -> TableCell:
+def _line(step: float) -> str:
+    return f"≥ +{step * 100:g}%" if step > 0 else f"≤ {fmt.MINUS}{-step * 100:g}%"
+
+
+def _counted(count: dict[str, Any], imported: bool) -> TableCell | int:
+    seen = int(count["seen"])
     if imported:
-        return integer(count.seen)
-    chance = "unknown" if count.expected is None else f"{count.expected:.1f}"
-    return TableCell(f"{count.seen} / {count.verified} / {chance}", count.seen)
+        return seen
+    chance = "unknown" if count["expected"] is None else f"{count['expected']:.1f}"
+    return TableCell(f"{seen} / {count['verified']} / {chance}", seen)

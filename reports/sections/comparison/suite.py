@@ -9,18 +9,7 @@ from ....analysis.comparison.parts import Part, leading, parts
 from ....analysis.comparison.result import SUM, Result
 from ....analysis.comparison.suite import SuiteChange, by_pass
 from ... import formatting as fmt
-from ...model import (
-    HowToRead,
-    KeyNumber,
-    KeyNumbers,
-    Remarks,
-    Section,
-    Table,
-    TableCell,
-    integer,
-    number_columns,
-    text_columns,
-)
+from ...model import Cells, Column, HowToRead, KeyNumber, KeyNumbers, Remarks, Section, TableCell, table
 from .cases import table_of_cases
 from .takeaways import takeaways
 from .words import (
@@ -30,14 +19,12 @@ from .words import (
     UNKNOWN,
     UNPROVEN,
     change_column,
-    group_cells,
-    group_columns,
     interval_cell,
     interval_column,
     mean_change,
-    pass_cell,
+    part_cells,
     problems,
-    rate_columns,
+    rates_of,
     told,
 )
 
@@ -56,7 +43,7 @@ def headline(result: Result) -> Section:
     how = HOW if result.unverified is None else SIGN
     blocks = (
         KeyNumbers(tuple(_cards(result))),
-        *((table,) if (table := table_of_cases(result, FEW)) else ()),
+        *((slowest,) if (slowest := table_of_cases(result, FEW)) else ()),
         *((Remarks(said),) if (said := tuple(takeaways(result))) else ()),
         *((Remarks(result.notes),) if result.notes else ()),
         HowToRead((how,)),
@@ -69,58 +56,49 @@ def suite(result: Result) -> Section | None:
     found = [(part, change) for part in parts(result) if (change := part.change()) is not None]
     if not found:
         return None
-    unit, rates = mean_rates([change for _, change in found])
-    columns = (
-        *(*group_columns(result), *text_columns("pass"), *(rate_columns(unit) if unit else ())),
-        change_column(),
-        interval_column(result, "if measured again"),
-        *number_columns("over the cases", "cases", "distinct GEMMs"),
-        change_column("change over those"),
-    )
-    rows = tuple(
-        (
-            *(*group_cells(result, part), pass_cell(part), *(cells if unit else ()), mean_change(change)),
-            *(again_cell(part, change), _interval(change.spread), _cases(result, change), *_distinct(part)),
-        )
+    _, rates = mean_rates([change for _, change in found])
+    rows: list[Cells] = [
+        {
+            **part_cells(result, part),
+            **cells,
+            change_column(): mean_change(change),
+            interval_column(result, "if measured again"): again_cell(part, change),
+            Column("over the cases"): _interval(change.spread),
+            Column("cases"): _cases(result, change),
+            **_distinct(part),
+        }
         for (part, change), cells in zip(found, rates, strict=True)
-    )
+    ]
     again = (
         "what rounding allows: of the printed times, whatever the noise. One value per case, from tables."
         if result.order is Order.IMPORTED
         else f"if measured again: 95% interval over the rounds, of the suite as it is. {TIMES}"
     )
-    table = Table(
-        "compared-means",
-        "Geometric means over the cases that both versions pass",
-        columns,
-        rows,
-        how_to_read=f"{SIGN} {again} {_marks(found)}over the cases: how much they "
-        "disagree, which more rounds do not narrow. distinct GEMMs: the same GEMM under several models counts once.",
-        stub=len(group_columns(result)) + 1,
+    how = (
+        f"{SIGN} {again} {_marks(found)}over the cases: how much they disagree, which more rounds do not narrow. "
+        "distinct GEMMs: the same GEMM under several models counts once."
     )
-    return Section("compared-suite", "The suite", (table,))
+    title, stub = "Geometric means over the cases that both versions pass", len(part_cells(result, found[0][0]))
+    return Section("compared-suite", "The suite", (table("compared-means", title, rows, how_to_read=how, stub=stub),))
 
 
 def again_cell(part: Part, change: SuiteChange) -> TableCell:
     """Interval of a geometric mean over the rounds; of tables, what rounding lets it be."""
-    if rounded := part.rounded():
-        return _interval((rounded.low, rounded.high))
-    return _interval(change.rounds)
+    return _interval(part.rounded() or change.rounds)
 
 
-def mean_rates(found: list[SuiteChange]) -> tuple[str, list[tuple[TableCell, TableCell]]]:
-    """Unit and cells of the geometric means of the rates of base and head; the unit is "" where none counts."""
+def mean_rates(found: list[SuiteChange]) -> tuple[str, list[Cells]]:
+    """Unit and cells of the geometric means of the rates of base and head; "" and no cells where none counts."""
     rates = [(one.base_flops_per_s, one.head_flops_per_s) for one in found]
     known = [rate for pair in rates for rate in pair if not math.isnan(rate)]
     unit = fmt.flops_unit(known) if known else ""
-    return unit, [
-        _rates(unit, base, head) if not math.isnan(base) else (TableCell(""), TableCell("")) for base, head in rates
-    ]
+    return unit, [_rates(unit, *pair) if unit else {} for pair in rates]
 
 
-def _rates(unit: str, base: float, head: float) -> tuple[TableCell, TableCell]:
-    texts = fmt.rates_in(unit, base, head)
-    return TableCell(texts[0], base), TableCell(texts[1], head)
+def _rates(unit: str, base: float, head: float) -> Cells:
+    if math.isnan(base):
+        return rates_of(unit, (TableCell(""), TableCell("")))
+    return rates_of(unit, map(TableCell, fmt.rates_in(unit, base, head), (base, head)))
 
 
 def _marks(found: list[tuple[Part, SuiteChange]]) -> str:
@@ -143,9 +121,10 @@ def _interval(bounds: tuple[float, float] | None) -> TableCell:
     return interval_cell(math.log(bounds[0]), math.log(bounds[1])) if bounds and bounds[0] > 0 else UNKNOWN
 
 
-def _distinct(part: Part) -> tuple[TableCell, TableCell]:
+def _distinct(part: Part) -> Cells:
     found = part.change(unique=True)
-    return (integer(found.cases), mean_change(found)) if found else (UNKNOWN, UNKNOWN)
+    cells = (found.cases, mean_change(found)) if found else (UNKNOWN, UNKNOWN)
+    return {Column("distinct GEMMs"): cells[0], change_column("change over those"): cells[1]}
 
 
 def _cards(result: Result) -> Iterator[KeyNumber]:

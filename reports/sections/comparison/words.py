@@ -4,7 +4,7 @@ One sign for the whole report: a change is one of time, head ÷ base − 1, and 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -17,7 +17,7 @@ from ....analysis.comparison.result import SUM, Result
 from ....analysis.comparison.suite import SuiteChange
 from ....analysis.frames.coordinates import size_label
 from ... import formatting as fmt
-from ...model import Column, Scale, TableCell, Tone, integer, number_columns, text_columns, texts
+from ...model import Cells, Column, Scale, TableCell, Tone
 from ...view import Row
 
 COMBINED = (
@@ -33,13 +33,6 @@ SIDES = ("base", "head")
 
 FEW = 20
 """Rows of the table under the headline; where it holds all cases, no list of some of them follows."""
-
-TONES = {
-    Word.SLOWER: Tone.PLAIN,
-    Word.FASTER: Tone.BEST,
-    Word.SAME: Tone.PLAIN,
-    **dict.fromkeys((Word.INCONCLUSIVE, Word.UNVERIFIED), Tone.UNDECIDED),
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,21 +50,12 @@ class Places:
         varying = tuple(name for name in GROUP if cases[name].nunique() > 1)
         return cls(number_cases(cases), varying, bool((cases[["B", "E", "M", "N", "K"]] != 1).any(axis=None)))
 
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Columns that say which case a row is."""
-        return (
-            *text_columns("case"),
-            Column(self.numbering.title),
-            *text_columns(*self.varying),
-            *(number_columns("M", "N×K") if self.has_sizes else ()),
-        )
-
-    def cells(self, row: Row) -> tuple[TableCell, ...]:
-        """Cells of `columns`."""
+    def cells(self, row: Row) -> Cells:
+        """Say which case a row is."""
         case = f"{row['model']} {row['layer']}".strip()
-        sizes = (integer(row["M"]), TableCell(size_label(row, "×"))) if self.has_sizes else ()
-        return (TableCell(case), integer(self.numbering[row]), *texts(*(row[name] for name in self.varying)), *sizes)
+        sizes: Cells = {Column("M"): row["M"], Column("N×K"): size_label(row, "×")} if self.has_sizes else {}
+        named: Cells = {name: row[name] for name in self.varying}
+        return {"case": case, Column(self.numbering.title): self.numbering[row], **named, **sizes}
 
     def name(self, row: Row, known: Sequence[str] = ()) -> str:
         """A case in a sentence: llama2-7b down, M=16, 4096×11008 (case no. 3). `known`: names of GROUP told before."""
@@ -91,15 +75,10 @@ def has_few(result: Result) -> bool:
     return len(all_cases(result)) <= FEW
 
 
-def group_columns(result: Result) -> tuple[Column, ...]:
-    """Columns that tell parts apart; none where all are of one provider and setting."""
-    return text_columns(*varying(result))
-
-
-def group_cells(result: Result, part: Part) -> tuple[TableCell, ...]:
-    """Cells of `group_columns`."""
+def group_cells(result: Result, part: Part) -> Cells:
+    """Tell parts apart by what they are of; empty where all are of one provider and setting."""
     said = dict(zip(GROUP, part.group, strict=True))
-    return tuple(TableCell(said[name]) for name in varying(result))
+    return {name: said[name] for name in varying(result)}
 
 
 def varying(result: Result) -> tuple[str, ...]:
@@ -108,14 +87,20 @@ def varying(result: Result) -> tuple[str, ...]:
     return tuple(name for place, name in enumerate(GROUP) if len({group[place] for group in groups}) > 1)
 
 
-def pass_cell(part: Part) -> TableCell:
-    """Name of a pass; that of the sum says in a footnote what it is."""
-    return TableCell(part.pass_, note=COMBINED if part.pass_ == SUM else "")
+def part_cells(result: Result, part: Part) -> Cells:
+    """Tell parts apart, by their pass too; that of the sum says in a footnote what it is."""
+    note = COMBINED if part.pass_ == SUM else ""
+    return {**group_cells(result, part), "pass": TableCell(part.pass_, note=note)}
+
+
+def rates_of(unit: str, cells: Iterable[object]) -> Cells:
+    """Cells of base and head, in `unit`."""
+    return {Column(side, unit): cell for side, cell in zip(SIDES, cells, strict=True)}
 
 
 def told(result: Result, part: Part) -> str:
     """A part in a sentence: "bwd", "simt_4bit, cold, bwd"."""
-    return ", ".join([*(cell.text for cell in group_cells(result, part)), part.pass_])
+    return ", ".join([*map(str, group_cells(result, part).values()), part.pass_])
 
 
 def change_cell(effect: float, low: float | None = None, high: float | None = None, note: str = "") -> TableCell:
@@ -155,7 +140,7 @@ def _measured_interval(row: Row) -> tuple[float | None, float | None]:
 def mean_change(change: SuiteChange) -> TableCell:
     """Change of a geometric mean; its digits follow the interval over the rounds, and ~ says that nothing is proven."""
     cell = change_cell(math.log(change.ratio), *change.log_rounds)
-    return replace(cell, text=fmt.unproven(cell.text), tone=Tone.UNDECIDED) if change.unproven else cell
+    return replace(cell, text=f"~{cell.text}", tone=Tone.UNDECIDED) if change.unproven else cell
 
 
 UNPROVEN = "~: the interval of the mean includes no change, or no verdict is given: nothing is proven."
@@ -187,9 +172,9 @@ def verdict_cell(row: Row) -> TableCell:
     would = f", would find {fmt.about(smallest)}" if word is Word.INCONCLUSIVE and not math.isnan(smallest) else ""
     sides = "; ".join(f"{side}: {text}" for side in SIDES if (text := str(row[f"{side}_disturbed"])))
     disturbed = f"disturbed while it was measured: {sides}" if sides else ""
-    return TableCell(
-        f"{word}{would}", tone=TONES[word], note="; ".join(filter(None, (str(row["withheld"]), disturbed)))
-    )
+    open_ = word in (Word.INCONCLUSIVE, Word.UNVERIFIED)
+    tone = Tone.UNDECIDED if open_ else Tone.BEST if word is Word.FASTER else Tone.PLAIN
+    return TableCell(f"{word}{would}", note="; ".join(filter(None, (str(row["withheld"]), disturbed))), tone=tone)
 
 
 def rate_unit(rows: pd.DataFrame) -> str:
@@ -201,37 +186,25 @@ def rate_unit(rows: pd.DataFrame) -> str:
     return fmt.flops_unit(rates)
 
 
-def rate_cells(row: Row, unit: str) -> tuple[TableCell, ...]:
+def rate_cells(row: Row, unit: str) -> Cells:
     """Rates of base and head in `unit`; without one, their times."""
     if not unit:
         return time_cells(row)
-    if not row["flops"] > 0:
-        return TableCell(""), TableCell("")
-    rates = [float(row["flops"]) / float(row[f"{side}_gmean_s"]) for side in SIDES]
-    return tuple(TableCell(fmt.flops_in(unit, rate), rate) for rate in rates)
+    rates = [float(row["flops"]) / float(row[f"{side}_gmean_s"]) if row["flops"] > 0 else math.nan for side in SIDES]
+    return rates_of(unit, [TableCell(fmt.flops_in(unit, rate), rate) if rate > 0 else "" for rate in rates])
 
 
-def rate_columns(unit: str) -> tuple[Column, ...]:
-    """Columns of `rate_cells`."""
-    return (Column("base", unit), Column("head", unit))
-
-
-def time_cells(row: Row) -> tuple[TableCell, ...]:
+def time_cells(row: Row) -> Cells:
     """Times of base and head."""
     seconds = [float(row[f"{side}_gmean_s"]) for side in SIDES]
-    return tuple(TableCell(fmt.time(one), one) for one in seconds)
+    return rates_of("", [TableCell(fmt.time(one), one) for one in seconds])
 
 
-def change_columns(result: Result) -> tuple[Column, ...]:
-    """Columns of `change_cells`."""
-    measured = (*number_columns("base", "head"), change_column(), interval_column(result))
-    return (*measured, *text_columns("verdict"))
-
-
-def change_cells(row: Row) -> tuple[TableCell, ...]:
-    """Times, changes, interval and verdict of one case."""
-    changes = (case_change(row), interval_cell(row["low"], row["high"]))
-    return (*time_cells(row), *changes, verdict_cell(row))
+def change_cells(result: Result, row: Row) -> Cells:
+    """Times, change, interval and verdict of one case."""
+    bounds = interval_cell(row["low"], row["high"])
+    changed: Cells = {change_column(): case_change(row), interval_column(result): bounds, "verdict": verdict_cell(row)}
+    return time_cells(row) | changed
 
 
 def problems(cases: pd.DataFrame) -> int:

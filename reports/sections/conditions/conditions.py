@@ -1,15 +1,15 @@
 """How times were taken, and how the device was meanwhile: telemetry, canary, and which cells suffered from it."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
-from ....analysis.frames.telemetry import Conditions, Range
+from ....analysis.frames.telemetry import Conditions
 from ....analysis.stability.canary import SLOWDOWN, SLOWDOWN_ON_CPU, Drift
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Block, Column, Table, TableCell, integer, number_columns, text_columns, texts
+from ...model import Block, Cells, Column, Table, TableCell, table
 from ...terms import CANARY_PARTS
 from ...view import Row, View, shape_of
 
@@ -30,9 +30,8 @@ def conditions(view: View) -> tuple[Block, ...]:
     seen, drifts = view.analysis.conditions, view.analysis.canary
     blocks = [_overview(view, seen, drifts)]
     if seen is not None and (quantities := tuple(_quantities(seen))):
-        columns = (*text_columns("quantity"), *number_columns("least", "median", "largest"))
         reading = f"One reading per batch of samples, {fmt.plural(seen.batches, 'batch', 'batches')}."
-        blocks.append(Table("telemetry-table", "What the device said of itself", columns, quantities, reading=reading))
+        blocks.append(table("telemetry-table", "What the device said of itself", quantities, reading))
     if drifts:
         blocks.append(_canary(drifts))
     if disturbed := _disturbed(view):
@@ -60,8 +59,13 @@ def _overview(view: View, seen: Conditions | None, drifts: tuple[Drift, ...]) ->
         rows.append(("disturbed cells", fmt.count(disturbed, len(timed))))
     if timed["discarded"].notna().any():
         rows.append(("discarded samples", _discarded(view)))
-    cells = tuple((TableCell(name), TableCell(value, value)) for name, value in rows)
-    return Table("conditions-table", "While it was measured", text_columns("item", "value"), cells)
+    return facts_table("conditions-table", "While it was measured", rows)
+
+
+def facts_table(table_id: str, title: str, rows: Iterable[tuple[str, str]]) -> Table:
+    """One row per item; a value that is "" is unknown."""
+    items: list[Cells] = [{"item": name, "value": TableCell(value or "unknown", value or None)} for name, value in rows]
+    return table(table_id, title, items)
 
 
 def _source(view: View, seen: Conditions | None) -> str:
@@ -84,7 +88,7 @@ def _discarded(view: View) -> str:
     return fmt.count(sum(count for _, count in lost), len(view.run.samples)) + named
 
 
-def _quantities(seen: Conditions) -> Iterator[tuple[TableCell, ...]]:
+def _quantities(seen: Conditions) -> Iterator[Cells]:
     shown = (
         ("clock", seen.clock_hz, fmt.clock),
         ("memory clock", seen.memory_clock_hz, fmt.clock),
@@ -93,61 +97,55 @@ def _quantities(seen: Conditions) -> Iterator[tuple[TableCell, ...]]:
         ("cores busy with other work", seen.busy_elsewhere, fmt.share),
     )
     for name, values, write in shown:
-        if isinstance(values, Range):
-            numbers = (values.least, values.median, values.largest)
-            yield (TableCell(name), *(TableCell(write(number), number) for number in numbers))
+        if values is not None:
+            numbers = dict(zip(("least", "median", "largest"), values, strict=True))
+            yield {"quantity": name, **{Column(of): TableCell(write(one), one) for of, one in numbers.items()}}
 
 
 def _canary(drifts: tuple[Drift, ...]) -> Table:
-    columns = (*text_columns("part"), Column("readings"), Column("range", unit="%"), Column("trend", unit="%"))
-    rows = tuple(
-        (
-            TableCell(CANARY_PARTS[drift.kind]),
-            integer(drift.readings),
-            TableCell(fmt.signed_percent(drift.range).removeprefix("+"), drift.range),
-            TableCell(fmt.signed_percent(drift.trend), drift.trend),
-        )
+    rows: list[Cells] = [
+        {
+            "part": CANARY_PARTS[drift.kind],
+            Column("readings"): drift.readings,
+            Column("range", unit="%"): TableCell(fmt.signed_percent(drift.range).removeprefix("+"), drift.range),
+            Column("trend", unit="%"): TableCell(fmt.signed_percent(drift.trend), drift.trend),
+        }
         for drift in drifts
-    )
+    ]
     reading = (
         "A frozen GEMM and a frozen copy, timed at the start, about every minute and at the end. Range: slowest "
         "reading over fastest, minus 1. Trend: change from the first reading to the last along a robust line; above 0 "
         f"the device became slower. Cells count as disturbed where the reading after them takes over {SLOWDOWN:.0%} "
         f"longer than the one before ({SLOWDOWN_ON_CPU:.0%} on a CPU), and more than readings at the start scatter by."
     )
-    return Table("canary-table", "Drift of the device itself", columns, rows, how_to_read=reading)
+    return table("canary-table", "Drift of the device itself", rows, how_to_read=reading)
 
 
 def _disturbed(view: View) -> Table | None:
     timed = view.cells[(view.cells["verdict"] == Verdict.PASSED) & (view.cells["disturbed"] != "")]
     if timed.empty:
         return None
-    columns = (
-        *text_columns("provider", "shape"),
-        *number_columns("N×K", "M"),
-        *text_columns("operands", "disturbed by"),
-    )
     causes = timed["disturbed"].str.count("; ").sort_values(ascending=False, kind="stable")
     worst = timed.loc[causes.index].head(MOST_DISTURBED)
-    rows = tuple(_disturbed_row(row) for row in worst.to_dict("records"))
+    rows = [_disturbed_row(row) for row in worst.to_dict("records")]
     reading = "Their times are nevertheless in every table: stop other work on the device and measure them again."
     if len(timed) > len(rows):
         reading += (
             f" {len(rows)} of {len(timed)}, those with most causes first; cells.csv and canary.csv have all of them."
         )
-    return Table("disturbed", "Disturbed cells", columns, rows, reading=reading, stub=2, detail=len(rows) > 8)
+    return table("disturbed", "Disturbed cells", rows, reading, stub=2, detail=len(rows) > 8)
 
 
-def _disturbed_row(row: Row) -> tuple[TableCell, ...]:
+def _disturbed_row(row: Row) -> Cells:
     shape = shape_of(row)
-    return (
-        *texts(row["provider"], shape.label, shape.size),
-        integer(int(row["M"])),
-        *texts(
-            f"{row['dtype']} · {row['scheme']} · {row['cache']}",
-            re.sub(r"(?<!\w)-(?=\d)", fmt.MINUS, str(row["disturbed"])),
-        ),
-    )
+    return {
+        "provider": row["provider"],
+        "shape": shape.label,
+        Column("N×K"): shape.size,
+        Column("M"): int(row["M"]),
+        "operands": f"{row['dtype']} · {row['scheme']} · {row['cache']}",
+        "disturbed by": re.sub(r"(?<!\w)-(?=\d)", fmt.MINUS, str(row["disturbed"])),
+    }
 
 
 TIMERS = {

@@ -8,7 +8,7 @@ from ....analysis.frames.tables import flat_settings
 from ....shapes.run_folder.manifest import StoredProvider
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Column, Section, Table, Text, integer, number_columns, text_columns, texts
+from ...model import Cells, Column, Section, Table, table
 from ...view import View
 from ..speedups.decode_grid import compared
 from .conditions import TUNINGS
@@ -24,43 +24,32 @@ def configurations(view: View) -> Section | None:
     """Describe the baseline and the challengers; nothing where none of them has a time."""
     sides = [name for name in (view.baseline, *compared(view)) if name in view.providers]
     timed = view.cells[view.cells["verdict"] == Verdict.PASSED]
-    lines = []
+    rows: list[Cells] = []
     for name in sides:
         mine = timed[timed["provider"] == name]
         if mine.empty:
             continue
         entry = view.manifest.providers.get(name, StoredProvider())
-        count = mine["config"].nunique()
-        ways = ", ".join(TUNINGS.get(str(way), str(way) or "not recorded") for way in dict.fromkeys(mine["tuning"]))
-        lines.append(
-            (
-                *texts(
-                    name,
-                    "baseline" if name == view.baseline else entry.role,
-                    described(mine["config"]) or "none to choose",
-                ),
-                integer(count),
-                integer(len(mine)),
-                *texts(ways, ", ".join(filter(None, dict.fromkeys(map(str, mine["source"])))) or entry.source),
-            )
+        ways = dict.fromkeys(TUNINGS.get(str(way), str(way) or "not recorded") for way in mine["tuning"])
+        rows.append(
+            {
+                "provider": name,
+                "part": "baseline" if name == view.baseline else entry.role,
+                "configuration": described(mine["config"]) or "none to choose",
+                Column("distinct"): mine["config"].nunique(),
+                Column("cells"): len(mine),
+                "chosen": ", ".join(ways),
+                "source hash": ", ".join(filter(None, dict.fromkeys(map(str, mine["source"])))) or entry.source,
+            }
         )
-    if not lines:
+    if not rows:
         return None
-    columns = (
-        *text_columns("provider", "part", "configuration"),
-        *number_columns("distinct", "cells"),
-        *text_columns("chosen", "source hash"),
-    )
     reading = (
         f"The settings that ran, those that differ between cells with all their values. {_versions(view)}"
         "A ratio is over this baseline, not over the best that could be made of it."
     )
-    blocks: list[Table | Text] = [
-        Table("configurations-table", "Baseline and challengers", columns, tuple(lines), reading=reading)
-    ]
-    if routes := _routes(view, sides):
-        blocks.append(routes)
-    return Section("configurations", "What ran against what", tuple(blocks))
+    blocks = (table("configurations-table", "Baseline and challengers", rows, reading), _routes(view, sides))
+    return Section("configurations", "What ran against what", tuple(filter(None, blocks)))
 
 
 def described(configs: Iterable[str]) -> str:
@@ -97,16 +86,13 @@ def _versions(view: View) -> str:
 def _routes(view: View, sides: Iterable[str]) -> Table | None:
     """Say which kernel a provider with a rule of its own chose, and at which M."""
     timed = view.cells[(view.cells["verdict"] == Verdict.PASSED) & (view.cells["dispatched"] != "")]
-    lines = []
+    rows: list[Cells] = []
     for name in sides:
-        mine = timed[timed["provider"] == name]
-        for route, group in mine.groupby("dispatched", sort=False):
+        for route, group in timed[timed["provider"] == name].groupby("dispatched", sort=False):
             chosen, _, why = str(route).partition(": ")
-            lines.append((*texts(name, chosen, why, fmt.sizes(group["M"])), integer(len(group))))
-    if not lines:
-        return None
-    columns = (*text_columns("provider", "chose", "because", "M"), Column("cells"))
+            named: Cells = {"provider": name, "chose": chosen, "because": why, "M": fmt.sizes(group["M"])}
+            rows.append({**named, Column("cells"): len(group)})
     reading = (
         "Providers with a dispatch rule of their own: which kernel it took, and why. A tie is routed like the rest."
     )
-    return Table("routes", "Routing", columns, tuple(lines), reading=reading, stub=2)
+    return table("routes", "Routing", rows, reading, stub=2) if rows else None

@@ -8,9 +8,9 @@ from ....shapes.gpu_architectures import architecture
 from ....shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, TUNING
 from ....shapes.run_folder.manifest import MANIFEST, StoredProtocol
 from ... import formatting as fmt
-from ...model import Bullets, CodeBlock, Column, Section, Table, TableCell, Text, integer, text_columns, texts
+from ...model import Bullets, Cells, CodeBlock, Column, Section, TableCell, Text, table
 from ...view import View
-from .conditions import conditions, has_telemetry, how_timed, sample_counts
+from .conditions import conditions, facts_table, has_telemetry, how_timed, sample_counts
 
 
 def reproduce(view: View) -> Section:
@@ -32,33 +32,27 @@ def reproduce(view: View) -> Section:
         has_files = bool((manifest.request or {}).get("files"))
         rows.append((f"commit of the {'kernels' if has_files else 'working directory'}", f"{code.label}{of}"))
     libraries = _libraries(view)
-    heads = ("library",) if libraries else ()
-    providers = tuple(
-        (
-            TableCell(name, name),
-            *texts(
-                entry.role,
-                "baseline" if name == view.baseline else "challenger" if name in view.challengers else "",
-                *(libraries.get(name, "") for _ in heads),
-                entry.source,
+    providers: list[Cells] = [
+        {
+            "provider": TableCell(name, name),
+            "role": entry.role,
+            "part in the comparison": (
+                "baseline" if name == view.baseline else "challenger" if name in view.challengers else ""
             ),
-        )
+            **({"library": libraries.get(name, "")} if libraries else {}),
+            "source hash": entry.source,
+        }
         for name, entry in view.manifest.providers.items()
-    )
+    ]
+    hashed = "The hash covers the provider's source files: a result is never reused for other code."
     return Section(
         "reproduce",
         "How to reproduce",
         (
             Text("The first command measures, the last one writes this report again from the stored files."),
             CodeBlock("\n".join(commands)),
-            _facts("workload", "What was asked for", rows),
-            Table(
-                "providers",
-                "Providers and the source that ran",
-                text_columns("provider", "role", "part in the comparison", *heads, "source hash"),
-                providers,
-                reading="The hash covers the provider's source files: a result is never reused for other code.",
-            ),
+            facts_table("workload", "What was asked for", rows),
+            table("providers", "Providers and the source that ran", providers, hashed),
         ),
     )
 
@@ -82,6 +76,13 @@ _ACTIVE = frozenset('"$`\\!\n')
 """What a shell does not take literally between double quotes."""
 
 
+INTERVALS = (
+    "The interval of a time or of a ratio (95%) is Student's t over the logarithms of its rounds, at every "
+    "number of rounds from 2 on. Its variance borrows from the other cells where there are ten or more, and is "
+    "never below the cell's own. Half a step of a coarse timer is added, for each side of a ratio."
+)
+
+
 def protocol(view: View) -> Section:
     """Say how times were taken and what every printed statistic is."""
     stated = view.manifest.protocol
@@ -100,13 +101,15 @@ def protocol(view: View) -> Section:
         "protocol",
         "Protocol and statistics",
         (
-            _facts("protocol-table", "Protocol", [row for row in rows if row[1]]),
+            facts_table("protocol-table", "Protocol", [row for row in rows if row[1]]),
             Bullets(
                 (
                     "A cell is one shape, M, dtype, scheme, cache state and provider. Its time is the geometric "
                     "mean over rounds of the median of a round's samples; only the launch is timed, never packing, "
                     "compiling or allocation.",
-                    view.interval_sentence,
+                    INTERVALS
+                    if view.cells["time_low_s"].notna().any()
+                    else "No cell has two rounds: no time and no ratio has an interval.",
                     "A ratio is the geometric mean over rounds of the ratio of the two round medians; both sides were "
                     "measured on the same operands, alternating within each round, so that slow drift hits both.",
                     "A mean of ratios is geometric, over distinct GEMMs (one that appears under two model names is one "
@@ -136,7 +139,7 @@ def environment(view: View) -> Section:
         ("published specification", view.manifest.device_spec or "none known for this device"),
     ]
     rows += [(name, str(value)) for name, value in view.manifest.environment.items()]
-    blocks = (_facts("environment-table", "Device and software", rows), *conditions(view))
+    blocks = (facts_table("environment-table", "Device and software", rows), *conditions(view))
     return Section("environment", "Environment", blocks)
 
 
@@ -175,11 +178,6 @@ def limits(view: View) -> Section:
     return Section("limits", "What this report cannot show", (Bullets(tuple(items)),))
 
 
-def _facts(table_id: str, title: str, rows: list[tuple[str, str]]) -> Table:
-    cells = tuple((TableCell(name), TableCell(value or "unknown", value or None)) for name, value in rows)
-    return Table(table_id, title, text_columns("item", "value"), cells)
-
-
 def _stop_rule(stated: StoredProtocol) -> str:
     parts = (
         f"interval of the median within ±{stated.target_ci * 100:g}%" if stated.target_ci else "",
@@ -213,16 +211,16 @@ def provenance(view: View) -> Section:
         CANARY.file: len(run.canary) + len(run.starts) - run.starts["process"].nunique(),
         TUNING.file: len(run.tuning),
     }
-    lines = tuple(
-        (
-            *texts(name, what),
-            integer(rows[name]) if name in rows else TableCell(""),
-            TableCell(run.digests[name][:16], run.digests[name]),
-        )
+    lines: list[Cells] = [
+        {
+            "file": name,
+            "what comes from it": what,
+            Column("rows"): rows.get(name, ""),
+            "SHA-256": TableCell(run.digests[name][:16], run.digests[name]),
+        }
         for name, what in BEHIND.items()
         if name in run.digests
-    )
-    columns = (*text_columns("file", "what comes from it"), Column("rows"), *text_columns("SHA-256"))
+    ]
     stored = manifest.environment
     versions = [f"{name} {stored[name]}" for name in ("rooflens", "commit", "torch", "triton") if stored.get(name)]
     merged = f", merged from {len(manifest.devices)} devices" if run.several_devices else ""
@@ -234,5 +232,5 @@ def provenance(view: View) -> Section:
         "hashes of the providers are under “How to reproduce”."
     )
     reading = "The first 16 digits of the checksum of each file, uncompressed, as it was read for this report."
-    table = Table("files", "Files behind this report", columns, lines, reading=reading)
-    return Section("provenance", "Provenance", (Text(lead), table) if lines else (Text(lead),))
+    files = (table("files", "Files behind this report", lines, reading),) if lines else ()
+    return Section("provenance", "Provenance", (Text(lead), *files))

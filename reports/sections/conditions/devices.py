@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from ....analysis.stability.canary import KINDS
 from ....analysis.stability.devices import MeasuredDevice, beside_fleet
 from ... import formatting as fmt
-from ...model import Column, Section, Table, TableCell, integer, number_columns, text_columns
+from ...model import Cells, Column, Section, TableCell, table
 from ...terms import CANARY_PARTS
 from ...view import View
 
@@ -32,33 +32,13 @@ def devices(view: View) -> Section | None:
     if len(every) > MOST:
         shown = sorted(every, key=lambda one: -_farthest(changes.get(one.number)))[:MOST]
     naming = _naming(every)
-    columns = text_columns(*naming)
-    rows = tuple(
-        (*(TableCell(_names(one)[header]) for header in naming), *_numbers(one, changes.get(one.number)))
+    rows: list[Cells] = [
+        {**{header: _names(one)[header] for header in naming}, **_numbers(one, changes.get(one.number))}
         for one in shown
-    )
-    return Section(
-        "devices",
-        "Devices",
-        (
-            Table(
-                "devices-table",
-                "What each device measured, and how fast it was",
-                (*columns, *_MEASURED),
-                rows,
-                reading=_reading(every, len(view.manifest.devices)),
-                how_to_read=READING,
-                stub=len(naming),
-            ),
-        ),
-    )
-
-
-_MEASURED = (
-    *(Column(CANARY_PARTS[kind], unit="%") for kind in KINDS),
-    *(Column(f"{CANARY_PARTS[kind]} range", unit="%") for kind in KINDS),
-    *number_columns("readings", "cells", "rounds", "restarts"),
-)
+    ]
+    title, reading = "What each device measured, and how fast it was", _reading(every, len(view.manifest.devices))
+    listed = table("devices-table", title, rows, reading, how_to_read=READING, stub=len(naming))
+    return Section("devices", "Devices", (listed,))
 
 
 def _names(device: MeasuredDevice) -> dict[str, str]:
@@ -70,14 +50,16 @@ def _naming(every: Sequence[MeasuredDevice]) -> list[str]:
     return [name for name, texts in found.items() if texts != {""} and (name != "architecture" or len(texts) > 1)]
 
 
-def _numbers(device: MeasuredDevice, change: Mapping[str, float] | None) -> tuple[TableCell, ...]:
-    changes = [None if change is None else change[kind] for kind in KINDS]
+def _numbers(device: MeasuredDevice, change: Mapping[str, float] | None) -> Cells:
+    cells: Cells = {}
+    for kind in KINDS:
+        beside = None if change is None else change[kind]
+        cells[Column(CANARY_PARTS[kind], unit="%")] = TableCell(fmt.signed_percent(beside), beside)
     ranges = {drift.kind: drift.range for drift in device.drifts}
-    return (
-        *(TableCell(fmt.signed_percent(value), value) for value in changes),
-        *(TableCell(fmt.signed_percent(ranges.get(kind)).removeprefix("+"), ranges.get(kind)) for kind in KINDS),
-        *(integer(one) for one in (device.readings, device.cells, device.rounds, device.restarts)),
-    )
+    for kind in KINDS:
+        text = fmt.signed_percent(ranges.get(kind)).removeprefix("+")
+        cells[Column(f"{CANARY_PARTS[kind]} range", unit="%")] = TableCell(text, ranges.get(kind))
+    return cells | {Column(name): getattr(device, name) for name in ("readings", "cells", "rounds", "restarts")}
 
 
 def _farthest(change: Mapping[str, float] | None) -> float:

@@ -7,7 +7,7 @@ from ....shapes.published_ceilings import missed
 from ....shapes.run_folder.columns import PUBLISHED
 from ... import formatting as fmt
 from ...cells import share_cell
-from ...model import Column, Scale, Section, Table, TableCell, Text, text_columns, texts
+from ...model import Cells, Column, Scale, Section, TableCell, Text, table
 from ...terms import CEILING_KINDS
 from ...view import View
 
@@ -22,13 +22,6 @@ def ceilings(view: View) -> Section:
         )
         return Section("ceilings", "Ceilings", (Text(text),))
     specs = {(*_key(row), str(row["pattern"])): float(row["value"]) for row in rows if row["kind"] in PUBLISHED}
-    columns = (
-        *text_columns("ceiling", "level", "pattern", "dtype"),
-        Column("value"),
-        *text_columns("kind"),
-        Column("of specification", scale=Scale.BAR),
-        *text_columns("source"),
-    )
     reading = (
         "A bandwidth counts bytes read plus bytes written. Of specification: of the published or derived rate of this "
         "pattern."
@@ -38,10 +31,9 @@ def ceilings(view: View) -> Section:
         if row["kind"] == "measured":
             best[_key(row)] = max(best.get(_key(row), 0.0), float(row["value"]))
     device = view.run.device.looked_up().spec
-    lines = tuple(_line(row, specs, _low(row, best, device)) for row in rows)
-    return Section(
-        "ceilings", "Ceilings", (Table("ceilings-table", "Limits of this device", columns, lines, how_to_read=reading),)
-    )
+    lines = (_line(row, specs, _low(row, best, device)) for row in rows)
+    listed = table("ceilings-table", "Limits of this device", lines, how_to_read=reading)
+    return Section("ceilings", "Ceilings", (listed,))
 
 
 def _key(row: dict[Any, Any]) -> tuple[str, str, str]:
@@ -63,7 +55,7 @@ def _low(row: dict[Any, Any], best: dict[tuple[str, str, str], float], device: D
     )
 
 
-def _line(row: dict[Any, Any], specs: dict[tuple[str, str, str, str], float], low: str) -> tuple[TableCell, ...]:
+def _line(row: dict[Any, Any], specs: dict[tuple[str, str, str, str], float], low: str) -> Cells:
     """Write one row.
 
     A specification without a pattern is of all patterns, one with a pattern (fp32 lanes, not integer ones) of it alone.
@@ -74,10 +66,10 @@ def _line(row: dict[Any, Any], specs: dict[tuple[str, str, str, str], float], lo
     note = low
     if fraction is not None and fraction > 1:
         note = "above the specification: the clock, the sparsity or the unit of one of the two is not what it seems"
-    return (
-        *texts(row["ceiling"], row["level"], row["pattern"], row["dtype"]),
-        TableCell(fmt.ceiling(str(row["ceiling"]), value), value),
-        TableCell(CEILING_KINDS[str(row["kind"])]),
-        share_cell(fraction, note),
-        TableCell(str(row["source"])),
-    )
+    return {
+        **{name: row[name] for name in ("ceiling", "level", "pattern", "dtype")},
+        Column("value"): TableCell(fmt.ceiling(str(row["ceiling"]), value), value),
+        "kind": CEILING_KINDS[str(row["kind"])],
+        Column("of specification", scale=Scale.BAR): share_cell(fraction, note),
+        "source": row["source"],
+    }

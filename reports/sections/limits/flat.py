@@ -8,7 +8,7 @@ from ....analysis.roofline.ceilings import Ceilings
 from ....shapes.problem import Op
 from ... import formatting as fmt
 from ...cells import is_impossible, rate_cell, rate_text, rate_unit, share_cell, time_cell, traffic_cell
-from ...model import Block, Bullets, Column, Scale, Section, Table, TableCell, number_columns, text_columns
+from ...model import Block, Bullets, Cells, Column, Scale, Section, Table, TableCell, table
 from ...terms import BOUNDS
 from ...view import Row, Slice, View, anchors, shape_of, sliced
 from ..speedups.sizes import averaged, counting, size_cells, size_names
@@ -54,25 +54,18 @@ def _table(view: View, part: Slice, provider: str, table_id: str, rows: list[Row
     limits = Ceilings.of(view.analysis.ceilings)
     unit = rate_unit(rows)
     flops = any(row["op"] != Op.QUANTIZE for row in rows)
-    columns = (
-        *number_columns(*names, "time"),
-        *((Column("rate", unit=unit),) if flops else ()),
-        Column("traffic", unit="GB/s"),
-        Column("of bound", scale=Scale.BAR),
-        *text_columns("class", "shape"),
-    )
-    lines = tuple(
-        (
-            *size_cells(row, names),
-            time_cell(row, note="; ".join(row["remarks"])),
-            *((rate_cell(row, unit, limits),) if flops else ()),
-            traffic_cell(row),
-            share_cell(row["fraction_of_bound"]),
-            _class(row),
-            TableCell(shape_of(row).label),
-        )
+    lines: list[Cells] = [
+        {
+            **size_cells(row, names),
+            Column("time"): time_cell(row, note="; ".join(row["remarks"])),
+            **({Column("rate", unit): rate_cell(row, unit, limits)} if flops else {}),
+            Column("traffic", "GB/s"): traffic_cell(row),
+            Column("of bound", scale=Scale.BAR): share_cell(row["fraction_of_bound"]),
+            "class": _class(row),
+            "shape": shape_of(row).label,
+        }
         for row in listed
-    )
+    ]
     left_out = len(rows) - len(listed)
     thinned = f" {left_out} rows at other M are in cells.csv." if left_out else ""
     present = [bound for bound in Bound if (view.cells["bound_class"] == bound).any()]
@@ -81,16 +74,9 @@ def _table(view: View, part: Slice, provider: str, table_id: str, rows: list[Row
         "bytes over time. Of bound: time at the bound over measured time. Class: what takes the time"
         f"{_legend(present)}."
     )
-    return Table(
-        table_id,
-        view.titled(provider, part),
-        columns,
-        lines,
-        f"{fmt.plural(len(rows), 'problem')}.{thinned}",
-        len(names),
-        detail,
-        how_to_read=how,
-    )
+    reading = f"{fmt.plural(len(rows), 'problem')}.{thinned}"
+    title, stub = view.titled(provider, part), len(names)
+    return table(table_id, title, lines, reading, stub=stub, detail=detail, how_to_read=how)
 
 
 def _listed(rows: list[Row]) -> list[Row]:

@@ -8,31 +8,24 @@ from ....analysis.roofline.bounds import Bound
 from ....analysis.roofline.gaps import PARTS, gap_totals
 from ... import formatting as fmt
 from ...figures.axes import band, bands, linear_axis
-from ...figures.chart import Anchor, Box, Chart, Data, Figure, LegendEntry, Remark
+from ...figures.chart import Box, Chart, Data, Figure, LegendEntry, Remark
 from ...model import Section
 from ...terms import GAP_PARTS
 from ...view import Row, Slice, View, shape_of, sliced
 
-FILLS = {
-    "ideal": "s3",
-    "clock": "k-compute",
-    "tile": "k-compute",
-    "wave": "k-compute",
-    "dequant": "k-alu",
-    "memory": "k-dram",
-    "schedule": "k-latency",
-    "startup": "k-launch",
-    "residual": "k-unexplained",
+DRAWN = {
+    "ideal": ("s3", "ideal"),
+    "clock": ("k-compute", "clock"),
+    "tile": ("k-compute", "padding to tiles"),
+    "wave": ("k-compute", "idle units"),
+    "dequant": ("k-alu", "decoding"),
+    "memory": ("k-dram", "more bytes"),
+    "schedule": ("k-latency", "schedule"),
+    "startup": ("k-launch", "startup"),
+    "residual": ("k-unexplained", "unexplained"),
 }
+"""Part of a time: how its bar is filled, and what a sentence calls it."""
 
-MEANS = GAP_PARTS | {
-    "tile": "padding to tiles",
-    "wave": "idle units",
-    "dequant": "decoding",
-    "memory": "more bytes",
-    "residual": "unexplained",
-}
-"""Part of a time in a sentence."""
 
 LEGEND = (
     LegendEntry("what the problem needs", fill="s3"),
@@ -171,11 +164,11 @@ def _waterfall(
         text = "unknown" if math.isnan(value) else _signed(value, write)
         inside = high - low > WIDE * whole
         if high > low:
-            boxes.append(Box(low, high, y + 0.12, y + 0.88, FILLS[name], text if inside else ""))
+            boxes.append(Box(low, high, y + 0.12, y + 0.88, DRAWN[name][0], text if inside else ""))
         if not inside:
             before = high > RIGHT * whole
             at = low - GAP * whole if before else high + GAP * whole
-            remarks.append(Remark(at, y + 0.5, text, Anchor.END if before else Anchor.START))
+            remarks.append(Remark(at, y + 0.5, text, end=before))
     shares = {name: value / whole for name, value in zip(PARTS, parts, strict=True)}
     return Chart(
         title=title,
@@ -198,4 +191,4 @@ def _said(shares: Mapping[str, float]) -> str:
     most = max(beside, key=lambda name: beside[name])
     if beside[most] <= 0:
         return f"{fmt.share(shares['ideal'])} ideal, and nothing else"
-    return f"{fmt.share(shares['ideal'])} ideal, most else is {MEANS[most]} ({_signed(beside[most], fmt.share)})"
+    return f"{fmt.share(shares['ideal'])} ideal, most else is {DRAWN[most][1]} ({_signed(beside[most], fmt.share)})"

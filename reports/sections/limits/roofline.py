@@ -17,9 +17,10 @@ from ...figures.chart import Axis, Chart, Data, Draw, Figure, Point, Raw, Roof, 
 from ...figures.frames import SINGLE
 from ...figures.labels import LINE
 from ...figures.marks import provider_legend
-from ...model import Block, Column, Scale, Section, Table, TableCell, Text, Tone, integer, text_columns, texts
+from ...model import Block, Cells, Column, Scale, Section, Table, TableCell, Text, Tone, table
 from ...terms import BOUND_CODES, BOUNDS, CEILING_KINDS
 from ...view import Row, ShapeKey, Slice, View, anchors, shape_of, sliced
+from ..speedups.sizes import label_and_size
 
 FIGURE_HOW = (
     "Up is faster; left of a ridge memory limits, right of it compute. A slanted roof is the bandwidth of a level of "
@@ -55,19 +56,15 @@ def _shares(view: View) -> Table:
     keys = (*SETTING, "provider")
     shares = bound_shares(view.cells, keys)
     present = [bound for bound in Bound if (shares["bound_class"] == bound).any()]
-    lines = []
+    columns = [Column(str(bound), scale=Scale.BAR, note=f"{bound}: {BOUNDS[bound]}") for bound in present]
+    rows: list[Cells] = []
     for (*setting, provider), found in shares.groupby([*keys], sort=False):
-        total = int(found["cells"].sum())
         fractions = found.set_index("bound_class")["share"].reindex(present, fill_value=0.0)
-        title = view.slice_of([*map(str, setting)]).title
-        lines.append((*texts(provider, title), integer(total), *map(share_cell, fractions)))
-    columns = (
-        *text_columns("provider", "operands"),
-        Column("cells"),
-        *(Column(str(bound), scale=Scale.BAR, note=f"{bound}: {BOUNDS[bound]}") for bound in present),
-    )
+        named: Cells = {"provider": provider, "operands": view.slice_of([*map(str, setting)]).title}
+        named |= {Column("cells"): int(found["cells"].sum())}
+        rows.append(named | dict(zip(columns, map(share_cell, fractions), strict=True)))
     reading = "Share of the cells with a time, by the limit that takes longest for what the provider really moves."
-    return Table("bound-shares", "What bounds the cells", columns, tuple(lines), reading=reading)
+    return table("bound-shares", "What bounds the cells", rows, reading)
 
 
 def _slice(view: View, part: Slice) -> Iterator[Block | None]:
@@ -79,15 +76,14 @@ def _slice(view: View, part: Slice) -> Iterator[Block | None]:
 
 
 def _grid(view: View, provider: str, table_id: str, rows: Mapping[tuple[ShapeKey, int], Row]) -> Table:
-    sizes = view.Ms_in(rows)
-    columns = (*text_columns("shape"), Column("N×K"), *(Column(f"M={m}", scale=Scale.SEQUENTIAL) for m in sizes))
-    lines = tuple(
-        (*texts(shape.label, shape.size), *(bound_cell(rows.get((shape, m))) for m in sizes))
+    columns = {m: Column(f"M={m}", scale=Scale.SEQUENTIAL) for m in view.Ms_in(rows)}
+    lines: list[Cells] = [
+        {**label_and_size(shape), **{column: bound_cell(rows.get((shape, m))) for m, column in columns.items()}}
         for shape in view.shapes_in(rows)
-    )
+    ]
     present = [bound for bound in Bound if (view.cells["bound_class"] == bound).any()]
     reading = GRID_HOW.format(classes=", ".join(f"{BOUND_CODES[bound]} {bound}" for bound in present))
-    return Table(table_id, f"{provider}: share of the bound reached", columns, lines, how_to_read=reading, detail=True)
+    return table(table_id, f"{provider}: share of the bound reached", lines, how_to_read=reading, detail=True)
 
 
 def bound_cell(row: Row | None) -> TableCell:

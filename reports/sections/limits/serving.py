@@ -7,7 +7,7 @@ import pandas as pd
 from ....analysis.run.serving import DECODED, Serving, classes_of, comparable
 from ... import formatting as fmt
 from ...cells import time_cell
-from ...model import Bullets, Column, Section, Table, TableCell, Tone, integer, text_columns
+from ...model import Bullets, Cells, Column, Section, Table, TableCell, Tone, table
 from ...view import Row, Slice, View, chapter, shape_of
 
 OPEN_ROWS = 50
@@ -35,16 +35,16 @@ def _found(view: View) -> Iterator[str]:
     """Say of every table how much of it matches, or why nothing does."""
     sizes = ["M", "N", "K"]
     problems = comparable(view.analysis)[sizes].drop_duplicates()
-    for table in view.serving:
-        if table.unmet:
-            yield f"{table.name}: nothing stands beside this run, because {table.unmet}."
+    for one in view.serving:
+        if one.unmet:
+            yield f"{one.name}: nothing stands beside this run, because {one.unmet}."
             continue
-        usable = pd.concat([_beside(table, wanted) for wanted in _wanted(view)])
-        stacks = ", ".join(dict.fromkeys(table.rows["stack"]))
+        usable = pd.concat([_beside(one, wanted) for wanted in _wanted(view)])
+        stacks = ", ".join(dict.fromkeys(one.rows["stack"]))
         counted = fmt.count(len(usable[sizes].drop_duplicates()), len(problems))
-        stored = ", ".join(dict.fromkeys(table.rows["stored"]))
+        stored = ", ".join(dict.fromkeys(one.rows["stored"]))
         why = "" if len(usable) else f"; its rows of these sizes are {stored}, which no cell of this run is stored as"
-        yield f"{table.name} ({stacks}): rows for {counted} problems (M, N, K){why}."
+        yield f"{one.name} ({stacks}): rows for {counted} problems (M, N, K){why}."
 
 
 def _wanted(view: View) -> set[tuple[str, ...]]:
@@ -56,56 +56,44 @@ def _classes(view: View, row: Row) -> tuple[str, ...]:
     return classes_of(row["scheme"], row["dtype"], view.run.is_reference(row["provider"]))
 
 
-def _beside(table: Serving, stored: tuple[str, ...]) -> pd.DataFrame:
-    return table.rows[table.rows["stored"].isin(stored)]
+def _beside(serving: Serving, stored: tuple[str, ...]) -> pd.DataFrame:
+    return serving.rows[serving.rows["stored"].isin(stored)]
 
 
 def _slice(view: View, part: Slice, number: int) -> Section | None:
     tables = tuple(
-        table
+        listed
         for stored in sorted(_wanted(view), key=lambda stored: stored == DECODED)
-        if (table := _table(view, part, stored))
+        if (listed := _table(view, part, stored))
     )
     return Section(f"serving-{part.id}", part.title, tables, folded=number > 0) if tables else None
 
 
 def _table(view: View, part: Slice, stored: tuple[str, ...]) -> Table | None:
     """One row per problem that any stack has, one column per stack and storage; None where there is no row."""
-    found = pd.concat([_beside(table, stored) for table in view.serving])
+    found = pd.concat([_beside(one, stored) for one in view.serving])
     if found.empty:
         return None
     beside: dict[tuple[int, ...], dict[tuple[str, str], Row]] = {}
     for row in found.to_dict("records"):
         beside.setdefault((row["M"], row["N"], row["K"]), {})[row["stack"], row["stored"]] = row
     stacks = list(dict.fromkeys(zip(found["stack"], found["stored"], strict=True)))
-    lines = tuple(
-        (
-            TableCell(f"{shape_of(row).label} {shape_of(row).size}"),
-            integer(row["M"]),
-            TableCell(view.named(row["provider"])),
-            time_cell(row, note="; ".join(row["remarks"])),
-            *(_time(beside[size].get(stack)) for stack in stacks),
-        )
+    rows: list[Cells] = [
+        {
+            "shape": f"{shape_of(row).label} {shape_of(row).size}",
+            Column("M"): row["M"],
+            "provider": view.named(row["provider"]),
+            Column("time"): time_cell(row, note="; ".join(row["remarks"])),
+            **{Column(" ".join(stack)): _time(beside[size].get(stack)) for stack in stacks},
+        }
         for row in _fastest(view, part, stored)
         if (size := (row["M"], row["N"], row["K"])) in beside
-    )
-    if not lines:
+    ]
+    if not rows:
         return None
-    return Table(
-        f"serving-{part.id}-{stored[0]}",
-        view.titled(f"The fastest {'reference' if stored == DECODED else 'provider'} here, and serving stacks", part),
-        (
-            *text_columns("shape"),
-            Column("M"),
-            *text_columns("provider"),
-            Column("time"),
-            *(Column(f"{stack} {storage}") for stack, storage in stacks),
-        ),
-        lines,
-        stub=2,
-        detail=len(lines) > OPEN_ROWS,
-        how_to_read=HOW,
-    )
+    title = f"The fastest {'reference' if stored == DECODED else 'provider'} here, and serving stacks"
+    name = f"serving-{part.id}-{stored[0]}"
+    return table(name, view.titled(title, part), rows, stub=2, detail=len(rows) > OPEN_ROWS, how_to_read=HOW)
 
 
 def _fastest(view: View, part: Slice, stored: tuple[str, ...]) -> list[Row]:

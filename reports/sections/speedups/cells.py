@@ -15,10 +15,10 @@ from ....analysis.frames.notes import MIXED
 from ....analysis.frames.speedup import ALIKE
 from ... import formatting as fmt
 from ...cells import is_impossible, rate_cell, rate_unit, traffic_cell
-from ...model import Column, Section, Table, TableCell, Text, Tone, integer, number_columns, text_columns, texts
+from ...model import Cells, Column, Section, Table, TableCell, Text, Tone, table
 from ...view import Row, Slice, View, shape_of, sliced
 from .sides import ratios_over
-from .sizes import averaged
+from .sizes import averaged, label_and_size
 
 MAX_ROWS = 6000
 """Rows of the cell tables together; beyond it only some M are listed. The grids and the CSV files hold all."""
@@ -64,28 +64,20 @@ def _peaks(rows: list[Row], part: Slice) -> Table:
     providers = dict.fromkeys(str(row["provider"]) for row in rows)
     every, rows = len(rows), [row for row in rows if not is_impossible(row)]
     unit = rate_unit(rows)
-    rate = (Column("highest rate", unit=unit), *text_columns("at")) if flops else ()
-    columns = (*text_columns("provider"), *rate, Column("highest bandwidth", unit="GB/s"), *text_columns("at"))
+    fast_at, wide_at = (Column("at", is_text=True, key=key) for key in ("rate", "bandwidth"))
     lines = []
     for provider in providers:
         mine = [row for row in rows if row["provider"] == provider]
-        if not mine:
-            lines.append((TableCell(provider), *(TableCell("") for _ in columns[1:])))
-            continue
-        wide = max(mine, key=lambda row: float(row["bandwidth_bytes_per_s"]))
-        line = [TableCell(provider)]
+        fast, wide = (
+            max(mine, key=lambda row: float(row[name]), default=None)
+            for name in ("flops_per_s", "bandwidth_bytes_per_s")
+        )
+        line: Cells = {"provider": provider}
         if flops:
-            fast = max(mine, key=lambda row: float(row["flops_per_s"]))
-            line += [rate_cell(fast, unit), TableCell(_where(fast))]
-        lines.append((*line, traffic_cell(wide), TableCell(_where(wide))))
-    return Table(
-        f"peaks-{part.id}",
-        "Highest rates reached",
-        columns,
-        tuple(lines),
-        reading=_left_out(every, rows),
-        how_to_read=f"{'Useful FLOPs (2MNK) over time; compulsory' if flops else 'Compulsory'} bytes over time.",
-    )
+            line |= {Column("highest rate", unit): rate_cell(fast, unit), fast_at: _where(fast)}
+        lines.append(line | {Column("highest bandwidth", "GB/s"): traffic_cell(wide), wide_at: _where(wide)})
+    how = f"{'Useful FLOPs (2MNK) over time; compulsory' if flops else 'Compulsory'} bytes over time."
+    return table(f"peaks-{part.id}", "Highest rates reached", lines, _left_out(every, rows), how_to_read=how)
 
 
 def _left_out(every: int, rows: list[Row]) -> str:
@@ -93,9 +85,8 @@ def _left_out(every: int, rows: list[Row]) -> str:
     return f"{fmt.count(left, every)} cells are excluded, faster than the device allows." if left else ""
 
 
-def _where(row: Row) -> str:
-    shape = shape_of(row)
-    return f"{shape.label} {shape.size}, M={row['M']}"
+def _where(row: Row | None) -> str:
+    return f"{shape_of(row).label} {shape_of(row).size}, M={row['M']}" if row is not None else ""
 
 
 def _whole_set(view: View, rows: list[Row], part: Slice) -> Table | None:
@@ -123,23 +114,18 @@ def _whole_set(view: View, rows: list[Row], part: Slice) -> Table | None:
             once = mine.groupby("shape")[[work, "time_s"]].mean().sum()
             rates[name, m] = float(once[work] / once["time_s"])
     unit = fmt.flops_unit(rates.values()) if flops else "GB/s"
-    lines = [
-        (TableCell(name), *(TableCell(_in(unit, rates.get((name, m))), rates.get((name, m))) for m in sizes))
+    columns = {m: Column(f"M={m}") for m in sizes}
+    lines: list[Cells] = [
+        {"provider": name, **{columns[m]: TableCell(_in(unit, rate := rates.get((name, m))), rate) for m in sizes}}
         for name in providers
     ]
-    counts = (TableCell("sizes in it"), *(integer(len(common[m])) for m in sizes))
-    columns = (*text_columns("provider"), *(Column(f"M={m}") for m in sizes))
-    return Table(
-        f"whole-{part.id}",
-        f"Rate over the whole shape set, {unit}",
-        columns,
-        (*lines, counts),
-        reading=_left_out(every, rows),
-        how_to_read=f"Sum of {'FLOPs' if flops else 'compulsory bytes'} over sum of times, over the sizes that every "
-        "provider listed has a time for at that M, each once; large ones weigh most.",
-        detail=part.is_later,
-        footer=1,
+    lines.append({"provider": "sizes in it", **{columns[m]: len(common[m]) for m in sizes}})
+    how = (
+        f"Sum of {'FLOPs' if flops else 'compulsory bytes'} over sum of times, over the sizes that every provider "
+        "listed has a time for at that M, each once; large ones weigh most."
     )
+    title, left = f"Rate over the whole shape set, {unit}", _left_out(every, rows)
+    return table(f"whole-{part.id}", title, lines, left, how_to_read=how, detail=part.is_later, footer=1)
 
 
 def _in(unit: str, rate: float | None) -> str:
@@ -151,16 +137,7 @@ def _cells(view: View, rows: list[Row], proven: frozenset[str], part: Slice, m: 
     if not rows:
         return None
     unit = rate_unit(rows) if _has_flops(rows) else ""
-    columns = (
-        *text_columns("shape"),
-        Column("N×K"),
-        *text_columns("provider"),
-        *number_columns("time", "95% interval"),
-        *((Column("rate", unit=unit),) if unit else ()),
-        Column("traffic", unit="GB/s"),
-        *text_columns("class"),
-    )
-    lines = tuple(_cell_row(row, row["cell_id"] in proven, unit) for row in rows)
+    lines = (_cell_row(row, row["cell_id"] in proven, unit) for row in rows)
     title = f"Cells at M={m} ({part.title})"
     counted = f"{fmt.plural(len(rows), 'cell')} with a time."
     unlike = " (of none that was timed in different ways)" if _timed_differently(rows) else ""
@@ -168,7 +145,7 @@ def _cells(view: View, rows: list[Row], proven: frozenset[str], part: Slice, m: 
         f"Time: {averaged(view.cells)} of the round's median. Bold: verified to be the fastest provider of a "
         f"shape{unlike}, references aside. Traffic: compulsory bytes over time. Class: what takes the time."
     )
-    return Table(f"cells-{part.id}-m{m}", title, columns, lines, counted, detail=True, listing=True, how_to_read=how)
+    return table(f"cells-{part.id}-m{m}", title, lines, counted, detail=True, listing=True, how_to_read=how)
 
 
 def _proven_fastest(view: View) -> frozenset[str]:
@@ -191,15 +168,14 @@ def _timed_differently(rows: list[Row]) -> bool:
     return any(len(found) > 1 or MIXED in next(iter(found)) for found in ways.values())
 
 
-def _cell_row(row: Row, is_fastest: bool, unit: str) -> tuple[TableCell, ...]:
-    shape, time = shape_of(row), float(row["time_s"])
-    low, high = row["time_low_s"], row["time_high_s"]
-    return (
-        *texts(shape.label, shape.size),
-        TableCell(str(row["provider"]), tone=Tone.BEST if is_fastest else Tone.PLAIN),
-        TableCell(fmt.time(time, low, high), time, note="; ".join(row["remarks"])),
-        TableCell(fmt.time_interval(low, high)),
-        *((rate_cell(row, unit),) if unit else ()),
-        traffic_cell(row),
-        TableCell(str(row["bound_class"])),
-    )
+def _cell_row(row: Row, is_fastest: bool, unit: str) -> Cells:
+    time, bounds = float(row["time_s"]), (row["time_low_s"], row["time_high_s"])
+    return {
+        **label_and_size(shape_of(row)),
+        "provider": TableCell(str(row["provider"]), tone=Tone.BEST if is_fastest else Tone.PLAIN),
+        Column("time"): TableCell(fmt.time(time, *bounds), time, note="; ".join(row["remarks"])),
+        Column("95% interval"): fmt.time_interval(*bounds),
+        **({Column("rate", unit): rate_cell(row, unit)} if unit else {}),
+        Column("traffic", "GB/s"): traffic_cell(row),
+        "class": row["bound_class"],
+    }

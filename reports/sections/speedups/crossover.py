@@ -8,21 +8,9 @@ from ....analysis.crossover.across_shapes import MedianCrossover, Threshold
 from ....analysis.crossover.curve import MEANINGS, CrossoverStatus
 from ... import formatting as fmt
 from ...cells import median_text, position_cell, wins_text
-from ...model import (
-    Block,
-    Column,
-    HowToRead,
-    Section,
-    Table,
-    TableCell,
-    Text,
-    Tone,
-    integer,
-    number_columns,
-    text_columns,
-    texts,
-)
+from ...model import Block, Cells, Column, HowToRead, Section, Table, TableCell, Text, Tone, table
 from ...view import Row, Slice, View, anchors, shape_of, sliced
+from .sizes import label_and_size
 
 BETWEEN = (
     "Nothing between the measured M is known, and a kernel can be slow at a single size there: rooflens run measures "
@@ -68,18 +56,11 @@ def _slice(view: View, part: Slice) -> Iterator[Block]:
             yield Text(f"{challenger}: {'; '.join(dict.fromkeys(MEANINGS[status] for status in statuses))}.")
             continue
         refined = any(row["refined"] for row in rows)
-        columns = (
-            *text_columns("shape"),
-            *number_columns("N×K", "estimate", "between"),
-            *text_columns("status", f"{challenger} wins at", "undecided at"),
-            *((Column("further M"),) if refined else ()),
-        )
-        yield Table(
+        yield table(
             table_id,
             f"{challenger} against {rows[0]['incumbent']}",
-            columns,
-            tuple(_shape_row(row, refined) for row in rows),
-            reading=f"At which measured M {challenger} is verified faster, and where that changes. {_counted(rows)}",
+            (_shape_row(row, challenger, refined) for row in rows),
+            f"At which measured M {challenger} is verified faster, and where that changes. {_counted(rows)}",
             how_to_read=FURTHER if refined else "",
             detail=part.is_later,
         )
@@ -97,25 +78,20 @@ def _defined(statuses: Iterable[CrossoverStatus]) -> str:
     return "; ".join(f"{status}: {meaning}" for status, meaning in MEANINGS.items() if status in used) + "."
 
 
-def _shape_row(row: Row, refined: bool) -> tuple[TableCell, ...]:
-    shape = shape_of(row)
-    return (
-        *texts(shape.label, shape.size),
-        position_cell(row),
-        TableCell(fmt.m_interval(row["low_M"], row["high_M"])),
-        *texts(row["status"], wins_text(row), ", ".join(map(str, row["undecided"]))),
-        *((integer(int(row["refined"])),) if refined else ()),
-    )
+def _shape_row(row: Row, challenger: str, refined: bool) -> Cells:
+    return {
+        **label_and_size(shape_of(row)),
+        Column("estimate"): position_cell(row),
+        Column("between"): fmt.m_interval(row["low_M"], row["high_M"]),
+        "status": row["status"],
+        f"{challenger} wins at": wins_text(row),
+        "undecided at": ", ".join(map(str, row["undecided"])),
+        **({Column("further M"): int(row["refined"])} if refined else {}),
+    }
 
 
 def _median_table(view: View, medians: Sequence[MedianCrossover]) -> Table:
     used = [status for status in CrossoverStatus if any(status in median.statuses for median in medians)]
-    columns = (
-        *text_columns("challenger", "operands", "faster"),
-        *number_columns("median M", "between", "95% interval", "quartiles", "shapes", "censored"),
-        *(Column(status) for status in used),
-    )
-    rows = tuple(_median_row(view, median, used) for median in medians)
     reading = (
         f"The median over shapes of the crossover with {medians[0].incumbent}, and how many shapes have which status."
     )
@@ -127,20 +103,25 @@ def _median_table(view: View, medians: Sequence[MedianCrossover]) -> Table:
     )
     arch = view.run.device.arch
     title = f"Median crossover over shapes{f', {arch}' if arch else ''}"
-    return Table("median-crossover", title, columns, rows, reading, stub=2, how_to_read=how)
+    rows = (_median_row(view, median, used) for median in medians)
+    return table("median-crossover", title, rows, reading, stub=2, how_to_read=how)
 
 
-def _median_row(view: View, median: MedianCrossover, used: Sequence[CrossoverStatus]) -> tuple[TableCell, ...]:
-    counts = [median.statuses.get(status.value, 0) for status in used]
-    censored = sum(place in (0.0, math.inf) for place in median.places)
-    return (
-        *texts(median.challenger, view.slice_of(median.setting).title, median.side or ""),
-        TableCell(median_text(median), median.median_M, note="; ".join(median.warnings), tone=Tone.BEST),
-        *texts(fmt.m_interval(*median.between or (None, None)), median.interval_text, _quartiles(median)),
-        integer(len(median.places)),
-        TableCell(fmt.count(censored, len(median.places)), censored),
-        *(integer(count) for count in counts),
-    )
+def _median_row(view: View, median: MedianCrossover, used: Sequence[CrossoverStatus]) -> Cells:
+    censored, count = sum(place in (0.0, math.inf) for place in median.places), len(median.places)
+    note = "; ".join(median.warnings)
+    return {
+        "challenger": median.challenger,
+        "operands": view.slice_of(median.setting).title,
+        "faster": median.side or "",
+        Column("median M"): TableCell(median_text(median), median.median_M, note=note, tone=Tone.BEST),
+        Column("between"): fmt.m_interval(*median.between or (None, None)),
+        Column("95% interval"): median.interval_text,
+        Column("quartiles"): _quartiles(median),
+        Column("shapes"): count,
+        Column("censored"): TableCell(fmt.count(censored, count), censored),
+        **{Column(status): median.statuses.get(status.value, 0) for status in used},
+    }
 
 
 def _quartiles(median: MedianCrossover) -> str:
@@ -153,21 +134,14 @@ def _quartiles(median: MedianCrossover) -> str:
 
 
 def _threshold_table(view: View, rules: Sequence[tuple[MedianCrossover, Threshold]]) -> Table:
-    columns = (
-        *text_columns("challenger", "operands", "use it for"),
-        Column("mean loss", unit="%"),
-        Column("worst loss", unit="%"),
-        *text_columns("worst at"),
-        Column("cells"),
-    )
-    rows = tuple(_threshold_row(view, median, rule) for median, rule in rules)
+    rows = (_threshold_row(view, median, rule) for median, rule in rules)
     reading = "The one threshold for all shapes with the least mean loss (geometric)."
     how = (
         "Loss: time of the provider that the "
         "rule takes over the faster one of the two, minus 1, over the measured cells; in the mean, each weighs as much "
         "as the stretch of log2 M that it stands for."
     )
-    return Table("threshold", "Best constant threshold", columns, rows, reading, stub=2, how_to_read=how)
+    return table("threshold", "Best constant threshold", rows, reading, stub=2, how_to_read=how)
 
 
 def use_of(rule: Threshold) -> str:
@@ -178,13 +152,14 @@ def use_of(rule: Threshold) -> str:
     return fmt.m_range(None if below else rule.M, rule.M if below else None)
 
 
-def _threshold_row(view: View, median: MedianCrossover, rule: Threshold) -> tuple[TableCell, ...]:
+def _threshold_row(view: View, median: MedianCrossover, rule: Threshold) -> Cells:
     mean, worst = math.expm1(rule.mean_regret), math.expm1(rule.worst_regret)
-    return (
-        *texts(median.challenger, view.slice_of(median.setting).title),
-        TableCell(use_of(rule), rule.M),
-        TableCell(fmt.signed_percent(mean), mean),
-        TableCell(fmt.signed_percent(worst), worst),
-        TableCell(f"{fmt.shape(rule.worst_shape)}, M={rule.worst_M}" if rule.worst_shape else "nowhere"),
-        integer(rule.cells),
-    )
+    return {
+        "challenger": median.challenger,
+        "operands": view.slice_of(median.setting).title,
+        "use it for": TableCell(use_of(rule), rule.M),
+        Column("mean loss", unit="%"): TableCell(fmt.signed_percent(mean), mean),
+        Column("worst loss", unit="%"): TableCell(fmt.signed_percent(worst), worst),
+        "worst at": f"{fmt.shape(rule.worst_shape)}, M={rule.worst_M}" if rule.worst_shape else "nowhere",
+        Column("cells"): rule.cells,
+    }

@@ -1,7 +1,7 @@
 """The decode grid: layer x M with its ties, the times behind it, and what the baseline is."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -9,24 +9,10 @@ from typing import NamedTuple
 from ....analysis.frames.speedup import bands
 from ... import formatting as fmt
 from ...cells import ratio_cell, time_cell
-from ...model import (
-    Block,
-    Column,
-    HowToRead,
-    Scale,
-    Section,
-    Table,
-    TableCell,
-    Text,
-    Tone,
-    integer,
-    number_columns,
-    text_columns,
-    texts,
-)
+from ...model import Block, Cells, Column, HowToRead, Scale, Section, Table, TableCell, Text, Tone, table
 from ...view import Row, ShapeKey, Slice, View, anchors, shape_of, sliced
 from .sizes import averaged, counting, shape_names, size_cells
-from .speedup import Heads, grid, heat
+from .speedup import grid, heat
 
 FEW = 8
 """Undecided cells of a grid up to which each has a footnote with its own band; beyond it they share one."""
@@ -74,31 +60,27 @@ def _slice(view: View, names: Iterable[str], found: Mapping[str, Band], part: Sl
         undecided = [row for row in rows.values() if row["verdict"] == "undecided"]
         shared = _shared(undecided, found) if len(undecided) > FEW else ""
         layers = one_model([shape for shape, _ in rows])
-        table = grid(
-            view,
-            part,
-            provider,
-            table_id,
-            rows,
-            key=not has_key,
-            detail=place > 0,
-            heads=heads_of((shape for shape, _ in rows), layers),
-            show=partial(_cell, shared=shared, found=found),
-        )
+        head = heads_of((shape for shape, _ in rows), layers)
+        show = partial(_cell, shared=shared, found=found)
+        listed = grid(view, part, provider, table_id, rows, key=not has_key, detail=place > 0, head=head, show=show)
         has_key = True
-        yield table
+        yield listed
         if place == 0:
-            yield heat(view, part, provider, table, rows)
+            yield heat(view, part, provider, listed, rows)
         if shared:
             yield _ties(undecided, found, f"ties-{table_id.removeprefix('grid-')}", provider, layers)
     yield _representatives(view, part, names)
 
 
-def heads_of(shapes: Iterable[ShapeKey], layers: bool) -> Heads:
+def heads_of(shapes: Iterable[ShapeKey], layers: bool) -> Callable[[ShapeKey], Cells]:
     """Head the rows of a grid with the name of the shape, of its layer alone where `layers`, and with its sizes."""
     names = shape_names(shapes)
-    columns = (*text_columns("layer" if layers else "shape"), *number_columns(*names))
-    return Heads(columns, lambda shape: (TableCell(name_of(shape, layers)), *size_cells(shape._asdict(), names)))
+    return lambda shape: {**name_cell(shape, layers), **size_cells(shape._asdict(), names)}
+
+
+def name_cell(shape: ShapeKey, layers: bool) -> Cells:
+    """Head a row with the name of a shape."""
+    return {"layer" if layers else "shape": name_of(shape, layers)}
 
 
 def one_model(shapes: Iterable[ShapeKey]) -> bool:
@@ -137,36 +119,27 @@ def _shared(rows: Iterable[Row], found: Mapping[str, Band]) -> str:
 
 
 def _ties(rows: Iterable[Row], found: Mapping[str, Band], table_id: str, provider: str, layers: bool) -> Table:
-    columns = (
-        *text_columns("layer" if layers else "shape"),
-        *number_columns("N×K", "M", "ratio", "95% interval", "least round", "largest round", "rounds"),
-    )
-    lines = []
+    lines: list[Cells] = []
     for row in rows:
         low, high, count = found.get(str(row["cell_id"]), (math.nan, math.nan, 0))
+        shape, ratio = shape_of(row), float(row["ratio"])
         lines.append(
-            (
-                *texts(name_of(shape_of(row), layers), shape_of(row).size),
-                integer(int(row["M"])),
-                TableCell(fmt.ratio(row["ratio"]), float(row["ratio"]), tone=Tone.UNDECIDED),
-                TableCell(fmt.ratio_interval(row["ratio_low"], row["ratio_high"])),
-                TableCell(fmt.ratio(low), low),
-                TableCell(fmt.ratio(high), high),
-                integer(count),
-            )
+            {
+                **name_cell(shape, layers),
+                Column("N×K"): shape.size,
+                Column("M"): int(row["M"]),
+                Column("ratio"): TableCell(fmt.ratio(ratio), ratio, tone=Tone.UNDECIDED),
+                Column("95% interval"): fmt.ratio_interval(row["ratio_low"], row["ratio_high"]),
+                Column("least round"): TableCell(fmt.ratio(low), low),
+                Column("largest round"): TableCell(fmt.ratio(high), high),
+                Column("rounds"): count,
+            }
         )
     reading = (
         f"Cells of {provider} whose 95% interval includes 1 or is unknown: {NO_CLAIM}. Least and largest: ratio of the "
         "medians of a single round."
     )
-    return Table(
-        table_id,
-        f"Ties of {provider} and their run-to-run band",
-        columns,
-        tuple(lines),
-        how_to_read=reading,
-        detail=True,
-    )
+    return table(table_id, f"Ties of {provider} and their run-to-run band", lines, how_to_read=reading, detail=True)
 
 
 class _Pick(NamedTuple):
@@ -197,31 +170,30 @@ def _representatives(view: View, part: Slice, names: Iterable[str]) -> Table | N
             if pick.why not in why:
                 why.append(pick.why)
     layers = one_model([shape for shape, _ in known[part]])
-    heads = heads_of((shape for shape, _ in chosen), layers)
+    head = heads_of((shape for shape, _ in chosen), layers)
     cells = {row["cell_id"]: row for other in alike for row in view.rows(view.cells, other)}
-    lines = []
-    for (shape, m), why in chosen.items():
-        for other in alike:
-            if row := known[other].get((shape, m)):
-                head = (TableCell(", ".join(why)), *heads.cells(shape), integer(m), TableCell(other.cache))
-                both = (cells[row["baseline_cell_id"]], cells[row["cell_id"]])
-                lines.append((*head, *map(time_cell, both), *_ratio(row)))
-    columns = (
-        *text_columns("cell"),
-        *heads.columns,
-        Column("M"),
-        *text_columns("cache"),
-        *number_columns(view.baseline, provider),
-        Column("ratio", scale=Scale.DIVERGING),
-        Column("95% interval"),
-    )
+    lines: list[Cells] = [
+        {
+            "cell": ", ".join(why),
+            **head(shape),
+            Column("M"): m,
+            "cache": other.cache,
+            Column(view.baseline, key="old"): time_cell(cells[row["baseline_cell_id"]]),
+            Column(provider, key="new"): time_cell(cells[row["cell_id"]]),
+            Column("ratio", scale=Scale.DIVERGING): ratio_cell(row),
+            Column("95% interval"): fmt.ratio_interval(row["ratio_low"], row["ratio_high"]),
+        }
+        for (shape, m), why in chosen.items()
+        for other in alike
+        if (row := known[other].get((shape, m)))
+    ]
     rows = [row for rows in known.values() for row in rows.values()]
     reading = (
         f"{fmt.ratio_header(view.baseline, provider)}. Times: {averaged(view.cells)} of the round's "
         f"median. {counting(rows)}"
     )
     title = f"Times of representative cells, {view.baseline} and {provider}"
-    return Table(f"absolute-{part.id}", title, columns, tuple(lines), stub=2, how_to_read=reading)
+    return table(f"absolute-{part.id}", title, lines, stub=2, how_to_read=reading)
 
 
 def _picks(rows: Mapping[tuple[ShapeKey, int], Row], cache: str) -> list[_Pick]:
@@ -246,7 +218,3 @@ def _picks(rows: Mapping[tuple[ShapeKey, int], Row], cache: str) -> list[_Pick]:
 
 def _weights(shape: ShapeKey) -> int:
     return shape.B * shape.E * shape.N * shape.K
-
-
-def _ratio(row: Row) -> tuple[TableCell, ...]:
-    return ratio_cell(row), TableCell(fmt.ratio_interval(row["ratio_low"], row["ratio_high"]))

@@ -8,7 +8,7 @@ from ....analysis.frames.speedup import best_speedups
 from ....shapes.problem import Pass
 from ... import formatting as fmt
 from ...cells import ratio_cell
-from ...model import Column, Scale, Section, Table, TableCell, Tone, number_columns, text_columns, texts
+from ...model import Cells, Column, Scale, Section, TableCell, Tone, table
 from ...view import Row, View, shape_of
 from .sides import ratios_over
 
@@ -25,46 +25,41 @@ def maxima(view: View) -> Section | None:
     ]
     if not lines:
         return None
-    columns = (
-        *text_columns("provider", "over"),
-        Column("up to", scale=Scale.DIVERGING),
-        Column("95% interval"),
-        *text_columns("at"),
-        *number_columns("largest", "verified faster", "verified slower"),
-    )
     reading = (
         "Time of the provider under “over” divided by the time of the provider, > 1: the provider is faster. Up to: of "
         "the cells at which it is verified faster, the ratio with the highest lower end of its interval, with all its "
         "coordinates. Largest: the largest ratio of any cell, which chance picks as well. Verified: of the cells in "
         "which both have a time."
     )
-    table = Table("maxima-table", "Best ratio over each provider", columns, tuple(lines), how_to_read=reading, stub=2)
-    return Section("maxima", "How far it wins", (table,))
+    listed = table("maxima-table", "Best ratio over each provider", lines, how_to_read=reading, stub=2)
+    return Section("maxima", "How far it wins", (listed,))
 
 
-def _line(view: View, challenger: str, rival: str, ratios: pd.DataFrame) -> tuple[TableCell, ...] | None:
+def _line(view: View, challenger: str, rival: str, ratios: pd.DataFrame) -> Cells | None:
     mine = ratios.loc[(ratios["provider"] == challenger) & ratios["ratio"].notna()]
     if mine.empty:
         return None
     faster, slower = (int((mine["verdict"] == word).sum()) for word in ("faster", "slower"))
     largest = mine.nlargest(1, "ratio").to_dict("records")[0]
-    counts = (TableCell(fmt.count(number, len(mine)), number) for number in (faster, slower))
-    head = (TableCell(challenger), TableCell(f"{rival}{_role(view, rival)}", rival))
-    if not faster:
-        where = TableCell(f"largest ratio at {coordinates(view, largest)}")
-        return (*head, TableCell("none verified", tone=Tone.FAILED), TableCell(""), where, _plain(largest), *counts)
-    best = best_speedups(mine, by=("provider", "baseline")).to_dict("records")[0]
-    return (
-        *head,
-        ratio_cell(best),
-        *texts(fmt.ratio_interval(best["ratio_low"], best["ratio_high"]), coordinates(view, best)),
-        _plain(largest),
-        *counts,
+    cell, interval, at = (
+        TableCell("none verified", tone=Tone.FAILED),
+        "",
+        f"largest ratio at {coordinates(view, largest)}",
     )
-
-
-def _plain(row: Row) -> TableCell:
-    return replace(ratio_cell(row), level=None)
+    if faster:
+        best = best_speedups(mine, by=("provider", "baseline")).to_dict("records")[0]
+        cell, interval = ratio_cell(best), fmt.ratio_interval(best["ratio_low"], best["ratio_high"])
+        at = coordinates(view, best)
+    return {
+        "provider": challenger,
+        "over": TableCell(f"{rival}{_role(view, rival)}", rival),
+        Column("up to", scale=Scale.DIVERGING): cell,
+        Column("95% interval"): interval,
+        "at": at,
+        Column("largest"): replace(ratio_cell(largest), level=None),
+        Column("verified faster"): TableCell(fmt.count(faster, len(mine)), faster),
+        Column("verified slower"): TableCell(fmt.count(slower, len(mine)), slower),
+    }
 
 
 def _role(view: View, name: str) -> str:

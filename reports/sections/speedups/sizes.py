@@ -6,7 +6,7 @@ import pandas as pd
 
 from ....shapes.problem import Op, Pass
 from ... import formatting as fmt
-from ...model import TableCell, integer
+from ...model import Cells, Column
 from ...view import Row, ShapeKey
 
 _MANY = ("B", "E", "top_k")
@@ -24,9 +24,14 @@ def size_names(rows: Iterable[Row]) -> list[str]:
     ]
 
 
-def size_cells(row: Row, names: Iterable[str]) -> tuple[TableCell, ...]:
+def size_cells(row: Row, names: Iterable[str]) -> Cells:
     """Return the sizes of one row."""
-    return tuple(integer(int(row[name])) for name in names)
+    return {Column(name): int(row[name]) for name in names}
+
+
+def label_and_size(shape: ShapeKey) -> Cells:
+    """Head a row with model and layer in one, and sizes in one."""
+    return {"shape": shape.label, Column("N×K"): shape.size}
 
 
 def shape_names(shapes: Iterable[ShapeKey]) -> list[str]:

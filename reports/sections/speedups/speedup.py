@@ -5,7 +5,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from ... import formatting as fmt
@@ -13,9 +12,9 @@ from ...cells import mean_cell, ratio_cell
 from ...figures import colours
 from ...figures.chart import Data, Figure, LegendEntry
 from ...figures.frames import map_chart, shortened
-from ...model import Block, Column, HowToRead, Scale, Section, Table, TableCell, Text, integer, text_columns, texts
+from ...model import Block, Cells, Column, HowToRead, Scale, Section, Table, TableCell, Text, table
 from ...view import Row, ShapeKey, Slice, View, anchors, sliced
-from .sizes import averaged
+from .sizes import averaged, label_and_size
 
 HOW = (
     "Each number is the time of {baseline} divided by the time of the provider named above the grid: above 1 (blue) "
@@ -23,19 +22,6 @@ HOW = (
     "~1.0× is a measured tie: the whole interval rounds to 1.0. A number has no more digits than its interval leaves. "
     "The interval of a geometric mean runs from the mean of the lower to the mean of the upper ends."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Heads:
-    """Columns that head a row of a grid, and their cells for one shape; the first `stub` of them name the row."""
-
-    columns: tuple[Column, ...]
-    cells: Callable[[ShapeKey], tuple[TableCell, ...]]
-    stub: int = 1
-
-
-LABEL_AND_SIZE = Heads((*text_columns("shape"), Column("N×K")), lambda shape: texts(shape.label, shape.size))
-"""Model and layer in one, sizes in one."""
 
 
 def speedup(view: View) -> Section | None:
@@ -74,10 +60,10 @@ def _slice(view: View, part: Slice) -> Iterator[Block | None]:
             without.setdefault(_common_reason(rows.values()), []).append(provider)
             continue
         detail = part.is_later or (provider not in view.challengers and has_key and len(view.shapes) > 12)
-        yield (table := grid(view, part, provider, table_id, rows, key=not has_key, detail=detail))
+        yield (listed := grid(view, part, provider, table_id, rows, key=not has_key, detail=detail))
         has_key = True
         if provider in view.challengers:
-            yield heat(view, part, provider, table, rows)
+            yield heat(view, part, provider, listed, rows)
     yield from (Text(f"No ratio for {', '.join(names)}: {reason}") for reason, names in without.items())
 
 
@@ -90,34 +76,33 @@ def grid(
     *,
     key: bool = False,
     detail: bool = False,
-    heads: Heads = LABEL_AND_SIZE,
+    head: Callable[[ShapeKey], Cells] = label_and_size,
     show: Callable[[Row | None], TableCell] = ratio_cell,
 ) -> Table:
     """Build the grid of one provider in one slice, shapes by M, with the geometric mean of each column under it.
 
-    `show` makes the cell of a row.
+    `head` makes the first cells of the row of a shape, `show` that of a ratio.
     """
-    sizes = view.Ms_in(rows)
-    columns = (*heads.columns, *(Column(f"M={m}", scale=Scale.DIVERGING) for m in sizes))
-    lines = [(*heads.cells(shape), *(show(rows.get((shape, m))) for m in sizes)) for shape in view.shapes_in(rows)]
+    columns = {m: Column(f"M={m}", scale=Scale.DIVERGING) for m in view.Ms_in(rows)}
+    lines: list[Cells] = [
+        {**head(shape), **{columns[m]: show(rows.get((shape, m))) for m in columns}} for shape in view.shapes_in(rows)
+    ]
     means = {int(row["M"]): row for row in view.rows(view.analysis.means, part, provider=provider)}
-    empty = (TableCell(""),) * (len(heads.columns) - 1)
-    footer = [
-        (TableCell("geometric mean"), *empty, *(mean_cell(means.get(m)) for m in sizes)),
-        (TableCell("distinct GEMMs in it"), *empty, *(gemms_cell(means.get(m)) for m in sizes)),
+    first = next(iter(lines[0]))
+    footer: list[Cells] = [
+        {first: "geometric mean", **{columns[m]: mean_cell(means.get(m)) for m in columns}},
+        {first: "distinct GEMMs in it", **{columns[m]: int(means[m]["gemms"]) for m in columns if m in means}},
     ]
     several = len(lines) > 1
-    return Table(
+    return table(
         table_id,
         view.titled(view.named(provider), part),
-        columns,
-        tuple(lines + footer) if several else tuple(lines),
-        reading=f"{_reading(view.baseline, provider, rows)}. {counted(rows.values())}",
+        lines + footer * several,
+        f"{_reading(view.baseline, provider, rows)}. {counted(rows.values())}",
         how_to_read=f"Ratio: {averaged(view.ratios, 'ratio')} of the ratio of the round's medians.",
-        stub=heads.stub,
         detail=detail,
         key=key,
-        footer=len(footer) if several else 0,
+        footer=len(footer) * several,
     )
 
 
@@ -136,11 +121,6 @@ def counted(rows: Iterable[Row]) -> str:
     left_out = len(listed) - len(known)
     out = f"; {fmt.plural(left_out, 'cell')} without both times excluded" if left_out else ""
     return f"{fmt.plural(len(known), 'cell')}: {', '.join(words)}{out}."
-
-
-def gemms_cell(row: Row | None) -> TableCell:
-    """Show how many GEMMs a mean is over."""
-    return TableCell("") if row is None else integer(int(row["gemms"]))
 
 
 def _common_reason(rows: Iterable[Row]) -> str:
@@ -162,10 +142,8 @@ SEVERAL = 24
 KEY = (-12, -8, -4, 0, 4, 8, 12)
 
 
-def heat(
-    view: View, part: Slice, provider: str, table: Table, rows: Mapping[tuple[ShapeKey, int], Row]
-) -> Figure | None:
-    """Draw the ratios of one provider in a slice, of which `table` shows the numbers; None for a small grid."""
+def heat(view: View, part: Slice, provider: str, of: Table, rows: Mapping[tuple[ShapeKey, int], Row]) -> Figure | None:
+    """Draw the ratios of one provider in a slice, of which the table `of` shows the numbers; None for a small grid."""
     known = {at: row for at, row in rows.items() if not math.isnan(row["ratio"])}
     if len(known) < SEVERAL:
         return None
@@ -176,14 +154,14 @@ def heat(
     }
     chart = map_chart(provider, names, view.Ms_in(known), boxes, _alt(view, provider, known))
     return Figure(
-        f"heat-{table.id}",
+        f"heat-{of.id}",
         f"{provider} over {view.baseline} in colours ({part.title})",
         (chart,),
         how_to_read=PICTURE_HOW.format(baseline=view.baseline),
         alt=chart.alt,
         legend=tuple(LegendEntry(_key(step), fill=colours.step_name(step)) for step in KEY),
-        detail=table.detail,
-        picture_of=table.id,
+        detail=of.detail,
+        picture_of=of.id,
         data=Data.of(
             ("provider", "model", "layer", "B", "E", "N", "K", "M", "ratio", "ratio_low", "ratio_high", "verdict"),
             known.values(),

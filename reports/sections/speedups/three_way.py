@@ -12,7 +12,7 @@ from ....analysis.roofline.ceilings import Ceilings
 from ....shapes.problem import Op, Pass
 from ... import formatting as fmt
 from ...cells import is_impossible, over_peak, rate_cell, rate_text, rate_unit, ratio_cell, time_cell
-from ...model import Column, Scale, Section, Table, TableCell, Text, number_columns, text_columns
+from ...model import Cells, Column, Scale, Section, Table, TableCell, Text, table
 from ...view import Row, Slice, View, chapter, shape_of
 from .sides import Sides, ratios_over, sides
 from .sizes import averaged, counting, size_cells, size_names
@@ -150,26 +150,20 @@ def _tabulated(
     ratios: Mapping[str, Callable[[Problem], TableCell]],
     rates: Mapping[str, str],
     limits: Ceilings | None,
-) -> tuple[tuple[Column, ...], tuple[tuple[TableCell, ...], ...]]:
-    """Columns and rows of a table of `problems`: by their headers times of sides, ratios, and rates of sides."""
+) -> list[Cells]:
+    """Rows of a table of `problems`: by their headers times of sides, ratios, and rates of sides."""
     names = size_names(row for problem in problems for row in problem.values())
-    columns = (
-        *text_columns("shape"),
-        *number_columns(*names, *times),
-        *(Column(header, scale=Scale.DIVERGING) for header in ratios),
-        *(Column(header, unit=unit) for header in rates),
-    )
     heads = [next(iter(problem.values())) for problem in problems]  # all sides are of one shape and M
-    lines = tuple(
-        (
-            *(TableCell(shape_of(head).label), *size_cells(head, names)),
-            *(time_cell(problem.get(side)) for side in times.values()),
-            *(ratio(problem) for ratio in ratios.values()),
-            *(rate_cell(problem[side], unit, limits) for side in rates.values()),
-        )
+    return [
+        {
+            "shape": shape_of(head).label,
+            **size_cells(head, names),
+            **{Column(header, key="time"): time_cell(problem.get(side)) for header, side in times.items()},
+            **{Column(header, scale=Scale.DIVERGING): ratio(problem) for header, ratio in ratios.items()},
+            **{Column(header, unit): rate_cell(problem[side], unit, limits) for header, side in rates.items()},
+        }
         for head, problem in zip(heads, problems, strict=True)
-    )
-    return columns, lines
+    ]
 
 
 def _ratio(ratios: Mapping[Any, Row], new: str, problem: Problem) -> TableCell:
@@ -184,20 +178,13 @@ def _versus(view: View, trio: Trio) -> Table:
     both = {"old": old, "new": new}
     rates = both if any(row["op"] != Op.QUANTIZE for row in rows) else {}
     ratios = {OLD_NEW: partial(_ratio, trio.over[old], new)}
-    columns, lines = _tabulated(problems, rate_unit(rows), both, ratios, rates, trio.limits)
+    lines = _tabulated(problems, rate_unit(rows), both, ratios, rates, trio.limits)
     reading = (
         f"Sides: old {old}, new {new}. {fmt.ratio_header(old, new)}."
         f"{_left_out(trio, len(problems), f'{old} and {new}')}"
     )
-    return Table(
-        f"versus-{trio.part.id}",
-        view.titled(f"{old} against {new}", trio.part),
-        columns,
-        lines,
-        reading=reading,
-        key=True,
-        how_to_read=_how(view, rows),
-    )
+    title = view.titled(f"{old} against {new}", trio.part)
+    return table(f"versus-{trio.part.id}", title, lines, reading, key=True, how_to_read=_how(view, rows))
 
 
 def _three(view: View, trio: Trio) -> Table:
@@ -210,7 +197,7 @@ def _three(view: View, trio: Trio) -> Table:
     if with_old:
         times = {"old": old} | times
         ratios = {OLD_NEW: partial(_ratio, trio.over[old], new)} | ratios
-    columns, lines = _tabulated(problems, rate_unit(rows), times, ratios, {"reference": reference}, trio.limits)
+    lines = _tabulated(problems, rate_unit(rows), times, ratios, {"reference": reference}, trio.limits)
     who = f"{f'old {old}, ' if with_old else ''}new {new}, reference {reference}"
     both = f"{OLD_NEW} and {REFERENCE_NEW}, each" if with_old else f"{REFERENCE_NEW},"
     reading = (
@@ -218,18 +205,16 @@ def _three(view: View, trio: Trio) -> Table:
         f"{_left_out(trio, len(problems), f'{new} and {reference}')}"
     )
     title = view.titled(f"{new} beside {f'{old} and ' if with_old else ''}{reference}", trio.part)
-    return Table(f"three-{trio.part.id}", title, columns, lines, reading=reading, how_to_read=_how(view, rows))
+    return table(f"three-{trio.part.id}", title, lines, reading, how_to_read=_how(view, rows))
 
 
 def _alone(view: View, trio: Trio) -> Table:
     new = trio.sides.new
     problems = [problem for problem in trio.problems if new in problem]
     rows = [problem[new] for problem in problems]
-    columns, lines = _tabulated(problems, rate_unit(rows), {new: new}, {}, {"rate": new}, trio.limits)
+    lines = _tabulated(problems, rate_unit(rows), {new: new}, {}, {"rate": new}, trio.limits)
     reading = "One side, nothing to compare it with here."
-    return Table(
-        f"alone-{trio.part.id}", f"{new}, end to end", columns, lines, reading=reading, how_to_read=_how(view, rows)
-    )
+    return table(f"alone-{trio.part.id}", f"{new}, end to end", lines, reading, how_to_read=_how(view, rows))
 
 
 def _fwd_and_bwd(view: View, trio: Trio) -> Table | None:
@@ -251,12 +236,12 @@ def _fwd_and_bwd(view: View, trio: Trio) -> Table | None:
     problems = [{"forward": fwd, "backward": bwd, "sum": _sum(fwd, bwd)} for _, fwd, bwd in both]
     sides_of = {name: name for name in ("forward", "backward", "sum")}
     unit = rate_unit(problem["sum"] for problem in problems)
-    columns, lines = _tabulated(problems, unit, sides_of, {}, {"rate": "sum"}, None)
+    lines = _tabulated(problems, unit, sides_of, {}, {"rate": "sum"}, None)
     reading = (
         "Sum of the two times, measured apart: nothing that runs in both is saved in it. FLOPs of all three products "
         f"(6 M N K) over that sum. {fmt.plural(len(lines), 'problem')}{left}."
     )
-    return Table(f"sums-{part.id}", f"{new}, forward and backward", columns, lines, reading=reading)
+    return table(f"sums-{part.id}", f"{new}, forward and backward", lines, reading)
 
 
 def _sum(forward: Row, backward: Row) -> Row:

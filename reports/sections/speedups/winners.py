@@ -8,7 +8,7 @@ import pandas as pd
 
 from ... import formatting as fmt
 from ...cells import is_impossible, time_cell
-from ...model import Block, Column, Section, Table, TableCell, Text, Tone, integer, text_columns
+from ...model import Block, Cells, Column, Section, Table, TableCell, Text, Tone, table
 from ...view import Row, ShapeKey, Slice, View, sliced
 from .decode_grid import heads_of, one_model
 from .sides import ratios_over
@@ -95,41 +95,36 @@ def _counts(part: Slice, leaders: Leaders, left_out: str) -> Table:
     wins = Counter((_won_by(names), m) for (_, m), names in leaders.items())
     totals = Counter(_won_by(names) for names in leaders.values())
     order = sorted(totals, key=lambda name: (name == NOBODY, -totals[name], name))
-    lines = [(TableCell(name), *(integer(wins[name, m]) for m in sizes), integer(totals[name])) for name in order]
     shapes = Counter(m for _, m in leaders)
-    lines.append((TableCell("cells"), *(integer(shapes[m]) for m in sizes), integer(len(leaders))))
-    columns = (*text_columns("fastest"), *(Column(f"M={m}") for m in sizes), Column("all"))
+    columns = {m: Column(f"M={m}") for m in sizes}
+    lines: list[Cells] = [
+        {"fastest": name, **{columns[m]: wins[name, m] for m in sizes}, Column("all"): totals[name]} for name in order
+    ]
+    lines.append({"fastest": "cells", **{columns[m]: shapes[m] for m in sizes}, Column("all"): len(leaders)})
     reading = (
         "Number of shapes at which a provider is verified to be faster than every other one with a time there: the "
         "95% interval of each of its ratios, paired by round, excludes 1. Providers that are not distinguished from "
         f"the fastest share its win, up to {MOST_LEADERS} of them. References are not counted."
     )
-    return Table(f"wins-{part.id}", "Wins by M", columns, tuple(lines), left_out, footer=1, how_to_read=reading)
+    return table(f"wins-{part.id}", "Wins by M", lines, left_out, footer=1, how_to_read=reading)
 
 
 def _times(view: View, part: Slice, rows: Rows, names: list[str], leaders: Leaders) -> Table:
     shapes = [shape for shape in view.shapes if any(shape == other for other, _ in rows)]
-    heads = heads_of(shapes, one_model(shapes))
-    lines = []
+    head = heads_of(shapes, one_model(shapes))
+    columns = {name: Column(view.named(name), key="provider") for name in names}
+    lines: list[Cells] = []
     for shape in shapes:
         for m in sorted(m for other, m in rows if other == shape):
             found = rows[shape, m]
             first, *others = leaders.get((shape, m), ("",))  # nothing to win without a rival
             best = TableCell(_won_by((first, *others)), first, note=_SHARED if others else "")
             tones = {} if others else {first: Tone.BEST}
-            times = (time_cell(found.get(name), tones.get(name, Tone.PLAIN)) for name in names)
-            lines.append((*heads.cells(shape), integer(m), *times, best))
-    columns = (
-        *heads.columns,
-        Column("M"),
-        *(Column(view.named(name)) for name in names),
-        *text_columns("best"),
-    )
+            times: Cells = {columns[name]: time_cell(found.get(name), tones.get(name, Tone.PLAIN)) for name in names}
+            lines.append({**head(shape), Column("M"): m, **times, "best": best})
     every = [row for found in rows.values() for row in found.values()]
     reading = (
         f"Time: {averaged(view.cells)} of the round's median. Bold: verified to be the fastest of its "
         f"row; empty: no time, see the cells without one. {counting(every)}{view.legend_of(names)}"
     )
-    return Table(
-        f"times-{part.id}", "Times and winners", columns, tuple(lines), how_to_read=reading, detail=len(lines) > 30
-    )
+    return table(f"times-{part.id}", "Times and winners", lines, how_to_read=reading, detail=len(lines) > 30)

@@ -168,8 +168,9 @@ def limit(view: View) -> Iterator[KeyNumber]:
             text, why = "unknown", "No limit is known for these cells: see rooflens calibrate."
         yield KeyNumber(label, text, why)
         return
+    fraction, cells, of = lead.limit
     detail = (
-        f"median over the {fmt.plural(lead.limit.cells, 'cell')} at which it is verified faster; for most the limit is "
-        f"{LIMITS[lead.limit.limit]}"
+        f"median over the {fmt.plural(cells, 'cell')} at which it is verified faster; for most the limit is "
+        f"{LIMITS[of]}"
     )
-    yield KeyNumber(label, fmt.share(lead.limit.fraction), detail, lead.limit.fraction)
+    yield KeyNumber(label, fmt.share(fraction), detail, fraction)

@@ -10,7 +10,7 @@ from ....analysis.roofline.notes import SUSPECT
 from ....shapes.plugins import Hook, joining
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Section, Table, text_columns, texts
+from ...model import Cells, Section, Table, table
 from ...terms import BOUNDS
 from ...view import Row, View, shape_of
 from ..speedups.decode_grid import compared, name_of, one_model
@@ -49,14 +49,15 @@ def known_limitations(view: View) -> Section | None:
     added = (row for limitations in joining(Hook.LIMITATIONS) for row in limitations(view))
     found = [*_cannot(view), *_loses(view), *_impossible(view), *added, *_fixed(view)]
     reading = "Computed from the cells of this run; what concerns the whole run is in the headline."
-    table = limitations_table("limitations-table", "What limits the challengers", found, reading)
-    return Section("known-limitations", "Known limitations", (table,)) if found else None
+    listed = limitations_table("limitations-table", "What limits the challengers", found, reading)
+    return Section("known-limitations", "Known limitations", listed) if found else None
 
 
-def limitations_table(table_id: str, title: str, found: Iterable[Limitation], reading: str = "") -> Table:
-    """One row per limitation."""
-    columns = text_columns("limitation", "where", "cause, as far as it is known", "next")
-    return Table(table_id, title, columns, tuple(texts(*row) for row in found), reading=reading)
+def limitations_table(table_id: str, title: str, found: Iterable[Limitation], reading: str = "") -> tuple[Table, ...]:
+    """One row per limitation; no table without any."""
+    names = ("limitation", "where", "cause, as far as it is known", "next")
+    rows: list[Cells] = [dict(zip(names, row, strict=True)) for row in found]
+    return (table(table_id, title, rows, reading),) if rows else ()
 
 
 def _cannot(view: View) -> Iterator[Limitation]:

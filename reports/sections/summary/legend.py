@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ....shapes.problem import Op
 from ... import formatting as fmt
-from ...model import Bullets, Column, Section, Table, TableCell, integer, text_columns
+from ...model import Bullets, Cells, Column, Section, table
 from ...view import ShapeKey, View
 from ..speedups.sizes import shape_names
 
@@ -30,26 +30,20 @@ def legend(view: View) -> Section:
     families = families_of(view.shapes)
     with_tp = any(family.degrees for family in families)
     sizes = [name for name in _DIVIDED if name in shape_names(view.shapes)]
-    columns = (
-        *text_columns("layer"),
-        *((Column("TP"),) if with_tp else ()),
-        *map(Column, sizes),
-        *(text_columns("divided by TP") if with_tp else ()),
-    )
-    lines = tuple(
-        (
-            TableCell(family.name),
-            *((TableCell(", ".join(map(str, family.degrees))),) if with_tp else ()),
-            *(_values(family, name) for name in sizes),
-            *((TableCell(divided(family.shapes, family.degrees)),) if with_tp else ()),
-        )
+    lines: list[Cells] = [
+        {
+            "layer": family.name,
+            **({Column("TP"): ", ".join(map(str, family.degrees))} if with_tp else {}),
+            **{Column(name): _values(family, name) for name in sizes},
+            **({"divided by TP": divided(family.shapes, family.degrees)} if with_tp else {}),
+        }
         for family in families
-    )
+    ]
     reading = f"{fmt.plural(len(view.shapes), 'shape')}, sizes as each device computes them." + (
         " TP: degree of tensor parallelism that the name of the layer states." if with_tp else ""
     )
-    table = Table("legend-table", "Shapes", columns, lines, reading=reading, detail=len(lines) > 20)
-    return Section("legend", "Shapes and sizes", (table, Bullets(tuple(_why(view)))))
+    listed = table("legend-table", "Shapes", lines, reading, detail=len(lines) > 20)
+    return Section("legend", "Shapes and sizes", (listed, Bullets(tuple(_why(view)))))
 
 
 def families_of(shapes: Sequence[ShapeKey]) -> list[_Family]:
@@ -81,9 +75,9 @@ def divided(shapes: Sequence[ShapeKey], degrees: Sequence[int]) -> str:
     return ", ".join(constant) or "not by the same factor"
 
 
-def _values(family: _Family, name: str) -> TableCell:
+def _values(family: _Family, name: str) -> int | str:
     values = [int(getattr(shape, name)) for shape in family.shapes]
-    return integer(values[0]) if len(set(values)) == 1 else TableCell(", ".join(map(str, values)))
+    return values[0] if len(set(values)) == 1 else ", ".join(map(str, values))
 
 
 def _why(view: View) -> list[str]:

@@ -10,7 +10,7 @@ from ....shapes.scheme import DType
 from ....shapes.schemes import parse_scheme
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Column, Section, Table, TableCell, Text, Tone, integer, number_columns, text_columns, texts
+from ...model import Cells, Column, Section, Table, TableCell, Text, Tone, table
 from ...view import View
 
 SKIPPED = (Verdict.UNSUPPORTED,)
@@ -32,20 +32,15 @@ def tally(view: View) -> Section:
 
 
 def _bars(view: View) -> Table:
-    columns = (
-        *text_columns("scheme", "dtype", "pass bar"),
-        *number_columns("checked", "passed", "wrong", "lowest SNR"),
-        *text_columns("of"),
-    )
     reading = (
         "Pass bar: least signal-to-noise ratio, 10 log10(Σ ref² / Σ (ref − out)²), in dB, with the relative error that "
         "it means. Checked: cells that got as far as an output."
     )
-    lines = tuple(_bar(view, scheme, dtype) for scheme in view.schemes for dtype in view.dtypes)
-    return Table("bars", "Outputs checked, by scheme", columns, lines, how_to_read=reading, stub=2)
+    lines = (_bar(view, scheme, dtype) for scheme in view.schemes for dtype in view.dtypes)
+    return table("bars", "Outputs checked, by scheme", lines, how_to_read=reading, stub=2)
 
 
-def _bar(view: View, scheme: str, dtype: str) -> tuple[TableCell, ...]:
+def _bar(view: View, scheme: str, dtype: str) -> Cells:
     mine = view.cells[(view.cells["scheme"] == scheme) & (view.cells["dtype"] == dtype)]
     wrong = int((mine["verdict"] == Verdict.INCORRECT).sum())
     passed = int((mine["verdict"] == Verdict.PASSED).sum())
@@ -54,15 +49,18 @@ def _bar(view: View, scheme: str, dtype: str) -> tuple[TableCell, ...]:
     lowest = measured.nsmallest(1, "snr_db").to_dict("records")[0] if len(measured) else None
     snr = None if lowest is None else float(lowest["snr_db"])
     tone = Tone.FAILED if snr is not None and floor is not None and snr < floor else Tone.PLAIN
-    return (
-        *texts(scheme, dtype),
-        TableCell(bar_text(floor), floor if floor is not None and math.isfinite(floor) else None),
-        integer(passed + wrong),
-        integer(passed),
-        TableCell(str(wrong), wrong, tone=Tone.FAILED if wrong else Tone.PLAIN),
-        TableCell(fmt.decibel(snr), snr if snr is not None and math.isfinite(snr) else None, tone=tone),
-        TableCell("" if lowest is None else f"{lowest['provider']}, M={int(lowest['M'])}, {lowest['cache']}"),
-    )
+    return {
+        "scheme": scheme,
+        "dtype": dtype,
+        "pass bar": TableCell(bar_text(floor), floor if floor is not None and math.isfinite(floor) else None),
+        Column("checked"): passed + wrong,
+        Column("passed"): passed,
+        Column("wrong"): TableCell(str(wrong), wrong, tone=Tone.FAILED if wrong else Tone.PLAIN),
+        Column("lowest SNR"): TableCell(
+            fmt.decibel(snr), snr if snr is not None and math.isfinite(snr) else None, tone=tone
+        ),
+        "of": "" if lowest is None else f"{lowest['provider']}, M={int(lowest['M'])}, {lowest['cache']}",
+    }
 
 
 def floor_of(scheme: str, dtype: str) -> float | None:
@@ -83,17 +81,16 @@ def bar_text(floor: float | None) -> str:
 
 
 def _reasons(lacking: pd.DataFrame) -> Table:
-    columns = (*text_columns("provider", "outcome"), Column("cells"), *text_columns("M", "reason"))
     title = "Skipped" if lacking["verdict"].isin(SKIPPED).all() else "Skipped and failed"
     reading = "Skipped: the provider cannot compute this here, and says why; nothing was launched."
-    return Table("skips", title, columns, tuple(_reason_lines(lacking)), how_to_read=reading, stub=2)
+    return table("skips", title, _reason_lines(lacking), how_to_read=reading, stub=2)
 
 
-def _reason_lines(lacking: pd.DataFrame) -> Iterator[tuple[TableCell, ...]]:
+def _reason_lines(lacking: pd.DataFrame) -> Iterator[Cells]:
     for provider, verdict, reason, group in by_reason(lacking):
         outcome = "skipped" if verdict in SKIPPED else verdict.replace("_", " ")
-        reasons = texts(fmt.sizes(group["M"]), reason)
-        yield (TableCell(provider), TableCell(outcome, verdict), integer(len(group)), *reasons)
+        named: Cells = {"provider": provider, "outcome": TableCell(outcome, verdict), Column("cells"): len(group)}
+        yield {**named, "M": fmt.sizes(group["M"]), "reason": reason}
 
 
 def by_reason(lacking: pd.DataFrame) -> Iterator[tuple[str, str, str, pd.DataFrame]]:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 from rooflens.analysis.frames.load import load_run
-from rooflens.analysis.frames.telemetry import Range, conditions
+from rooflens.analysis.frames.telemetry import conditions
 from rooflens.analysis.run.pipeline import analyze
 from rooflens.analysis.run.summarize import summarize
 
@@ -25,9 +25,9 @@ def planted(cell, round_):
 def test_ranges_shares_and_other_processes(tmp_path):
     found = analyze(load_run(write_run(tmp_path, **ONE, telemetry=planted))).conditions
     assert found.batches == 12
-    assert found.clock_hz == Range(1.70e9, 1.98e9, 1.98e9)  # 1.98 six times and once more, 1.90, 1.88, 1.80, 1.78, 1.70
-    assert found.temperature_c == Range(40.0, 45.0, 86.0)
-    assert found.power_w == Range(300.0, 300.0, 500.0)  # three batches do not know it
+    assert found.clock_hz == (1.70e9, 1.98e9, 1.98e9)  # 1.98 six times and once more, 1.90, 1.88, 1.80, 1.78, 1.70
+    assert found.temperature_c == (40.0, 45.0, 86.0)
+    assert found.power_w == (300.0, 300.0, 500.0)  # three batches do not know it
     assert found.memory_clock_hz is None
     assert found.slowdowns == (("power_cap", 7 / 12), ("thermal", 1 / 12))
     assert found.other_processes == 2
@@ -61,7 +61,7 @@ def test_without_telemetry_nothing_is_known(tmp_path):
     host = load_run(write_run(tmp_path / "host", **ONE, telemetry=lambda cell, round_: [{"busy_elsewhere": 0.25}]))
     found = conditions(host.telemetry)
     assert (found.clock_hz, found.other_processes, found.slowdowns) == (None, None, ())
-    assert found.busy_elsewhere == Range(0.25, 0.25, 0.25)
+    assert found.busy_elsewhere == (0.25, 0.25, 0.25)
 
 
 def test_telemetry_of_a_round_that_was_not_committed_is_ignored(tmp_path):

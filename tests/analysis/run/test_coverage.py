@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.pipeline import analyze
-from rooflens.analysis.run.remedy import Remedy, are_ties, remedy
+from rooflens.analysis.run.remedy import are_ties, remedy
 from rooflens.shapes.run_folder.coverage import Coverage
 
 from ..synthetic import write_run
@@ -45,16 +45,16 @@ def test_a_shape_that_was_not_reached_is_asked_for_all_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("what", "first"),
     [
-        ({}, Remedy.NONE),
-        ({"more_rounds": True}, Remedy.ROUNDS),
-        ({"one_M": True}, Remedy.SWEEP),
-        ({"one_M": True, "rounds_to_do": 1}, Remedy.RESUME),  # the plan has more than one M
-        ({"more_rounds": True, "rounds_to_do": 1}, Remedy.RESUME),
-        ({"more_rounds": True, "rounds_to_do": 1, "device_changed": True}, Remedy.DEVICE),
+        ({}, ""),
+        ({"more_rounds": True}, "more rounds"),
+        ({"one_M": True}, "sweep M"),
+        ({"one_M": True, "rounds_to_do": 1}, "resume the run"),  # the plan has more than one M
+        ({"more_rounds": True, "rounds_to_do": 1}, "resume the run"),
+        ({"more_rounds": True, "rounds_to_do": 1, "device_changed": True}, "the device changed"),
     ],
 )
 def test_a_remedy_is_what_helps(what, first):
-    assert remedy(**what) is first
+    assert (found := remedy(**what)).startswith(first) and bool(found) == bool(first)  # noqa: PT018
 
 
 @pytest.mark.parametrize(

@@ -96,8 +96,8 @@ def test_every_number_is_of_one_challenger_in_one_setting(tmp_path):
         assert (one.faster, one.slower) == tuple((rows["verdict"] == word).sum() for word in ("faster", "slower"))
         assert (one.crossover.challenger, one.crossover.setting) == (one.challenger, one.setting)
         wins = analysis.cells[analysis.cells["cell_id"].isin(rows.loc[rows["verdict"] == "faster", "cell_id"])]
-        assert one.limit.cells == one.faster == len(wins)
-        assert one.limit.fraction == wins["fraction_of_bound"].median()
+        assert one.limit[1] == one.faster == len(wins)
+        assert one.limit[0] == wins["fraction_of_bound"].median()
 
 
 @pytest.mark.parametrize("own", [{}, {"Ms": []}], ids=["nothing is said of its own M", "it has none"])
@@ -131,8 +131,8 @@ def test_the_limit_is_named_where_the_lead_wins(tmp_path):
         return 9 * least if cell.provider == "dequant_blas" else (4 if cell.M == 1 else 40) * least
 
     lead = headline(planted(tmp_path, latency, challengers=("fast",))).lead
-    assert (lead.faster, lead.limit.cells, lead.limit.limit) == (6, 6, "memory")
-    assert lead.limit.fraction == pytest.approx(0.25, rel=0.02)
+    assert (lead.faster, *lead.limit[1:]) == (6, 6, "memory")
+    assert lead.limit[0] == pytest.approx(0.25, rel=0.02)
     assert headline(planted(tmp_path / "unknown", latency, ceilings=False)).lead.limit is None
 
 
