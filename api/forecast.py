@@ -91,11 +91,11 @@ def stored_units(plan: PlannedRun) -> int:
     path = folder / CELLS.file
     try:
         manifest = read_manifest(folder / MANIFEST, ("device", "providers", "timer"))
+        refuse_another(manifest, suite, folder)
         rows = parse_table(path.read_bytes(), CELLS, str(path))
     except FileNotFoundError as error:
         raise UsageError(f"no run to resume: {error.filename} does not exist; omit --resume to start one") from None
     refuse_merged(folder, manifest)
-    refuse_another(manifest, suite)
     rounds: dict[str, set[int]] = {}
     failed = set(rows.loc[rows["verdict"] != Verdict.PASSED, "cell_id"])
     for name, number in zip(rows["cell_id"], rows["round"], strict=True):

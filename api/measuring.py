@@ -15,7 +15,7 @@ from ..shapes.request import FORMER, Request, options
 from ..shapes.run_folder.columns import TUNING
 from ..shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest, read_manifest
 from ..shapes.values import listed
-from .planned import PlannedRun, as_started, planned
+from .planned import PlannedRun, as_started, planned, table_hash
 from .refine import Refiner
 from .run_folders import how_to_resume, resumable
 from .selection import own_providers, unheard
@@ -163,6 +163,7 @@ def _pinned(plan: PlannedRun, store: "RunStore", content: Manifest, should_stop:
     setup = plan.setup()
     if plan.table:
         store.keep(TUNED_COPY, plan.table.path.read_text(encoding="utf-8"))
+        content.tuned = table_hash(plan.folder)
     if not plan.scan or plan.request.resume:
         return setup
     from ..harness.sweep.pinned_defaults import pin_defaults
@@ -170,7 +171,7 @@ def _pinned(plan: PlannedRun, store: "RunStore", content: Manifest, should_stop:
     table = pin_defaults(store, plan.varied, setup, should_stop)
     if table is None:
         return setup
-    content.protocol.tuning = "pinned"
+    content.protocol.tuning, content.tuned = "pinned", table_hash(plan.folder)
     return replace(setup, protocol=replace(setup.protocol, tuning="pinned"), tuned=table)
 
 

@@ -1,5 +1,6 @@
 """What a `Request` comes to before anything is measured: cells, a folder with its run.json, a deadline."""
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from ..shapes.run_folder.manifest import (
     Manifest,
     StoredProtocol,
     StoredRepository,
+    read_manifest,
 )
 from ..shapes.scan import Scan
 from ..shapes.suite import Suite
@@ -80,6 +82,8 @@ class PlannedRun:
         from ..harness.storage.store import RunStore
 
         resume = bool(self.request.resume)
+        if resume and (self.folder / MANIFEST).is_file():
+            refuse_another(read_manifest(self.folder / MANIFEST), self.suite, self.folder)
         with RunStore.reopen(self.folder) if resume else RunStore.create(self.folder) as store:
             content = store.read_manifest() if resume else manifest(self.folder, self.suite, self.request, command)
             beside = self.interpreter.folder if self.interpreter else Path()
@@ -179,7 +183,7 @@ def describe(
 
     Without files of its own it is of the repository `beside`.
     """
-    refuse_another(content, suite)
+    refuse_another(content, suite, request.to)
     shapes = list(dict.fromkeys(cell.shape for cell in cells))
     found = _repository(request, beside)
     if content.device is None:  # nothing is measured yet
@@ -208,9 +212,17 @@ def _describe_scan(content: Manifest, scan: Scan | None, varied: "Mapping[Cell, 
         content.scan = described(scan, varied)
 
 
-def refuse_another(content: Manifest, suite: Suite) -> None:
-    """Raise UsageError when the run of this run.json is of another suite or seed, or has other addresses of cells."""
-    if (content.version or 0) < VERSION:
+def table_hash(folder: Path) -> str:
+    """Hash of the tuned table that a run has kept; "" without one."""
+    path = folder / TUNED_COPY
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else ""
+
+
+def refuse_another(content: Manifest, suite: Suite, folder: Path | None) -> None:
+    """Raise UsageError when the run of this run.json is of another suite, seed, tuned table or version of rooflens."""
+    if content.tuned and folder and content.tuned != table_hash(folder):
+        raise UsageError(f"cannot resume: {folder / TUNED_COPY} is not the table that the run began with; restore it")
+    if not content.is_current:
         raise UsageError(f"cannot resume: {content.id} was begun by an earlier version of rooflens; start a new run")
     for what, was, found in (("suite", content.suite, suite.name), ("seed", content.seed, suite.protocol.seed)):
         if was != found:

@@ -226,7 +226,7 @@ class View:
     def way_out(self, *, one_M: bool = False, undecided: pd.DataFrame | None = None) -> str:
         """Say what settles what is open, such as ratios without a verdict; "" where measuring does not."""
         more_rounds = undecided is not None and not are_ties(undecided)
-        to_do = self.coverage.rounds_to_do
+        to_do = self.coverage.rounds_to_do if self.run.manifest.is_current else 0
         return remedy(rounds_to_do=to_do, one_M=one_M, more_rounds=more_rounds, run=self.run_path)
 
     def slice_of(self, setting: Sequence[str]) -> Slice:

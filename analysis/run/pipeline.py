@@ -127,7 +127,8 @@ def _uncovered(run: RunData, summary: pd.DataFrame, covered: Coverage) -> list[s
     warnings: list[str] = []
     if covered.rounds_to_do:
         missing = f"{covered.rounds_to_do} of {covered.rounds} rounds are missing"
-        warnings.append(RunWarning(f"{missing}: resume with rooflens run --resume", Topic.UNFINISHED))
+        way_out = ": resume with rooflens run --resume" if run.manifest.is_current else ""
+        warnings.append(RunWarning(f"{missing}{way_out}", Topic.UNFINISHED))
     failed = summary.loc[~summary["verdict"].isin([Verdict.PASSED, Verdict.UNSUPPORTED])]
     counts = failed.groupby(["provider", "verdict"], sort=False).size().reset_index(name="cells")
     for provider, verdict, count in counts.itertuples(index=False, name=None):

@@ -83,7 +83,7 @@ def merged_manifest(shards: Sequence[Shard], output: Path, command: Sequence[str
     }
     merged = replace(
         Manifest.read(shared, MANIFEST),
-        version=min(one.version or 0 for one in manifests),
+        version=manifests[0].version,
         id=output.name,
         folder=str(output),
         created_at=manifests[0].created_at,

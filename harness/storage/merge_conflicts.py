@@ -42,7 +42,7 @@ def obstacles(shards: Sequence[Shard]) -> list[Obstacle]:
 def _facts(manifest: Manifest) -> dict[str, object]:
     """What shards must agree in, by the name that the user knows it by."""
     return {
-        **{key: getattr(manifest, key) for key in ("suite", "seed", "rounds", "baseline")},
+        **{key: getattr(manifest, key) for key in ("version", "suite", "seed", "rounds", "baseline", "tuned")},
         **{f"protocol {key}": value for key, value in manifest.protocol.to_json().items() if key not in LIMITS},
         **{f"device {key}": getattr(manifest.device, key) for key in DEVICE_FACTS},
         **{key: getattr(manifest, key) for key in ("timer", "threads")},
@@ -98,6 +98,9 @@ def _repeated(shards: Iterable[Shard]) -> Iterator[Obstacle]:
                     f"{_at(where, earlier)}: exclude one of the two runs",
                 )
             first, earlier = cells.setdefault(commit.coordinates, (shard, commit))
+            if first is shard:
+                cells[commit.coordinates] = (shard, commit if commit.identity else earlier)
+                continue
             here, there = ((one.unit[0], of.uuid(one)) for of, one in ((shard, commit), (first, earlier)))
             is_other = here != there or (commit.identity != earlier.identity and commit.identity and earlier.identity)
             if is_other and ("cell", first.folder) not in reported:

@@ -69,6 +69,8 @@ class RunStore:
         """Resume a run: recover the tables and read which units are finished."""
         if not (folder / MANIFEST).is_file():
             raise UsageError(f"{folder} holds no run to resume: it has no {MANIFEST}; omit --resume to start one")
+        if not (folder / CELLS.file).exists() and any(folder.glob(f"{CELLS.file}.*")):
+            raise UsageError(f"{folder} is compressed: unpack its tables to resume it")
         store = cls(folder)
         try:
             manifest = store.read_manifest()

@@ -67,10 +67,11 @@ def camping(runs: tuple[Path, ...], providers: tuple[str, ...], as_json: bool) -
 
 
 def _ran(run: "RunData") -> set[tuple[str, ...]]:
-    """Cells, with what ran for them and on which device."""
-    return {
-        (*one, run.manifest.of_device.uuid) for one in zip(run.cells["cell_id"], run.cells["identity"], strict=True)
-    }
+    """Cells, with what ran for them, and on which device."""
+    cells, device = run.cells, run.manifest.of_device.uuid
+    ran = cells["identity"].where(cells["identity"] != "", cells["source"])
+    columns = cells["cell_id"], ran, cells["tuning"]
+    return {(*map(str, one), device) for one in zip(*columns, strict=True)}
 
 
 def _deciding_rounds(run: "RunData") -> "pd.DataFrame":

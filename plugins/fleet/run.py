@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...api.planned import PlannedRun, describe, manifest
+from ...api.planned import PlannedRun, describe, manifest, refuse_another, table_hash
 from ...api.refine import Refiner
 from ...api.run_folders import how_to_resume
 from ...harness.sweep.events import Remarked
@@ -111,6 +111,7 @@ def _refuse_another(plan: PlannedRun) -> None:
     if not path.exists():
         raise UsageError(f"{folder}: no run to resume; omit --resume to start one")
     stored, protocol = read_manifest(path), plan.suite.protocol
+    refuse_another(stored, plan.suite, folder)
     if not stored.fleet:
         raise UsageError(f"{folder} was measured by one device: resume with rooflens run -o {folder} --resume")
     for what in ("timer", "cold_by", "tuning", "threads"):
@@ -173,6 +174,7 @@ def _queue(
     if plan.table and not (folder / TUNED_COPY).exists():
         with reported(folder):
             write_file(folder / TUNED_COPY, plan.table.path.read_bytes())
+        content.tuned = table_hash(folder)
     refiner = Refiner(plan.refinement, folder, plan.cells, content) if plan.refinement else None
     spec = SweepWorkerSpec(
         setup=plan.setup(device="cuda" if is_gpu(arch) else "cpu"),

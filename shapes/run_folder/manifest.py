@@ -213,6 +213,7 @@ class Manifest(Record):
     timer: str = about("timer that was used", "")
     cold_by: str = about("way to a cold cache that was used", "")
     tuning: str = about("where configurations came from", "")
+    tuned: str = about("hash of the tuned table that the run pins", "")
     telemetry: str = about("source of telemetry.csv", "")
     threads: Whole | None = about("CPU threads", None)
     processes: Whole = about("worker processes so far", 0)
@@ -227,6 +228,11 @@ class Manifest(Record):
     def made_at(self) -> float:
         """Seconds since 1970 by which runs are ordered; -inf for what is no time."""
         return made_at(self.created_at)
+
+    @property
+    def is_current(self) -> bool:
+        """Tell whether its cells have the addresses of today, so that it can be resumed."""
+        return (self.version or 0) >= VERSION
 
     @property
     def of_device(self) -> Device:

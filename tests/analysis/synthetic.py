@@ -28,6 +28,7 @@ from typing import Any
 
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, ColumnType, TableSchema
+from rooflens.shapes.run_folder.manifest import VERSION
 from rooflens.shapes.scheme import DType, Scheme
 from rooflens.shapes.schemes import parse_scheme
 
@@ -271,6 +272,7 @@ def write_run(
     (folder / "events.log").write_text("")
     usual = {
         "id": run_id or folder.name,
+        "version": VERSION,
         "created_at": "2026-01-02T03:04:05Z",
         "suite": suite,
         "baseline": baseline,

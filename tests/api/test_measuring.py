@@ -1,6 +1,7 @@
 """`rooflens.measure` and `tune` store what the command line stores for the same request."""
 
 import json
+import shutil
 from contextlib import chdir
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 import rooflens
 from rooflens.api.planned import describe, manifest, planned
+from rooflens.harness.storage.store import RunStore
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.request import Request
 
@@ -15,6 +17,7 @@ from ..cli import tiny_runs
 from ..cli.tiny_runs import FAULTY, run_args, write_suite
 from ..harness.repositories import repository
 
+ROOT = Path(__file__).parents[2]
 TINY = {"device": "cpu", "llc_bytes": 1 << 20, "calibrate": False, "axes": {"M": [1, 2]}}
 
 OF_THE_REQUEST = ("request", "suite", "seed", "baseline", "challengers", "rounds", "protocol", "planned_units")
@@ -63,6 +66,16 @@ def test_it_is_resumed_as_it_was_started(both):
     assert run_json(place / "python")["shapes"] == shapes
     with pytest.raises(UsageError, match=r"^--rounds changes what is measured, but --resume without SUITE"):
         rooflens.measure(to=place / "python", resume=True, rounds=3)
+
+
+def test_a_run_of_an_earlier_version_is_refused_before_anything_is_written(tmp_path):
+    kept = shutil.copytree(ROOT / "docs/results/cpu-llm4bit-quick", tmp_path / "kept")
+    before = sorted(kept.rglob("*"))
+    with pytest.raises(UsageError, match="begun by an earlier version"):
+        rooflens.measure("llm4bit-quick", device="cpu", to=kept, resume=True)
+    assert sorted(kept.rglob("*")) == before
+    with pytest.raises(UsageError, match="is compressed: unpack"):
+        RunStore.reopen(kept)
 
 
 def test_without_a_provider_file_the_working_directory_counts_and_git_need_not_be_installed(tmp_path, monkeypatch):

@@ -50,6 +50,9 @@ def test_a_tuned_table_is_used_said_and_never_mixed_with_another(place):
     assert len(read(place)) == 8
     done = rooflens(place, *arguments, "--resume", code=2)
     assert "tuning was pinned and is default now" in done.stderr
+    (place / "out/tuned.csv").write_text((place / "out/tuned.csv").read_text().replace("[3,4]", "[4,3]"))
+    done = rooflens(place, "run", "-o", "out", "--resume", code=2)
+    assert "out/tuned.csv is not the table that the run began with" in done.stderr
 
 
 NOT_STORED = [

@@ -147,7 +147,9 @@ def crossover(view: View) -> Iterator[KeyNumber]:
         )
         named = told.replace("the challenger", median.challenger).replace("the incumbent", median.incumbent)
         ends = {"ahead": f"> {found.lead.means[-1].M}", "behind": f"< {found.lead.means[0].M}"}
-        yield KeyNumber(label, ends.get("".join(median.statuses), "none"), named)
+        if end := ends.get("".join(median.statuses), ""):
+            named += " where both ran"
+        yield KeyNumber(label, end or "none", named)
         return
     interval = f"95% interval {median.interval_text}" if median.interval_text else "no interval"
     value = median.median_M if median.median_M and median.median_M < math.inf else None
