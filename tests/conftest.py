@@ -45,8 +45,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Tests that share a GPU, or a cluster of Ray, run on one worker too. A warning in a test is an error; one of a plugin
     that the machine happens to have is not.
     """
+    error = pytest.mark.filterwarnings("error")
     for item in items:
-        item.add_marker(pytest.mark.filterwarnings("error"), append=False)  # those of the test itself come after it
+        item.add_marker(error, append=False)  # those of the test itself come after it
         if not item.get_closest_marker("xdist_group"):
             shared = next((name for name in ("gpu", "ray") if item.get_closest_marker(name)), None)
             item.add_marker(pytest.mark.xdist_group(shared or item.nodeid.partition("::")[0]))

@@ -205,7 +205,8 @@ def _is_there(names: list[str]) -> bool:
 
 @pytest.mark.parametrize("folder", TORCH_FREE)
 def test_folder_imports_without_torch_and_triton(folder):
-    names = [module_name(path) for path in modules(folder)]
+    """And so does the registry of kernels."""
+    names = ["rooflens.kernels.registry", *(module_name(path) for path in modules(folder))]
     code = (
         "import importlib, sys\n"
         "for name in ('torch', 'triton', 'bitsandbytes'): sys.modules[name] = None\n"

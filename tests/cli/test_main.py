@@ -91,12 +91,10 @@ def test_table_of_commands_agrees_with_the_commands(name):
 )
 def test_what_measures_nothing_imports_nothing_heavy(words, light):
     listing = "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
-    before = subprocess.run(
-        [sys.executable, "-c", f"import sys; {listing}"], capture_output=True, text=True, check=True
-    )
-    code = f"import sys\nfrom rooflens.cli.main import main\nassert main({words}) == 0\n{listing}"
-    after = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    new = set(after.stdout.splitlines()[-1].split()) - set(before.stdout.split())
+    code = f"import sys\n{listing}\nfrom rooflens.cli.main import main\nassert main({words}) == 0\n{listing}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    before, *_, after = done.stdout.splitlines()
+    new = set(after.split()) - set(before.split())
     assert new - sys.stdlib_module_names <= light
     assert "click" in new
 

@@ -5,11 +5,12 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from rooflens.harness.storage.worker_log import KEPT_BYTES, MOST_BYTES, take, trim
 
-NUMBERED = b"".join(b"%015d\n" % number for number in range(4 * MOST_BYTES // 16))
-"""Every 16 bytes of it are other ones."""
+NUMBERED = np.arange(4 * MOST_BYTES // 8, dtype=">u8").tobytes()
+"""Every 8 bytes of it are other ones."""
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import sys
 import types
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -29,8 +30,12 @@ PROVIDERS = [Mine()]
 """
 
 
+RESOLVED = cache(Path.resolve)
+
+
 @pytest.fixture
-def place(tmp_path):
+def place(tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "resolve", RESOLVED)  # modules of other tests stay where they are
     origin = Origin(tmp_path / "tree", tmp_path / "env", tmp_path / "repo")
     for folder in (origin.tree, origin.environment, origin.working_tree):
         folder.mkdir()
