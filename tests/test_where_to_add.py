@@ -278,7 +278,7 @@ ADDITIONS: dict[str, tuple[str, dict[str, str | tuple[str, str] | list[tuple[str
         """,
         {
             "reports/sections/summary/added.py": SECTION.format(model="..."),
-            "reports/presets.py": ('"everything that is known of a run",\n            (\n', "@added,\n"),
+            "reports/presets.py": ('"everything that is known of a run",\n            (', "@added, "),
         },
     ),
     "a chapter on two versions": (
