@@ -223,7 +223,7 @@ def refuse_another(content: Manifest, suite: Suite, folder: Path | None) -> None
     if content.tuned and folder and content.tuned != table_hash(folder):
         raise UsageError(f"cannot resume: {folder / TUNED_COPY} is not the table that the run began with; restore it")
     if not content.is_current:
-        raise UsageError(f"cannot resume: {content.id} was begun by an earlier version of rooflens; start a new run")
+        raise UsageError(f"cannot resume: {folder} was begun by an earlier version of rooflens; start a new run")
     for what, was, found in (("suite", content.suite, suite.name), ("seed", content.seed, suite.protocol.seed)):
         if was != found:
             raise UsageError(f"cannot resume: {what} was {was} and is {found} now; choose another -o")

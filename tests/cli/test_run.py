@@ -6,6 +6,7 @@ import shutil
 import time
 
 import pytest
+from rooflens.shapes.run_folder.manifest import VERSION
 
 from ..harness.repositories import git, repository
 from .tiny_runs import FAULTY, ON_CPU, SUITE, check_whole, fresh, planned, read, rooflens, run_args, write_suite
@@ -202,7 +203,7 @@ def test_bad_input_is_one_line_and_an_exit_code(place, monkeypatch, refused, arg
     (place / "pinned.toml").write_text(SUITE + 'tuning = "pinned"\n')
     for name, more in (("arun", {"request": {}}), ("damaged", {"tune": {"axes": 3}})):
         (place / name).mkdir()
-        (place / name / "run.json").write_text(json.dumps({"suite": "tiny", "seed": 0} | more))
+        (place / name / "run.json").write_text(json.dumps({"version": VERSION, "suite": "tiny", "seed": 0} | more))
     assert words in refused(*arguments)
     assert not (place / "out").exists()
     assert not (place / "tuned").exists()
