@@ -3,6 +3,7 @@
 import math
 import sys
 from collections import Counter
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,7 +84,7 @@ def _print_json(folder: Path, complete: bool, frame: "pd.DataFrame") -> None:
     drifted = summarize_drift(drift(frame))
     print_json(
         {"folder": folder, "complete": complete, "providers": gain(frame).to_dict("records")}
-        | {"drift": drifted}
+        | {"drift": {**asdict(drifted), "flip_share": drifted.flip_share}}
         | {"hits": hits(frame).to_dict("records")}
         | {"disturbed": disturbed(frame), "failures": failures(frame).to_dict("records")}
     )
@@ -169,26 +170,25 @@ def show_drift(frame: "pd.DataFrame") -> None:
     """Print how much searches of one cell disagree, and what that costs."""
     from ..analysis.tuning.searches import drift, summarize_drift, why_no_drift
 
-    found = summarize_drift(drift(frame))
-    if not found["cells"]:
+    drifted = summarize_drift(drift(frame))
+    if not drifted.cells:
         click.echo(f"drift: {why_no_drift(frame)}")
         return
-    flipped, share = found["flipped"], formatting.share(found["flip_share"])
-    harmless = f", {found['harmless']} of them between near ties" if flipped else ""
+    harmless = f", {drifted.harmless} of them between near ties" if drifted.flipped else ""
     click.echo(
-        f"drift: {flipped} of {plural(found['cells'], 'cell')} ({share}) choose another configuration when searched "
-        f"again{harmless}"
+        f"drift: {drifted.flipped} of {plural(drifted.cells, 'cell')} ({formatting.share(drifted.flip_share)}) choose "
+        f"another configuration when searched again{harmless}"
     )
-    if not flipped:
+    if not drifted.flipped:
         return
-    if found["median_cost"] is None:
+    if drifted.median_cost is None or drifted.worst_cost is None:
         click.echo("       what such a flip costs is unknown: no search has a time of the other's winner")
         return
-    median, worst = (formatting.share(math.expm1(found[name])) for name in ("median_cost", "worst_cost"))
-    opposed = f"in {found['opposed']} of {plural(flipped, 'flip')} each search finds its own winner faster"
+    median, worst = (formatting.share(math.expm1(cost)) for cost in (drifted.median_cost, drifted.worst_cost))
+    opposed = f"in {drifted.opposed} of {plural(drifted.flipped, 'flip')} each search finds its own winner faster"
     click.echo(
         f"       such a flip costs {median} of the time at the median, {worst} at worst"
-        + (f"; {opposed}" if found["opposed"] else "")
+        + (f"; {opposed}" if drifted.opposed else "")
     )
 
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +16,37 @@ from .versions import MIXED
 
 STEPS = (0.01, 0.05)
 """Changes of time that are counted, as shares, on both sides."""
+
+COUNTED = tuple((side, step) for step in STEPS for side in (1, -1))
+"""The lines beyond which cases are counted: side (1 above, -1 below) and step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Cases that changed by `step` (a share, with its sign) or more.
+
+    seen      by their point estimates; verified  called slower or faster as well
+    expected  as many would be seen if nothing had changed, from each case's standard error; None without any
+    """
+
+    step: float
+    seen: int
+    verified: int
+    expected: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeDistribution:
+    """Changes of time over the compared cases, as shares: head / base - 1, above 0 slower."""
+
+    cases: int
+    median: float
+    mean: float
+    p25: float
+    p75: float
+    least: float
+    most: float
+    counts: tuple[Count, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +63,17 @@ class Controls:
     called: int
 
 
-def distribution(cases: pd.DataFrame) -> dict[str, Any]:
-    """Distribution of the changes of time, as shares (head / base - 1, above 0 slower), of rows of `Effects.cases`.
-
-    cases, median, mean, p25, p75, least, most; and counts of the cases that changed by a step (with its sign) or more:
-
-    step, seen    by their point estimates; verified  called slower or faster as well
-    expected      as many would be seen if nothing had changed, from each case's standard error; None without any
-
-    Empty where no row has an effect.
-    """
+def distribution(cases: pd.DataFrame) -> ChangeDistribution | None:
+    """Distribution of the changes of rows of `Effects.cases` that have an effect; None without any."""
     if cases.empty:
-        return {}
+        return None
     change = np.expm1(floats(cases, "effect"))
-    p25, median, p75 = map(float, np.percentile(change, (25, 50, 75)))
-    found = {"cases": len(change), "median": median, "mean": float(change.mean()), "p25": p25, "p75": p75}
-    found |= {"least": float(change.min()), "most": float(change.max())}
-    return found | {"counts": [_count(cases, change, side * step) for step in STEPS for side in (1, -1)]}
+    p25, median, p75 = np.percentile(change, (25, 50, 75))
+    counts = tuple(_count(cases, change, side * step) for side, step in COUNTED)
+    return ChangeDistribution(
+        len(cases), float(median), float(change.mean()), float(p25), float(p75), float(change.min()),
+        float(change.max()), counts,
+    )  # fmt: skip
 
 
 def controls(effects: Effects, same: Sequence[str] = ("identity", "artifact", "config")) -> Controls | None:
@@ -90,7 +114,7 @@ _TIE = 1e-12
 """A change of exactly one step counts, however its logarithm was rounded."""
 
 
-def _count(cases: pd.DataFrame, change: Floats, step: float) -> dict[str, Any]:
+def _count(cases: pd.DataFrame, change: Floats, step: float) -> Count:
     line = math.log1p(step)
     beyond = math.copysign(1.0, step) * change >= abs(step) - _TIE
     word = Word.SLOWER if line > 0 else Word.FASTER
@@ -100,5 +124,4 @@ def _count(cases: pd.DataFrame, change: Floats, step: float) -> dict[str, Any]:
         se, freedom = cases["typical_se"].to_numpy()[known], cases["freedom"].to_numpy()[known]
         with np.errstate(divide="ignore"):
             expected = float(survival(abs(line) / se, freedom).sum())
-    verified = int((beyond & (cases["word"] == word.value)).sum())
-    return {"step": step, "seen": int(beyond.sum()), "verified": verified, "expected": expected}
+    return Count(step, int(beyond.sum()), int((beyond & (cases["word"] == word.value)).sum()), expected)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -71,16 +71,21 @@ def _natural(name: str) -> tuple[str, int, str]:
     return key, int(value) if value.lstrip("-").isdigit() else 0, value
 
 
-def costs(searched: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
-    """Costs per (provider, pass) and side, of tuning.csv by side; sides without a search are excluded.
+class SearchCost(NamedTuple):
+    """Searches of one version: the most `candidates` that one had, how many there were, their wall time together."""
 
-    candidates  most configurations that one search had; searches  how many; seconds  wall time of all of them
-    """
-    found: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    candidates: int
+    searches: int
+    seconds: float
+
+
+def costs(searched: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], dict[str, SearchCost]]:
+    """Costs per (provider, pass) and side, of tuning.csv by side; sides without a search are excluded."""
+    found: dict[tuple[str, str], dict[str, SearchCost]] = {}
     for side, frame in searched.items():
         for (provider, pass_), rows in frame.groupby(["provider", "pass"], sort=False):
             searches = rows.drop_duplicates(["cell_id", "search"])
             seconds = float(searches["search_s"].sum(min_count=1))
-            cost = {"candidates": int(searches["candidates"].max()), "searches": len(searches), "seconds": seconds}
+            cost = SearchCost(int(searches["candidates"].max()), len(searches), seconds)
             found.setdefault((str(provider), str(pass_)), {})[side] = cost
     return found

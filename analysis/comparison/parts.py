@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..frames.coordinates import CASE
 from ..statistics.arrays import Floats
-from .breakdown import compared, distribution
+from .breakdown import ChangeDistribution, compared, distribution
 from .decide import Word
 from .effects import Effects, Order
 from .suite import SuiteChange, suite_change
@@ -64,8 +64,8 @@ class Part:
         """What rounding of the tables lets the geometric mean be; None unless tables were compared."""
         return rounded_mean(self.cases) if self.effects.order is Order.IMPORTED and len(self.cases) else None
 
-    def distribution(self) -> dict[str, Any]:
-        """Distribution of the changes over the cases; empty when nothing is compared."""
+    def distribution(self) -> ChangeDistribution | None:
+        """Distribution of the changes over the cases; None when nothing is compared."""
         return distribution(self.cases)
 
     def changes(self) -> Floats:

@@ -8,6 +8,7 @@ geometric.
 import json
 import re
 from collections import Counter
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -23,6 +24,32 @@ CELL = (
     *("dtype", "scheme", "provider", "cache", "source"),
 )
 """Columns that say what was tuned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Disagreement of searches over `cells` cells that were searched twice or more.
+
+    A cell flips when two of its searches chose different configurations. What a flip costs in one of the two is
+    ln(time of the other search's winner / time of the search's own winner), both timed in that search, and nothing
+    where the other's winner was faster there: a default that is not proven slower stays. That makes two costs for each
+    pair of searches, of which `median_cost` and `worst_cost` are told: None without a flip that has a cost.
+
+    Of the flipped cells, `harmless` ones are between near ties: in neither search was the other's winner proven slower.
+    In `opposed` ones each of two searches finds its own winner faster than the other's.
+    """
+
+    cells: int
+    flipped: int
+    harmless: int
+    opposed: int
+    median_cost: float | None
+    worst_cost: float | None
+
+    @property
+    def flip_share(self) -> float | None:
+        """Share of the cells that flip; None without a cell."""
+        return self.flipped / self.cells if self.cells else None
 
 
 def drift(frame: pd.DataFrame) -> pd.DataFrame:
@@ -54,30 +81,19 @@ _DRIFT = (
 )
 
 
-def summarize_drift(pairs: pd.DataFrame) -> dict[str, Any]:
-    """Sum `drift` up over cells that were searched twice or more: one is one vote, however many searches it has.
-
-    cells, and of them: flipped, in which two searches chose different configurations; of these, harmless ones are
-    between near ties (in neither search was the other's winner proven slower), and in opposed ones each of two searches
-    finds its own winner faster than the other's.
-
-    What a flip costs in one of the two searches is ln(time of the other search's winner / time of the search's own
-    winner), both timed in that search, and nothing where the other's winner was faster there: a default that is not
-    proven slower stays. That makes two costs for each pair of searches, of which median_cost and worst_cost are told:
-    None without a flip that has a cost. flip_share: None without a cell.
-    """
+def summarize_drift(pairs: pd.DataFrame) -> Disagreement:
+    """Sum `drift` up over cells: one cell is one vote, however many pairs of searches it has."""
     flips = pairs.loc[pairs["flipped"].astype(bool)]
     known = pd.concat([flips["cost_first"], flips["cost_second"]]).astype(float).dropna()
     per_cell = flips.groupby(list(CELL), sort=False).agg({"harmless": "all", "opposed": "any"})
-    cells = len(pairs[list(CELL)].drop_duplicates())
-    return {
-        "cells": cells,
-        "flipped": len(per_cell),
-        **{name: int(per_cell[name].sum()) for name in ("harmless", "opposed")},
-        "median_cost": float(known.median()) if len(known) else None,
-        "worst_cost": float(known.max()) if len(known) else None,
-        "flip_share": len(per_cell) / cells if cells else None,
-    }
+    return Disagreement(
+        cells=len(pairs[list(CELL)].drop_duplicates()),
+        flipped=len(per_cell),
+        harmless=int(per_cell["harmless"].sum()),
+        opposed=int(per_cell["opposed"].sum()),
+        median_cost=float(known.median()) if len(known) else None,
+        worst_cost=float(known.max()) if len(known) else None,
+    )
 
 
 def gain(frame: pd.DataFrame) -> pd.DataFrame:

@@ -206,8 +206,13 @@ def _plain(value: Raw) -> Raw:
     return None if math.isnan(value) else f"{value:.9g}"
 
 
-Bar: TypeAlias = tuple[str, str, float]
-"""One line of a figure where there are no images: what it is about, its value as text, and the length of a bar."""
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One line of a figure where there are no images: what it is about, its value as text, and the length of a bar."""
+
+    label: str
+    text: str
+    value: float
 
 
 @dataclass(frozen=True, slots=True)

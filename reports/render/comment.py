@@ -35,10 +35,10 @@ def render(report: Report, ascii_only: bool = False) -> str:
 
 def bars(rows: tuple[Bar, ...], ascii_only: bool = False) -> str:
     """Draw bars whose lengths are in proportion to their values, one a line."""
-    longest = max(value for _, _, value in rows) or 1.0
-    left, right = (max(len(str(row[place])) for row in rows) for place in (0, 1))
+    longest = max(row.value for row in rows) or 1.0
+    left, right = (max(len(getattr(row, name)) for row in rows) for name in ("label", "text"))
     return "\n".join(
-        f"{label:<{left}}  {text:>{right}}  {_bar(value / longest, ascii_only)}".rstrip() for label, text, value in rows
+        f"{row.label:<{left}}  {row.text:>{right}}  {_bar(row.value / longest, ascii_only)}".rstrip() for row in rows
     )
 
 

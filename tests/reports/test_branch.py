@@ -227,7 +227,7 @@ def test_many_groups_are_told_apart_and_not_averaged():
     assert "The geometric means of 4 groups run from" in all_text(report)
     assert "Change of time, mine, fwd+bwd" not in cards(report)
     (figure,) = (block for part in report.walk() for block in part.blocks if isinstance(block, Figure) and block.bars)
-    assert sorted(bar[0] for bar in figure.bars) == [
+    assert sorted(bar.label for bar in figure.bars) == [
         f"all of them, {name}, fwd+bwd" for name in ("a", "b", "c", "mine")
     ]
 

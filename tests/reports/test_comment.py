@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from rooflens.reports.figures.chart import Bar
 from rooflens.reports.model import Column, Report, Section, TableCell, table
 from rooflens.reports.render.comment import LIMIT, bars, render
 
@@ -33,10 +34,10 @@ def test_links_of_cells_are_left_out():
 
 
 def test_bars_are_as_long_as_their_values():
-    rows = (("a", "4.00×", 4.0), ("bb", "1.00×", 1.0), ("c", "0.02×", 1 / 48))
+    rows = (Bar("a", "4.00×", 4.0), Bar("bb", "1.00×", 1.0), Bar("c", "0.02×", 1 / 48))
     assert bars(rows) == "a   4.00×  " + "█" * 24 + "\nbb  1.00×  " + "█" * 6 + "\nc   0.02×  ▏"
     assert [line.count("#") for line in bars(rows, ascii_only=True).splitlines()] == [24, 6, 0]
-    assert bars((("a", "0%", 0.0),)) == "a  0%"
+    assert bars((Bar("a", "0%", 0.0),)) == "a  0%"
 
 
 def test_a_longer_one_is_cut_below_the_limit_and_closes_what_it_folds():

@@ -1,11 +1,10 @@
 """What finding configurations cost in each version, and what the versions ran: compiled code and settings."""
 
 import math
-from collections.abc import Iterator, Sized
-from typing import Any
+from collections.abc import Iterator, Mapping, Sized
 
 from ....analysis.comparison.breakdown import controls
-from ....analysis.comparison.evidence import binaries, costs, settings
+from ....analysis.comparison.evidence import SearchCost, binaries, costs, settings
 from ....analysis.comparison.machine_code import Difference, summarize_changes
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
@@ -22,7 +21,7 @@ def cost(result: Result) -> Section | None:
     rows: list[Cells] = [
         {"provider": provider, "pass": pass_, **_cost(sides)} for (provider, pass_), sides in found.items()
     ]
-    totals = [sum(sides[side]["seconds"] for sides in found.values() if side in sides) for side in ("base", "head")]
+    totals = [sum(sides[side].seconds for sides in found.values() if side in sides) for side in ("base", "head")]
     said = f"All searches together: {_times(*totals)}." if all(totals) else ""
     how = (
         "base → head; × is head ÷ base. candidates: of the search that has most. A stored table (rooflens tune) pays "
@@ -32,15 +31,15 @@ def cost(result: Result) -> Section | None:
     return Section("compared-cost", "Cost of tuning", (listed, *((Text(said),) if said else ())))
 
 
-def _cost(sides: dict[str, dict[str, Any]]) -> Cells:
-    pair = [sides.get(side) for side in ("base", "head")]
-    searches = " → ".join("none" if one is None else str(one["searches"]) for one in pair)
-    candidates = TableCell(" → ".join("none" if one is None else str(one["candidates"]) for one in pair))
-    times = TableCell(" → ".join("none" if one is None else fmt.time(one["seconds"]) or "unknown" for one in pair))
-    if all(pair):
-        (less, more), both = ([one[name] for one in sides.values()] for name in ("candidates", "seconds"))
+def _cost(sides: Mapping[str, SearchCost]) -> Cells:
+    pair = base, head = sides.get("base"), sides.get("head")
+    searches = " → ".join("none" if one is None else str(one.searches) for one in pair)
+    candidates = TableCell(" → ".join("none" if one is None else str(one.candidates) for one in pair))
+    times = TableCell(" → ".join("none" if one is None else fmt.time(one.seconds) or "unknown" for one in pair))
+    if base and head:
+        less, more = base.candidates, head.candidates
         candidates = TableCell(f"{candidates.text}{_factor(less, more)}", more / less)
-        times = TableCell(_times(*both), _ratio(*both))
+        times = TableCell(_times(base.seconds, head.seconds), _ratio(base.seconds, head.seconds))
     return {
         Column("searches"): searches,
         Column("candidates of a search"): candidates,

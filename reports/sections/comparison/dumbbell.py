@@ -9,7 +9,7 @@ from ....analysis.comparison.result import Result
 from ....analysis.comparison.suite import SuiteChange, suite_change
 from ... import formatting as fmt
 from ...figures.axes import band, bands, decade_axis, linear_axis
-from ...figures.chart import Axis, Box, Chart, Data, Draw, Figure, LegendEntry, Point, Remark, Series, Spacing
+from ...figures.chart import Axis, Bar, Box, Chart, Data, Draw, Figure, LegendEntry, Point, Remark, Series, Spacing
 from ...figures.frames import shortened
 from ...model import Section
 from .words import FEW, has_few, told
@@ -72,7 +72,7 @@ def dumbbell(result: Result) -> Section | None:
         legend=(LegendEntry("base", BASE, Draw.RINGS), LegendEntry("head", HEAD, Draw.MARKS)),
         data=_data(rows, "case" if of_cases else "model"),
         bars=tuple(
-            (
+            Bar(
                 ", ".join((row.name, told(result, part))[: len(rows)]),
                 _changed(row.change),
                 abs(math.log(row.change.ratio)),

@@ -1,7 +1,6 @@
 """How the changes are distributed: quantiles, and cases beyond lines against what chance gives."""
 
-from typing import Any
-
+from ....analysis.comparison.breakdown import ChangeDistribution, Count
 from ....analysis.comparison.effects import Order
 from ....analysis.comparison.parts import Part, parts
 from ....analysis.comparison.result import Result
@@ -22,7 +21,9 @@ def spread(result: Result) -> Section | None:
 
 
 def _quantiles(result: Result, found: list[Part]) -> Table:
-    rows = [part_cells(result, part) | _row(spread, part) for part in found if (spread := part.distribution())]
+    rows = [
+        part_cells(result, part) | _row(spread, part) for part in found if (spread := part.distribution()) is not None
+    ]
     how = (
         f"Over the cases that both versions pass, each one vote. {SIGN} mean: arithmetic mean of the percentages, "
         "which is neither the geometric mean above nor a ratio of sums."
@@ -31,12 +32,11 @@ def _quantiles(result: Result, found: list[Part]) -> Table:
     return table("compared-distribution", title, rows, how_to_read=how, stub=len(rows[0]) - 7)
 
 
-def _row(spread: dict[str, Any], part: Part) -> Cells:
-    names = {"median": "median", "mean": "mean", "p25": "p25", "p75": "p75", "least": "min", "most": "max"}
-    shares: Cells = {
-        Column(head): TableCell(share_text(spread[name], part.cases), spread[name]) for name, head in names.items()
-    }
-    return {Column("cases"): spread["cases"], **shares}
+def _row(spread: ChangeDistribution, part: Part) -> Cells:
+    values = {name: getattr(spread, name) for name in ("median", "mean", "p25", "p75")}
+    values |= {"min": spread.least, "max": spread.most}
+    shares: Cells = {Column(name): TableCell(share_text(value, part.cases), value) for name, value in values.items()}
+    return {Column("cases"): spread.cases, **shares}
 
 
 def _lines(result: Result, found: list[Part]) -> Table:
@@ -44,9 +44,9 @@ def _lines(result: Result, found: list[Part]) -> Table:
     rows: list[Cells] = []
     for part in found:
         if spread := part.distribution():
-            counts = sorted(spread["counts"], key=lambda count: float(count["step"]))
-            cells: Cells = {Column(_line(count["step"])): _counted(count, imported) for count in counts}
-            rows.append({**part_cells(result, part), Column("cases"): spread["cases"], **cells})
+            counts = sorted(spread.counts, key=lambda count: count.step)
+            cells: Cells = {Column(_line(count.step)): _counted(count, imported) for count in counts}
+            rows.append({**part_cells(result, part), Column("cases"): spread.cases, **cells})
     how = (
         "How many cases have so large a change of time, by the printed times."
         if imported
@@ -60,9 +60,8 @@ def _line(step: float) -> str:
     return f"≥ +{step * 100:g}%" if step > 0 else f"≤ {fmt.MINUS}{-step * 100:g}%"
 
 
-def _counted(count: dict[str, Any], imported: bool) -> TableCell | int:
-    seen = int(count["seen"])
+def _counted(count: Count, imported: bool) -> TableCell | int:
     if imported:
-        return seen
-    chance = "unknown" if count["expected"] is None else f"{count['expected']:.1f}"
-    return TableCell(f"{seen} / {count['verified']} / {chance}", seen)
+        return count.seen
+    chance = "unknown" if count.expected is None else f"{count.expected:.1f}"
+    return TableCell(f"{count.seen} / {count.verified} / {chance}", count.seen)

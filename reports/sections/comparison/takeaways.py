@@ -1,8 +1,8 @@
 """What a comparison says in sentences: ranges, who gains, time saved, what became right or wrong. All computed."""
 
 from collections.abc import Iterator
-from typing import Any
 
+from ....analysis.comparison.breakdown import ChangeDistribution
 from ....analysis.comparison.effects import Order, Status
 from ....analysis.comparison.parts import Part, leading, parts, problem_of
 from ....analysis.comparison.result import Result
@@ -47,13 +47,14 @@ def _over_parts(result: Result) -> str:
 
 def _range(result: Result, places: Places, part: Part) -> str:
     spread = part.distribution()
+    assert spread is not None
     rows = part.cases.sort_values("effect", kind="stable").to_dict("records")
     most, least = rows[0], rows[-1]
     name, known = told(result, part), varying(result)
     if len(rows) == 1:
         return f"{name}: time {case_change(most).text} in the only case, {places.name(most, known)}."
-    median = share_text(spread["median"], part.cases)
-    every = " Every case loses." if spread["least"] > 0 else " Every case gains." if spread["most"] < 0 else ""
+    median = share_text(spread.median, part.cases)
+    every = " Every case loses." if spread.least > 0 else " Every case gains." if spread.most < 0 else ""
     return (
         f"{name}: time from {case_change(most).text} at {places.name(most, known)} to "
         f"{case_change(least).text} at {places.name(least, known)}; median {median}; "
@@ -61,11 +62,11 @@ def _range(result: Result, places: Places, part: Part) -> str:
     )
 
 
-def _beyond(result: Result, spread: dict[str, Any], step: float) -> str:
+def _beyond(result: Result, spread: ChangeDistribution, step: float) -> str:
     """How many cases lie beyond a line: "82 / 83 (80 verified)"; of tables nothing is verified."""
-    (count,) = [count for count in spread["counts"] if count["step"] == step]
-    verified = "" if result.order is Order.IMPORTED else f" ({count['verified']} verified)"
-    return f"{fmt.count(count['seen'], spread['cases'])}{verified}"
+    (count,) = [count for count in spread.counts if count.step == step]
+    verified = "" if result.order is Order.IMPORTED else f" ({count.verified} verified)"
+    return f"{fmt.count(count.seen, spread.cases)}{verified}"
 
 
 def _bought(places: Places, lead: Part, others: list[Part]) -> Iterator[str]:

@@ -29,7 +29,7 @@ def _tried(result: Result) -> Iterator[str]:
             yield f"{arm}: --refine {added.of} of {added.challenger} added {len(added.added)} M at single shapes{state}"
     found = costs(result.searches).values()
     for side in result.searches:
-        count = sum(sides[side]["searches"] for sides in found if side in sides)
+        count = sum(sides[side].searches for sides in found if side in sides)
         yield f"{side}: {fmt.plural(count, 'search', 'searches')} for configurations, listed under Cost of tuning"
     if result.null is not None:
         yield "a second copy of base was measured against base (--null-arm)"

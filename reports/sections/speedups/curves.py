@@ -8,7 +8,7 @@ import numpy as np
 from ... import formatting as fmt
 from ...cells import is_impossible, position_cell
 from ...figures.axes import m_axis, octave_axis, time_axis, with_room
-from ...figures.chart import Axis, Chart, CrossoverSpan, Data, Draw, Figure, Point, Series
+from ...figures.chart import Axis, Bar, Chart, CrossoverSpan, Data, Draw, Figure, Point, Series
 from ...figures.marks import provider_legend
 from ...model import Section, Text
 from ...view import Row, ShapeKey, Slice, View, shape_of, sliced
@@ -198,7 +198,7 @@ def _medians(view: View, part: Slice) -> Figure | None:
         if name in view.challengers or not view.challengers:
             ends = dict.fromkeys((points[0], points[-1]))
             mine = [row for row in known if row["provider"] == name]
-            bars += [(f"{name} M={point.x:g}", _written(point, mine), point.y) for point in points]
+            bars += [Bar(f"{name} M={point.x:g}", _written(point, mine), point.y) for point in points]
             findings.append(f"{name} " + ", ".join(f"{_written(point, mine)} at M={point.x:g}" for point in ends))
     banded = [line.label for line in series if line.band]
     band = f"The band holds the middle half of the shapes for {banded[0]} (between the quartiles). " if banded else ""

@@ -15,11 +15,11 @@ def test_two_searches_that_agree_do_not_drift(frame):
     assert pairs["flipped"].tolist() == [False]
     assert pairs[["cost_first", "cost_second"]].isna().all(axis=None)
     found = summarize_drift(pairs)
-    assert (found["cells"], found["flipped"], found["flip_share"]) == (1, 0, 0.0)
-    assert (found["median_cost"], found["worst_cost"]) == (None, None)
+    assert (found.cells, found.flipped, found.flip_share) == (1, 0, 0.0)
+    assert (found.median_cost, found.worst_cost) == (None, None)
     for nothing in (frame(), frame(searched(0, {"a": None}, ""), searched(1, {"a": 1e-6}, "a"))):  # without a winner
         assert drift(nothing).empty
-        assert summarize_drift(drift(nothing))["cells"] == 0
+        assert summarize_drift(drift(nothing)).cells == 0
 
 
 @pytest.mark.parametrize(
@@ -52,10 +52,10 @@ def test_what_a_flip_costs(frame, first, second, near, costs, harmless):
     assert [pair["cost_first"], pair["cost_second"]] == pytest.approx(logs, nan_ok=True)
     assert pair["harmless"] is harmless
     found = summarize_drift(pairs)
-    assert found["opposed"] == pair["opposed"] == (min(costs) > 1), "each search finds its own winner faster"
+    assert found.opposed == pair["opposed"] == (min(costs) > 1), "each search finds its own winner faster"
     known = [cost for cost in logs if not math.isnan(cost)]
-    assert (found["flipped"], found["harmless"], found["flip_share"]) == (1, harmless, 1.0)
-    assert (found["median_cost"], found["worst_cost"]) == pytest.approx((sum(known) / len(known), max(known)))
+    assert (found.flipped, found.harmless, found.flip_share) == (1, harmless, 1.0)
+    assert (found.median_cost, found.worst_cost) == pytest.approx((sum(known) / len(known), max(known)))
 
 
 def test_cells_are_votes_and_three_searches_are_three_pairs(frame):
@@ -71,8 +71,8 @@ def test_cells_are_votes_and_three_searches_are_three_pairs(frame):
         (1, 0, 1, False), (1, 0, 2, True), (1, 1, 2, True), (2, 0, 1, False), (4, 0, 1, True),
     ]  # fmt: skip
     found = summarize_drift(pairs)
-    assert (found["cells"], found["flipped"]) == (3, 2)
-    assert found["flip_share"] == pytest.approx(2 / 3)
+    assert (found.cells, found.flipped) == (3, 2)
+    assert found.flip_share == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("column", [name for name in CELL if name not in ("op", "pass", "arch")])
@@ -84,7 +84,7 @@ def test_searches_of_different_cells_are_never_compared(frame, column):
     assert drift(table).empty
     # A suite may name one GEMM under two models, and two runs give one cell two ids: it is one cell.
     same = frame(searched(0, {"a": 1e-6, "b": 2e-6}, "a"), searched(0, {"a": 2e-6, "b": 1e-6}, "b", cell="c1"))
-    assert summarize_drift(drift(same))["flip_share"] == 1.0
+    assert summarize_drift(drift(same)).flip_share == 1.0
 
 
 def test_gain_is_the_geometric_mean_over_cells(frame):
