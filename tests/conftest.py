@@ -6,14 +6,22 @@ A property that asks for more or fewer examples than usual asks for a multiple o
 import gc
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
+from rooflens.harness.sweep import child_process
+
+from .forks import Forked, settings_of_libraries
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Threads of OpenMP that wait leave the core to the other workers: a quarter of the processor time.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# Workers that tests start from this process import torch once, for all of them.
+child_process.subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": Forked})  # type: ignore[assignment]
 
 # A busy machine makes no example slow, and the same commit draws the same examples everywhere.
 settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=100)
@@ -64,6 +72,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """What test modules have imported stays: the garbage collector took an eighth of the time, looking through it."""
     gc.freeze()
+    Forked.began_as = settings_of_libraries()
 
 
 def pytest_unconfigure() -> None:

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Collection
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("shapes", "kernels", "harness", "analysis", "reports", "api", "cli", "plugins")
@@ -18,18 +19,20 @@ ROOT_FILES = ("__init__.py", "__main__.py", "py.typed")
 BUILD_FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")
 
 
+def printed_by(*command: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program; return it with what it printed."""
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, **options)
+
+
 def call(*arguments: object, cwd: Path, code: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a program without the network and the machine's settings; fail if it exits with another code."""
-    command = [str(argument) for argument in arguments]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP", "PYTHON", "UV_"))}
     offline = {
         "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "UV_OFFLINE": "1",
         "UV_NO_INDEX": "1", "NO_COLOR": "1",
     }  # fmt: skip
-    done = subprocess.run(
-        command, cwd=cwd, env=kept | offline | variables, capture_output=True, text=True, check=False, timeout=600
-    )
-    assert done.returncode == code, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
+    done = printed_by(*arguments, cwd=cwd, env=kept | offline | variables, timeout=600)
+    assert done.returncode == code, f"{' '.join(done.args)}\n{done.stdout}\n{done.stderr}"
     return done
 
 

@@ -24,6 +24,7 @@ from rooflens.cli.main import commands, main
 from rooflens.reports.terms import GAP_PARTS
 from rooflens.shapes.values import seconds
 
+from .environments import printed_by
 from .pace import patient
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -98,16 +99,8 @@ def run_by_a_shell(text: str, folder: Path) -> str:
     """As a reader does, with as much more time to measure as processes take to start; return what went wrong."""
     text = re.sub(r"--within (\d+[sm])\b", lambda it: f"--within {patient(seconds(it[1], '--within'))}s", text)
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", text],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
+    where = {"cwd": folder, "env": environment, "stdin": subprocess.DEVNULL}
+    done = printed_by("bash", "-euo", "pipefail", "-c", text, **where, timeout=900)
     return f"{done.stdout}\n{done.stderr}" if done.returncode else ""
 
 

@@ -35,8 +35,8 @@ def test_only_warnings_of_tests_are_errors(tmp_path, workers):
     (tmp_path / "tests").mkdir()
     (tmp_path / "warning_plugin.py").write_text(PLUGIN)
     (tmp_path / "tests" / "test_both.py").write_text(TESTS)
-    shutil.copyfile(ROOT / "tests" / "conftest.py", tmp_path / "tests" / "conftest.py")
-
+    for name in ("conftest.py", "forks.py"):
+        shutil.copyfile(ROOT / "tests" / name, tmp_path / "tests" / name)
     options = ("-c", ROOT / "pyproject.toml", "--rootdir", tmp_path, "-p", "warning_plugin", "-p", "no:cacheprovider")
     command = (sys.executable, "-m", "pytest", *options, *workers, "tests")
     done = call(*command, cwd=tmp_path, code=1, PYTHONPATH=str(tmp_path))

@@ -7,14 +7,13 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
-from .environments import FOLDERS
+from .environments import FOLDERS, printed_by
 from .suite_files import suite_text
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -396,11 +395,8 @@ def wrong(tmp_path_factory) -> dict[str, str]:
         (project / name).write_text(text, "utf-8")
     checks = {what: check for what, (check, _) in ADDITIONS.items()}
     stored = ROOT / "docs" / "results" / "cpu-llm4bit-quick"
-    done = subprocess.run(
-        [sys.executable, "-c", CHECKS, str(place), str(stored)],
-        cwd=place / "work", env=os.environ | {"PYTHONPATH": str(place)}, input=json.dumps(checks),
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    where = {"cwd": place / "work", "env": os.environ | {"PYTHONPATH": str(place)}}
+    done = printed_by(sys.executable, "-c", CHECKS, place, stored, **where, input=json.dumps(checks))
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -1,14 +1,13 @@
 """The fixture `rooflens` in real pytest sessions, on calls whose time is planted (`conftest.planted`)."""
 
 import json
-import subprocess
 import sys
 import tomllib
 
 import pytest
 from rooflens.api import baselines, sampling
 
-from ..environments import ROOT
+from ..environments import ROOT, printed_by
 
 # A session within this one forgets the modules that it loads itself, and numpy can be loaded once only: what measures
 # is imported here.
@@ -198,5 +197,5 @@ def test_the_plugin_is_declared_and_cheap(tmp_path):
         "import sys, importlib; importlib.import_module(sys.argv[1])\n"
         "print([name for name in ('torch', 'pandas', 'numpy') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code, points["rooflens"]], capture_output=True, text=True, check=True)
+    done = printed_by(sys.executable, "-c", code, points["rooflens"], check=True)
     assert done.stdout.strip() == "[]"

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from rooflens.reports.render.comment import LIMIT
 
-from ..environments import link_packages, package_source, wheel_of
+from ..environments import link_packages, package_source, printed_by, wheel_of
 from ..harness.repositories import git, repository
 from .test_compare_git import kernel
 from .tiny_runs import ON_CPU, write_suite
@@ -71,14 +71,9 @@ class Runner:
         script = self.folder / "script.sh"
         script.write_text(self.substituted(step["run"]))
         given = {key: self.substituted(text) for key, text in step.get("env", {}).items()}
-        done = subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
-            env=self.environment | {key: str(path) for key, path in files.items()} | given,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=500,
-        )
+        variables = self.environment | {key: str(path) for key, path in files.items()} | given
+        bash = ("bash", "--noprofile", "--norc", "-eo", "pipefail")
+        done = printed_by(*bash, script, env=variables, cwd=self.folder, timeout=500)
         lines = files["GITHUB_OUTPUT"].read_text().splitlines() if files["GITHUB_OUTPUT"].exists() else []
         self.steps[name] = dict(line.split("=", 1) for line in lines)
         return done

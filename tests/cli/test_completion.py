@@ -2,9 +2,10 @@
 
 import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
+
+from ..environments import printed_by
 
 OFFERED = {
     ("rooflens", "ro"): ["roofline"],
@@ -22,8 +23,6 @@ def test_bash_completes_commands_options_and_their_values():
         script += f"COMP_WORDS=({shlex.join(words)})\nCOMP_CWORD={len(words) - 1}\nCOMPREPLY=()\n"
         script += "_rooflens_completion rooflens\necho ${COMPREPLY[@]}\n"
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script], env=os.environ | {"PATH": path}, capture_output=True, text=True
-    )
+    done = printed_by("bash", "-euo", "pipefail", "-c", script, env=os.environ | {"PATH": path})
     assert done.returncode == 0, done.stderr
     assert [line.split() for line in done.stdout.splitlines()] == list(OFFERED.values())

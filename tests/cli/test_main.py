@@ -14,6 +14,8 @@ from rooflens import __version__
 from rooflens.cli.main import app, commands
 from rooflens.shapes import errors
 
+from ..environments import printed_by
+
 HELP_BUDGET_S = 0.2
 
 
@@ -38,15 +40,7 @@ by_name = pytest.mark.parametrize(
 def call(*arguments: str, code: str = "", cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess:
     """Run the command line in a process of its own; `code` runs there first."""
     program = f"import sys\n{code}\nfrom rooflens.cli.main import main\nsys.exit(main())"
-    return subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        cwd=cwd,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    return printed_by(sys.executable, "-c", program, *arguments, cwd=cwd, env=os.environ | environment, timeout=120)
 
 
 @by_name

@@ -1,8 +1,9 @@
 """Small git repositories with kernels in them."""
 
 import os
-import subprocess
 from pathlib import Path
+
+from ..environments import printed_by
 
 ENVIRONMENT = os.environ | {
     "GIT_AUTHOR_NAME": "A. Author",
@@ -15,10 +16,7 @@ ENVIRONMENT = os.environ | {
 
 
 def git(folder, *arguments):
-    done = subprocess.run(
-        ["git", "-C", str(folder), *arguments], env=ENVIRONMENT, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+    return printed_by("git", "-C", folder, *arguments, env=ENVIRONMENT, check=True).stdout.strip()
 
 
 def repository(folder: Path, *versions: dict[str, str]) -> Path:

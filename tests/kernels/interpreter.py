@@ -1,16 +1,12 @@
 """Tests whose body runs in Triton's interpreter: in a child, since it must be chosen before Triton is imported."""
 
-import atexit
 import importlib
 import inspect
-import json
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import tempfile
-import traceback
 from functools import cache, wraps
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,45 +44,31 @@ def _loop():
 
 def _run(function, parameters):
     """Run a function in a fork of the server; return its exit code and what it printed."""
-    server = _server()
-    with tempfile.NamedTemporaryFile("r") as output:
-        given = pickle.dumps(parameters).hex()
-        line = json.dumps([function.__module__, function.__name__, given, output.name])
-        print(line, file=server.stdin, flush=True)
-        answer = server.stdout.readline()
-        assert answer, "the interpreter's process ended"
-        return int(answer), output.read()
+    with tempfile.TemporaryFile("w+") as output:
+        told = function.__module__, function.__name__, pickle.dumps(parameters)
+        process = _server().fork(f"import interpreter\ninterpreter.become(*{told})", *2 * [output.fileno()])
+        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        output.seek(0)
+        return code, output.read()
 
 
 @cache
 def _server():
     """Start the process that imports torch and Triton once, for all tests."""
     path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    server = subprocess.Popen(
-        [sys.executable, str(HERE / "interpreter.py")],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    atexit.register(server.communicate)  # closes its stdin, which ends it
-    return server
+    from ..forks import Server  # which the process itself does not need
+
+    variables = {"TRITON_INTERPRET": "1", "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    return Server("import interpreter\ninterpreter.prepare()", **variables)
 
 
-def _serve():
-    """Run what each line names in a fork."""
+def prepare():
     import interpreter_repairs
     from triton.runtime import interpreter
 
     interpreter.inspect = SimpleNamespace(**{**vars(inspect), "getmembers": _builtins})
     interpreter_repairs.repair()
     sys.path.insert(0, str(HERE.parents[1]))
-    for line in sys.stdin:
-        child = os.fork()
-        if not child:
-            _become(*json.loads(line))
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 
 @cache
@@ -101,22 +83,8 @@ def _builtins(where):
     return [(name, getattr(where, name)) for name in _names_of_builtins(where)]
 
 
-def _become(module, name, parameters, output):
+def become(module, name, parameters):
     signal.alarm(TIMEOUT_S)
-    file = os.open(output, os.O_WRONLY)
-    for number in (1, 2):
-        os.dup2(file, number)
-    code = 1
-    try:
-        inspect.unwrap(getattr(importlib.import_module(module), name))(**pickle.loads(bytes.fromhex(parameters)))
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-
-if __name__ == "__main__":
-    _serve()
+    inspect.unwrap(getattr(importlib.import_module(module), name))(**pickle.loads(parameters))
+    sys.stdout.flush()
+    os._exit(0)

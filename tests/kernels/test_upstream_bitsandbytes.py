@@ -1,7 +1,6 @@
 """bitsandbytes as providers: right results, honest limits, its dispatch rule, and a quiet import."""
 
 import importlib.util
-import subprocess
 import sys
 import types
 
@@ -15,7 +14,7 @@ from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType, Scheme
 from rooflens.shapes.schemes.fourbit import FourBit
 
-from ..environments import ROOT
+from ..environments import ROOT, printed_by
 from .devices import CPU, H200, MI300X
 from .synthetic import operands
 
@@ -75,7 +74,7 @@ def test_asking_for_support_does_not_import_it_and_importing_it_prints_nothing_a
         "import_quietly()\n"
         "assert logging.getLogger('bitsandbytes').level == logging.NOTSET\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=ROOT)
+    done = printed_by(sys.executable, "-c", code, timeout=120, cwd=ROOT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from rooflens.reports.presets import OF_A_RUN, OF_TWO_VERSIONS, PRESETS
 from rooflens.reports.render.formats import FORMATS as RENDERERS
 
+from ..environments import ROOT, printed_by
 from .golden_subjects import FORMATS, differences, rendered, report_of, write_runs
 from .pages import nearly_equal_definitions
 
@@ -74,15 +74,9 @@ for preset in sys.argv[4:]:
 def test_the_same_bytes_in_another_process(folder, tmp_path):
     """Sets have another order in each: the hash of a text is salted."""
     presets = [next(iter(OF_A_RUN)), next(iter(OF_TWO_VERSIONS))]
-    root = str(Path(__file__).resolve().parents[2])
+    command = (sys.executable, "-c", HASHES, ROOT, folder)
     told = [
-        subprocess.run(
-            [sys.executable, "-c", HASHES, root, str(folder), str(tmp_path / seed), *presets],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        printed_by(*command, tmp_path / seed, *presets, env=os.environ | {"PYTHONHASHSEED": seed}, check=True).stdout
         for seed in ("1", "2")
     ]
     assert told[0] == told[1]

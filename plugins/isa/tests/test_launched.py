@@ -13,6 +13,8 @@ from rooflens.plugins.isa.compiled import launched
 from rooflens.plugins.isa.compiled.binary import warps_of
 from rooflens.plugins.isa.compiled.launched import arch_of, facts
 
+from tests.environments import printed_by
+
 CHILD = Path(__file__).parent / "launched_child.py"
 
 
@@ -27,9 +29,7 @@ def compiled(tmp_path_factory):
     """Per architecture what a child compiled: of Triton's binary, and of a compile ahead of time."""
     cache = str(tmp_path_factory.mktemp("triton"))
     environment = {"TRITON_CACHE_DIR": cache, "TRITON_DEFAULT_FP_FUSION": "1", "ROOFLENS_CACHE": cache}
-    done = subprocess.run(
-        [sys.executable, str(CHILD)], capture_output=True, text=True, check=False, env={**_environment(), **environment}
-    )
+    done = printed_by(sys.executable, CHILD, env={**_environment(), **environment})
     assert done.returncode == 0, done.stderr
     return {row["arch"]: row for row in json.loads(done.stdout)}
 

@@ -13,6 +13,7 @@ from rooflens.harness.telemetry import source as front
 from rooflens.harness.telemetry.source import Reading, telemetry
 from rooflens.shapes.device import Device
 
+from ...environments import printed_by
 from ..fake_smi import GPU_0, FakeNvml
 
 H200 = Device("cuda", 0, "NVIDIA H200", "NVIDIA", "sm90", 132, 60 << 20, 60 << 20, 141 << 30)
@@ -65,14 +66,7 @@ def test_amdsmi_without_rocm_is_unknown_and_silent(tmp_path):
         "try:\n    import_amdsmi()\nexcept TelemetryError as error:\n    print(error)\n"
     )
     path = os.pathsep.join([str(tmp_path), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
+    done = printed_by(sys.executable, "-c", code, env=os.environ | {"PYTHONPATH": path}, check=True, timeout=120)
     before, why = done.stdout.splitlines()
     assert before == "before"
     assert why.startswith("amdsmi cannot be used (KeyError: 'libamd_smi.so')")
