@@ -183,7 +183,6 @@ def describe(
 
     Without files of its own it is of the repository `beside`.
     """
-    refuse_another(content, suite, request.to)
     shapes = list(dict.fromkeys(cell.shape for cell in cells))
     found = _repository(request, beside)
     if content.device is None:  # nothing is measured yet

@@ -14,6 +14,7 @@ from typing import Any
 
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.files.csv_file import csv_text
+from ...shapes.files.stored_file import compressed
 from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, TableSchema
 from ...shapes.run_folder.manifest import EVENTS, MANIFEST, Manifest, read_manifest
 from ...shapes.run_folder.retries import Retry
@@ -69,7 +70,7 @@ class RunStore:
         """Resume a run: recover the tables and read which units are finished."""
         if not (folder / MANIFEST).is_file():
             raise UsageError(f"{folder} holds no run to resume: it has no {MANIFEST}; omit --resume to start one")
-        if not (folder / CELLS.file).exists() and any(folder.glob(f"{CELLS.file}.*")):
+        if not (folder / CELLS.file).exists() and compressed(folder / CELLS.file):
             raise UsageError(f"{folder} is compressed: unpack its tables to resume it")
         store = cls(folder)
         try:

@@ -56,8 +56,7 @@ def open_table(path: Path) -> BinaryIO | None:
 
     Raises UsageError for one that cannot be read.
     """
-    forms = [path, *(path.with_name(path.name + suffix) for suffix in _OPENERS)]
-    found = next((form for form in forms if form.exists()), path)
+    found = path if path.exists() else compressed(path) or path
     try:
         return open_regular(path) if found == path else io.BytesIO(read_stored(found))
     except FileNotFoundError:
@@ -66,6 +65,12 @@ def open_table(path: Path) -> BinaryIO | None:
         raise UsageError(f"{found} is damaged ({error}); restore it from a copy") from None
     except OSError as error:
         raise UsageError(f"cannot read {found}: {error.strerror or error}") from None
+
+
+def compressed(path: Path) -> Path | None:
+    """Return the compressed form of a table that is there, `path`.xz or `path`.gz."""
+    forms = (path.with_name(path.name + suffix) for suffix in _OPENERS)
+    return next((form for form in forms if form.exists()), None)
 
 
 def most_bytes(packed_bytes: int) -> int:
