@@ -10,12 +10,7 @@ from rooflens.shapes.errors import IncompleteError
 
 from ..harness.crossing_providers import CROSSING, EDGE
 from ..suite_files import suite_text
-from .tiny_runs import (
-    check_whole,
-    planned,
-    read,
-    rooflens,
-)
+from .tiny_runs import check_whole, planned, read, rooflens
 
 KERNELS = os.path.join(os.path.dirname(__file__), "..", "harness", "crossing_providers.py")
 
