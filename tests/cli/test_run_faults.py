@@ -41,7 +41,7 @@ FAULTS = [
 def faults(tmp_path_factory):
     """Return a folder and the finished command: one run of all FAULTS."""
     place = write_suite(tmp_path_factory.mktemp("faults"))
-    return place, fresh(place, *run_args("right", *(name for name, _, _ in FAULTS)), "--filter", "layer == 'q'")
+    return place, rooflens(place, *run_args("right", *(name for name, _, _ in FAULTS)), "--filter", "layer == 'q'")
 
 
 def test_a_fault_is_the_verdict_of_its_cell_and_costs_no_other(faults):
@@ -73,7 +73,7 @@ NEVER = [
 
 def test_providers_that_never_work_cost_no_neighbour(place):
     arguments = run_args("right", *(name for name, _, _ in NEVER))
-    done = fresh(place, *arguments, "--filter", "layer == 'q' and M == 1", "--strict", code=5)
+    done = rooflens(place, *arguments, "--filter", "layer == 'q' and M == 1", "--strict", code=5)
     for provider, verdict, reason in NEVER:
         rows = [row for row in read(place) if row["provider"] == provider]
         assert [row["verdict"] for row in rows] == [verdict]
@@ -218,7 +218,7 @@ def test_a_function_that_hangs_at_its_first_call_costs_its_limit_once(place):
     """Not the limit of a build, and not once per problem."""
     arguments = run_args("computes", *HANGING, file=hanging_providers.__file__)
     began = time.monotonic()
-    fresh(place, *arguments, "--set", "timeout_s=4s")
+    rooflens(place, *arguments, "--set", "timeout_s=4s")
     spent_s = time.monotonic() - began
     rows = read(place)
     problems = 2 * 3
@@ -234,7 +234,7 @@ def test_a_function_that_hangs_at_its_first_call_costs_its_limit_once(place):
         assert all(row["reason"].startswith("not tried: it hung at M=") for row in others)
     assert len([text for _, text in events(place) if text.startswith("restart the worker")]) == len(HANGING)
     assert spent_s < 90  # three limits, and four starts of a worker on a machine that others use
-    again = fresh(place, *arguments, "--set", "timeout_s=4s", "--resume")
+    again = rooflens(place, *arguments, "--set", "timeout_s=4s", "--resume")
     assert "restarted" not in again.stderr
 
 

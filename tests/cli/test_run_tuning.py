@@ -68,7 +68,7 @@ NOT_STORED = [
 
 
 def test_what_cannot_be_stored_costs_its_own_cell(place):
-    rooflens(place, *run_args(*(name for name, _, _ in NOT_STORED), file=ODD), *ONE)
+    rooflens(place, *run_args(*(name for name, _, _ in NOT_STORED), file=ODD), *ONE, "--rounds", "1")
     rows = {row["provider"]: row for row in read(place)}
     for provider, verdict, reason in NOT_STORED:
         assert rows[provider]["verdict"] == verdict, provider
