@@ -126,8 +126,10 @@ def test_workers_that_repeat_what_is_stored_end_the_sweep(run):
     ],
 )
 def test_a_canary_that_cannot_be_stored_or_ends_the_worker_is_given_up_alone(run, answer):
-    stored, observer, _ = run(Workers([Begin("time the canary"), answer]))
+    workers = Workers([Begin("time the canary"), answer])
+    stored, observer, _ = run(workers)
     assert units(stored) == ALL_PASSED
+    assert [work.canary for work in workers.works] == [True, False], "the next worker takes none"
     assert any("no canary from here on" in remark for remark in observer.remarks)
 
 
