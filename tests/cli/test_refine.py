@@ -70,6 +70,7 @@ def test_the_bracket_shrinks_to_the_planted_M(place):
     before = (place / "out" / "cells.csv").read_bytes()
     rooflens(place, "run", "-o", "out", "--resume", "--no-report")
     assert (place / "out" / "cells.csv").read_bytes() == before
+    assert added(place) == extra
 
 
 @pytest.mark.slow

@@ -218,7 +218,7 @@ def test_a_function_that_hangs_at_its_first_call_costs_its_limit_once(place):
     """Not the limit of a build, and not once per problem."""
     arguments = run_args("computes", *HANGING, file=hanging_providers.__file__)
     began = time.monotonic()
-    rooflens(place, *arguments, "--set", "timeout_s=4s")
+    fresh(place, *arguments, "--set", "timeout_s=4s")
     spent_s = time.monotonic() - began
     rows = read(place)
     problems = 2 * 3
@@ -234,7 +234,7 @@ def test_a_function_that_hangs_at_its_first_call_costs_its_limit_once(place):
         assert all(row["reason"].startswith("not tried: it hung at M=") for row in others)
     assert len([text for _, text in events(place) if text.startswith("restart the worker")]) == len(HANGING)
     assert spent_s < 90  # three limits, and four starts of a worker on a machine that others use
-    again = rooflens(place, *arguments, "--set", "timeout_s=4s", "--resume")
+    again = fresh(place, *arguments, "--set", "timeout_s=4s", "--resume")
     assert "restarted" not in again.stderr
 
 
