@@ -148,6 +148,31 @@ def test_python_m_rooflens_is_the_command(tmp_path):
     assert run(sys.executable, "-m", "rooflens", "--version", cwd=tmp_path) == f"rooflens {rooflens.__version__}\n"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["kernels", "rooflens.kernels.provider"])
+def test_hugging_face_kernels_is_not_shadowed(tmp_path, first):
+    """Install a stub distribution named `kernels`, stand in the repository's root, and import both."""
+    source = tmp_path / "stub"
+    (source / "kernels").mkdir(parents=True)
+    (source / "kernels" / "__init__.py").write_text("def get_kernel(name):\n    return f'stub {name}'\n", "utf-8")
+    (source / "pyproject.toml").write_text(
+        "[build-system]\nrequires = ['setuptools']\nbuild-backend = 'setuptools.build_meta'\n"
+        "[project]\nname = 'kernels'\nversion = '0.0.1'\n[tool.setuptools]\npackages = ['kernels']\n",
+        "utf-8",
+    )
+    site = tmp_path / "site"
+    pip("install", "--target", str(site), str(source), cwd=tmp_path)
+    code = f"""
+import sys
+sys.path.append({str(site)!r})  # behind the repository's root, where a shadow would win
+import {first}
+import kernels, rooflens.kernels.provider as provider
+from importlib.metadata import version
+print(kernels.get_kernel('x'), version('kernels'), provider.__name__, sep='|')
+"""
+    assert run(sys.executable, "-c", code, cwd=ROOT).strip() == "stub x|0.0.1|rooflens.kernels.provider"
+
+
 def test_constraints_pin_what_pyproject_leaves_open():
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     assert [line for line in lines if not line.startswith("#")] == ["torch==2.13.0", "triton==3.9.0", "ray==2.60.0"]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 
 import pytest
 from rooflens.analysis.crossover.refine import PLACE
@@ -10,7 +11,17 @@ from rooflens.shapes.errors import IncompleteError
 
 from ..harness.crossing_providers import CROSSING, EDGE
 from ..suite_files import suite_text
-from .tiny_runs import check_whole, planned, read, rooflens
+from .tiny_runs import (
+    assert_gone,
+    check_whole,
+    children,
+    planned,
+    read,
+    rooflens,
+    start,
+    wait_for_rows,
+    whole_rows,
+)
 
 KERNELS = os.path.join(os.path.dirname(__file__), "..", "harness", "crossing_providers.py")
 
@@ -70,7 +81,6 @@ def test_the_bracket_shrinks_to_the_planted_M(place):
     before = (place / "out" / "cells.csv").read_bytes()
     rooflens(place, "run", "-o", "out", "--resume", "--no-report")
     assert (place / "out" / "cells.csv").read_bytes() == before
-    assert added(place) == extra
 
 
 @pytest.mark.slow
@@ -88,6 +98,29 @@ def test_a_finished_run_is_refined_later_and_a_step_at_the_end_of_a_tile_is_foun
     rooflens(place, "merge", "out", "-o", "merged")
     done = rooflens(place, "crossover", "merged", "--challenger", "stepped", "--json")
     assert json.loads(done.stdout)["shapes"][0]["refined"] == found["refined"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.exclusive
+def test_kill_9_in_the_middle_of_a_refinement_costs_one_unit_at_most(place):
+    process = start(place, *GROWING, "--no-report")
+    wait_for_rows(place, 5 * 8 + 2, process)
+    planned = added(place)
+    assert planned  # what is added is stored before it is measured
+    offspring = children(process.pid)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert_gone(offspring)
+    kept = (place / "out" / "cells.csv").read_text().split("\n")[:-1]
+    assert manifest(place)["planned_units"] == 5 * (8 + 2 * len(planned))
+    looked = rooflens(place, "run", "-o", "out", "--resume", "--dry-run")
+    assert f"{len(kept) - 1} of {5 * (8 + 2 * len(planned))} units are stored in out already" in looked.stdout
+    rooflens(place, "run", "-o", "out", "--resume", "--no-report")
+    assert (place / "out" / "cells.csv").read_text().split("\n")[: len(kept)] == kept
+    assert added(place)[: len(planned)] == planned
+    check_whole(place, cells=8 + 2 * len(added(place)), rounds=5)
+    assert manifest(place)["planned_units"] == whole_rows(place)
+    assert crossing(place)["low_M"] < CROSSING < crossing(place)["high_M"]
 
 
 def test_a_refinement_that_was_cut_short_is_told_with_the_way_on(plant, capsys):
