@@ -14,10 +14,7 @@ from rooflens.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[1]
 BUDGETS = tomllib.loads((ROOT / "budgets.toml").read_text("utf-8"))
-NO_CODE = {
-    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),
-    *(tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),
-}
+NO_CODE = {*(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE), *(tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)}
 OTHERS = {".cu", ".cuh", ".cpp", ".hpp", ".h", ".js", ".css", ".html", ".j2"}
 
 

@@ -95,11 +95,7 @@ WRONG = {
 
 FAILED = {"at_once": fail, "later": from_call(20, fail)}
 
-UNCHECKED = {
-    "nothing": lambda: None,
-    "ahead_copied": lambda: ahead.clone(),
-    "a_number": lambda: 3,
-}
+UNCHECKED = {"nothing": lambda: None, "ahead_copied": lambda: ahead.clone(), "a_number": lambda: 3}
 
 
 def written():

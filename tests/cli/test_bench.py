@@ -66,10 +66,6 @@ def test_a_file_that_cannot_be_measured_gets_one_line(tmp_path, in_this_process,
     assert not done.stdout
 
 
-def test_calls_that_all_have_a_time_are_exit_code_0(tmp_path, in_this_process):
-    assert "slower" in measured(tmp_path, write(tmp_path, CALLS)).stdout
-
-
 def test_a_dictionary_names_the_calls_and_one_that_fails_costs_its_own_row(tmp_path, in_this_process):
     ends = "\ndef bad():\n    raise ValueError('no\\nway')\n\ndef end():\n    sys.exit(3)\n"
     names = "\nBENCH = {'one': bench_short, 'bad': bad, 'end': end, 'two': bench_long}\n"
@@ -88,7 +84,7 @@ def test_what_providers_take_is_not_printed_as_json(tmp_path, in_this_process):
     assert "--json prints times of functions" in done.stderr
 
 
-def test_a_missing_file_and_an_unknown_baseline(tmp_path):
+def test_a_missing_file_and_an_unknown_baseline(tmp_path, in_this_process):
     assert "no such file" in measured(tmp_path, tmp_path / "mine.py", code=2).stderr
     done = measured(tmp_path, write(tmp_path, CALLS), "--baseline", "bench_shot", code=2)
     assert "did you mean bench_short?" in done.stderr

@@ -18,7 +18,7 @@ def measured(tmp_path_factory):
     place = tmp_path_factory.mktemp("decoded")
     done = rooflens(
         place,
-        *("run", "llm4bit-quick", "--filter", "N == 512", "-a", "M=1,2", *ON_CPU, "--set", "rounds=2,budget_s=0.05"),
+        *("run", "llm4bit-quick", "--filter", "N == 512", "-a", "M=1", *ON_CPU, "--set", "rounds=2,budget_s=0.05"),
         *("--providers", FILE, "-p", "dequant_blas", *(part for name in NAMES for part in ("-p", name))),
         *("--no-calibrate", "--no-report", "-o", "runs/one"),
     )

@@ -1,7 +1,5 @@
 """Times shorter than the device allows are shown, and decide nothing, whichever side of a ratio they are on."""
 
-import json
-
 import pytest
 import rooflens
 from rooflens.cli.main import main
@@ -39,17 +37,6 @@ def test_the_end_of_a_run_says_what_it_leaves_out(folder, capsys):
     assert "best 0.50× " in told.out
     assert "excluded, faster than the device allows: 10 / 36 cells" in told.out
     assert told.err.startswith("note: 10 of 36 cells are faster than possible")
-
-
-def test_the_commands_that_decide_leave_them_out(folder, invoke):
-    found = json.loads(invoke("dispatch", "planted", "--json").out)
-    assert (found["recommended"], found["gemms"], found["changes"]) == ("always dequant_blas", 8, [])
-    assert "excluded, because they are faster than the device allows: 10 of 36 cells" in found["notes"]
-    out, err = invoke("crossover", "planted")
-    told = " ".join((out + err).split())
-    assert "simt_4bit bf16 · cold no M 0.00 0.00 nowhere 8" in told
-    assert told.count("behind no M") == len(SHAPES)
-    assert "faster than the device allows" in told
 
 
 def test_sums_of_passes_say_how_many_they_leave_out(tmp_path, invoke):

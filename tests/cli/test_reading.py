@@ -77,33 +77,6 @@ def test_without_a_pair_that_ran_the_error_names_those_that_did(plant, refused, 
     assert words in refused("crossover", "planted", *arguments)
 
 
-def test_roofline_gives_the_planted_distance_and_bound(plant, invoke):
-    """Every cell takes twice as long as its compulsory bytes need at the planted 55 GB/s."""
-    what = EXACT | {"Ms": (1,), "providers": ("simt_4bit", "blas"), "challengers": ("simt_4bit",), "baseline": "blas"}
-    plant(**what, latency=lambda cell: 2 * cell.storage.compulsory_bytes(cell.problem) / 55e9)
-    found = json.loads(invoke("roofline", "planted", "-p", "simt_4bit", "--json").out)
-    assert {cell["provider"] for cell in found["cells"]} == {"simt_4bit"}
-    assert [cell["fraction_of_bound"] for cell in found["cells"]] == pytest.approx([0.5] * 6)
-    assert {cell["memory_ceiling"].split(" (")[0] for cell in found["cells"]} == {"dram copy bandwidth"}
-    assert isinstance(found["cells"][0]["config"], dict)
-    assert sum(share["share"] for share in found["shares"]) == pytest.approx(1)
-    same, header, first, *_ = invoke("roofline", "planted").out.splitlines()
-    assert same == "pass fwd, dtype bf16, scheme nf4-g64, cache cold"
-    assert header.split()[:4] == ["shape", "M", "provider", "time"]
-    assert "50%" in first
-    assert "did you mean simt_4bit" in invoke("roofline", "planted", "-p", "simt", code=2).err
-
-
-def test_roofline_tells_schemes_apart_and_keeps_to_the_width(plant, invoke, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    plant(**EXACT, schemes=("nf4-g64", "nf4-g128"))
-    lines = invoke("roofline", "planted", "-p", "simt_4bit").out.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert lines[0] == "pass fwd, dtype bf16, cache cold"
-    headings = [line for line in lines if line.startswith("llama2-7b q/k/v/o")]
-    assert headings == [f"llama2-7b q/k/v/o (4096x4096), {scheme}" for scheme in ("nf4-g64", "nf4-g128")]
-
-
 def test_roofline_shows_failures_with_their_reason(plant, invoke):
     verdicts = {"simt_4bit": ("unsupported", "needs a GPU")}
     plant(**EXACT, failures=lambda cell: verdicts.get(cell.provider, ("oom", "no memory") if cell.M == 256 else None))

@@ -77,6 +77,12 @@ def test_gaps_add_up_in_json_and_are_shown_as_shares(decoding, invoke):
     assert "simt_4bit (fwd" not in err  # all of its steps are known
 
 
+def test_a_provider_may_be_chosen_by_its_name(decoding, invoke):
+    found = json.loads(invoke("roofline", "planted", "-p", "simt_4bit", "--json").out)
+    assert {cell["provider"] for cell in found["cells"]} == {"simt_4bit"}
+    assert "did you mean simt_4bit" in invoke("roofline", "planted", "-p", "simt", code=2).err
+
+
 VIEWS = {
     (): ["of bound"],
     ("--pairs",): ["2.00×", "geometric means"],

@@ -63,13 +63,12 @@ def test_providers_of_a_problem_take_turns(measured):
 def test_the_named_sides_are_measured_stored_and_kept(copied):
     sides = ("--baseline", "right", "--challenger", "blas")
     rooflens(copied, *RIGHT, "--resume", *sides)
-    for _ in range(2):
-        manifest = json.loads((copied / "out" / "run.json").read_text())
-        assert (manifest["baseline"], manifest["challengers"]) == ("right", ["blas"])
-        assert {row["provider"] for row in read(copied)} == {"right", "dequant_blas", "blas"}
-        shown = rooflens(copied, "report", "out", "--preset", "decode-grid", "-o", "text=-", "--ascii").stdout
-        assert "right / blas (time), > 1: blas is faster" in " ".join(shown.split())  # a reference, as it was asked for
-        rooflens(copied, "run", "-o", "out", "--resume", "--no-report")
+    rooflens(copied, "run", "-o", "out", "--resume", "--no-report")
+    manifest = json.loads((copied / "out" / "run.json").read_text())
+    assert (manifest["baseline"], manifest["challengers"]) == ("right", ["blas"])
+    assert {row["provider"] for row in read(copied)} == {"right", "dequant_blas", "blas"}
+    shown = rooflens(copied, "report", "out", "--preset", "decode-grid", "-o", "text=-", "--ascii").stdout
+    assert "right / blas (time), > 1: blas is faster" in " ".join(shown.split())  # a reference, as it was asked for
     same = rooflens(copied, *RIGHT, "--resume", "--baseline", "right", "--challenger", "right", code=2)
     assert "--challenger right: it is the baseline of tiny" in same.stderr
 
@@ -105,10 +104,10 @@ def test_resume_from_another_directory_remembers_the_request(place):
 
 def test_a_start_that_failed_is_no_run(place):
     rooflens(place, "run", "tiny.toml", "--device", "cuda:99", "-o", "out", code=1)
-    ended = rooflens(place, *run_args("right"), "--filter", "M == 1 and layer == 'q'", "--max-time", "1ms")
-    assert "give the same command again" in ended.stderr
-    rooflens(place, *run_args("right"), "--filter", "M == 1 and layer == 'q'")
-    check_whole(place, cells=1)
+    one_cell = (*run_args("right"), "--filter", "M == 1 and layer == 'q'", "--rounds", "1")
+    assert "give the same command again" in rooflens(place, *one_cell, "--max-time", "1ms").stderr
+    rooflens(place, *one_cell)
+    check_whole(place, cells=1, rounds=1)
 
 
 def test_lists_and_files_name_each_value_once_and_axes_add_up(place):
@@ -162,13 +161,10 @@ SCANNED = (*RUN, "-o", "out", "--scan", "N=48~1x16")
         ([*RUN, "--device", "cpu", "--set", "llc_bytes=900000GiB"], "give the right size with --set llc_bytes"),
         ([*RUN, "--tuned", "absent", "--dry-run"], "absent: no such tuned table; make one with roofl"),
         ([*RUN, "--device", "cpu", "--set", "timer=graph", "--dry-run"], "it times GPUs, not --device cpu"),
-        ([*RUN, "-o", "nowhere", "--resume", "--dry-run"], "no run to resume: nowhere/run.json does"),
         (["run", "typo.toml"], "unknown provider 'dequant_blass': did you mean dequant_blas"),
         (["run", "pinned.toml"], "make one with rooflens tune SUITE -o RUN"),
         ([*RUN, "--filter", "M >"], "--filter"),
         ([*RUN, "--device", "tpu"], "--device 'tpu'"),
-        ([*RUN, "--providers", "absent.py"], "no such file"),
-        (["run", "absent.toml"], "cannot read suite absent.toml"),
         (["run"], "name a suite"),
         (["run", "--resume"], "-o RUN"),
         ([*RUN, "-o", "arun", "--resume", "--set", "seed=5"], "seed was 0 and is 5 now"),
@@ -191,7 +187,6 @@ SCANNED = (*RUN, "-o", "out", "--scan", "N=48~1x16")
         ([*REFINED, "crossover=blas:blas"], "no challenger of blas is measured"),
         ([*REFINED, "crossover"], "no challenger of dequant_blas is measured"),  # but the baseline itself
         ([*REFINED, "crossover=blas:dequant_blas", "--scan", "K=128,256"], "measure one of the two at a time"),
-        ([*RUN, "--scan", "N=48~3x16", "--dry-run"], "N=0 of tiny q is not a size"),
         ([*SCANNED, "--tuned", "absent", "--dry-run"], "omit --tuned and tuning"),
         ([*SCANNED, "--set", "tuning=cold", "--dry-run"], "omit --tuned and tuning"),
     ],

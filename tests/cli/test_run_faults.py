@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 from rooflens.harness.storage.worker_log import MOST_BYTES
@@ -33,6 +32,7 @@ FAULTS = [
     ("raises", "runtime_error", "measuring: RuntimeError: shared memory exhausted second line (faulty_providers.py:"),
     ("oom", "oom", "allocate"),
     ("babbles", "crashed", "measure: worker ended, as it sent what is no message: longer than 256 MiB"),
+    ("overwrites", "incorrect", "changed the shared weights"),
 ]
 """Providers that fail at M = 2 only."""
 
@@ -41,7 +41,7 @@ FAULTS = [
 def faults(tmp_path_factory):
     """Return a folder and the finished command: one run of all FAULTS."""
     place = write_suite(tmp_path_factory.mktemp("faults"))
-    return place, fresh(place, *run_args("right", *(name for name, _, _ in FAULTS)), "--filter", "layer == 'q'")
+    return place, rooflens(place, *run_args("right", *(name for name, _, _ in FAULTS)), "--filter", "layer == 'q'")
 
 
 def test_a_fault_is_the_verdict_of_its_cell_and_costs_no_other(faults):
@@ -52,9 +52,9 @@ def test_a_fault_is_the_verdict_of_its_cell_and_costs_no_other(faults):
         assert reason in row["reason"]
         assert reason.split(":")[0] in done.stderr
     found = verdicts(place)
-    assert len(found) == 3 * 7
+    assert len(found) == 3 * (1 + len(FAULTS))
     assert {cell for cell, words in found.items() if words != {"passed"}} == {(name, 2) for name, _, _ in FAULTS}
-    check_whole(place, cells=3 * 7 - 6)
+    check_whole(place, cells=3 * (1 + len(FAULTS)) - len(FAULTS))
 
 
 NEVER = [
@@ -73,13 +73,12 @@ NEVER = [
 
 def test_providers_that_never_work_cost_no_neighbour(place):
     arguments = run_args("right", *(name for name, _, _ in NEVER))
-    done = fresh(place, *arguments, "--filter", "layer == 'q'", "--strict", code=5)
+    done = rooflens(place, *arguments, "--filter", "layer == 'q' and M == 1", "--strict", code=5)
     for provider, verdict, reason in NEVER:
         rows = [row for row in read(place) if row["provider"] == provider]
-        assert [(row["M"], row["verdict"]) for row in rows] == [(M, verdict) for M in "123"]
+        assert [row["verdict"] for row in rows] == [verdict]
         assert all(reason in row["reason"] for row in rows), provider
-    assert {word for (name, _), words in verdicts(place).items() if name == "right" for word in words} == {"passed"}
-    check_whole(place, cells=3)
+    check_whole(place, cells=1)  # of the right one
     assert done.stderr.splitlines()[-1].startswith("rooflens: error: failed: ")
 
 
@@ -162,34 +161,6 @@ def test_whatever_ends_the_worker_is_a_verdict_of_its_cell_and_a_flood_goes_to_t
     assert len(log) <= MOST_BYTES
 
 
-@pytest.mark.slow
-def test_weights_that_a_timed_call_overwrites_cost_no_neighbour(place):
-    fresh(place, *run_args("right", "overwrites", "dequant_blas"), "--filter", "layer == 'q'")
-    found = verdicts(place)
-    assert "passed" not in found.pop(("overwrites", 2))
-    assert all(words == {"passed"} for words in found.values())
-    assert len(found) == 8
-
-
-@pytest.mark.slow
-def test_a_provider_that_changes_its_process_changes_no_neighbour_and_no_operands(tmp_path_factory):
-    """What a witness sees of its process. The error against the reference depends on every bit of the operands."""
-    seen = []
-    for others in ((), ("wanders", "throttles", "retypes", "reseeds", "spins")):
-        place = write_suite(tmp_path_factory.mktemp("witness"))
-        fresh(place, *run_args("witness", *others), "--set", "threads=2")
-        rows = [row for row in read(place) if row["provider"] == "witness"]
-        assert {row["verdict"] for row in rows} == {"passed"}
-        assert len(rows) == 12
-        found = {(row["layer"], row["M"], row["round"]): json.loads(row["config"]) for row in rows}
-        for row, config in zip(rows, found.values(), strict=True):
-            config |= {"folder": Path(config["folder"]) == place, "max_abs_error": row["max_abs_error"]}
-        seen.append(found)
-    alone, beside = seen
-    assert len({row["max_abs_error"] for row in alone.values()}) > 6
-    assert beside == alone
-
-
 @pytest.mark.exclusive
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_interruption_keeps_what_is_finished_and_says_how_to_go_on(place, number):
@@ -269,9 +240,8 @@ def test_a_function_that_hangs_at_its_first_call_costs_its_limit_once(place):
 
 @pytest.mark.slow
 @pytest.mark.exclusive
-@pytest.mark.parametrize("name", HANGING)
-def test_a_hang_does_not_outlast_a_time_budget(place, name):
-    began = time.monotonic()
+def test_a_hang_does_not_outlast_a_time_budget(place):
+    began, name = time.monotonic(), HANGING[-1]
     done = fresh(place, *run_args(name, file=hanging_providers.__file__), "--within", "15s", code=(0, 4))
     assert time.monotonic() - began < 15 + 5 + 8  # every wait has 5 s; the last is the end of the command
     assert f"measure {name} " in done.stderr

@@ -103,6 +103,7 @@ def test_cells_that_the_table_does_not_hold_are_counted_under_a_pin(tmp_path, tu
     [
         ("none", {}, "nothing was measured: give the same command again"),
         ("one", {"one/run.json": {}}, "resume with: rooflens run -o {}/one --resume"),
+        ("table", {"table/run.json": {"tune": {}}}, "resume with: rooflens tune -o {}/table --resume"),
         ("fleet", {"fleet/run.json": {"fleet": {"jobs": 3}}}, "--resume --jobs local"),
         ("slots", {"slots/run.json": {"fleet": {"slots": 4}}}, "--jobs local:4"),
         ("on", {"on/run.json": {"fleet": {"address": "10.0.0.7:6379"}}}, "on --resume --address 10.0.0.7:6379"),

@@ -75,14 +75,6 @@ def test_a_provider_that_cannot_be_asked_ends_the_run_before_it_begins(place):
     assert not (place / "out" / "run.json").exists()
 
 
-@pytest.mark.slow
-def test_a_scan_of_K_by_providers_without_a_choice(place):
-    arguments = run_args("dequant_blas", file=None)
-    rooflens(place, *arguments, "--filter", "layer == 'q' and M == 1", "--scan", "K=~1x32")
-    assert {row["K"] for row in read(place)} == {"96", "128", "160"}
-    rooflens(place, "validate", "out", "--strict")
-
-
 def test_a_dry_run_shows_the_variants(place):
     assert (
         "tiny q N=4096" in rooflens(place, *run_args("dequant_blas", file=None), "--dry-run", "--scan", "N=4096").stdout

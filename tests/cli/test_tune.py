@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import shutil
-import signal
 import time
 from pathlib import Path
 
@@ -158,19 +157,6 @@ def test_a_killed_search_is_resumed_without_losing_or_repeating_a_finished_one(p
     units = [(row["cell_id"], row["search"], row["candidate"]) for row in read(place, "tuning.csv")]
     assert len(units) == len(set(units)) == 24
     assert winners(read(place, "tuning.csv")) == ["fast"] * 12
-
-
-@pytest.mark.slow
-@pytest.mark.exclusive
-def test_interruption_says_how_to_go_on(place):
-    process = start(place, *tune_args("choosy"), "-a", "M=1..400", env=os.environ | {"NO_COLOR": "1"})
-    path = place / "out" / "tuning.csv"
-    wait_until(lambda: path.exists() and path.read_text().count("\n") >= 4, process, "the second search")
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
-    assert errors.splitlines()[-1].endswith("resume with: rooflens tune -o out --resume")
-    assert "Traceback" not in errors
 
 
 @pytest.mark.slow

@@ -34,41 +34,11 @@ def show(tmp_path):
     return call
 
 
-def drift_of(result):
-    lines = result.stdout.splitlines()
-    (at,) = [at for at, line in enumerate(lines) if line.startswith("drift:")]
-    return [line.strip() for line in lines[at:] if not line.startswith("tuned table")]
-
-
-def test_searches_that_contradict_each_other_are_counted(show):
-    done = show(
-        searched({"a": 1e-6, "b": 1.3e-6}, "a"), searched({"a": 1.2e-6, "b": 1e-6}, "b", search=1),
-        searched({"a": 1e-6, "b": 1e-6}, "a", cell="c1", M=2), searched({"a": 1e-6, "b": 1e-6}, "b", 1, "c1", M=2),
-        searched({"a": 1e-6, "b": 2e-6}, "a", cell="c2", M=4), searched({"a": 1e-6, "b": 2e-6}, "a", 1, "c2", M=4),
-    )  # fmt: skip
-    assert drift_of(done) == [
-        "drift: 2 of 3 cells (67%) choose another configuration when searched again, 0 of them between near ties",
-        "such a flip costs 10% of the time at the median, 30% at worst; in 1 of 2 flips each search finds its own "
-        "winner faster",
-    ]
-
-
 def test_many_failures_are_bounded(show):
     wrong = dict.fromkeys((f"w{number}" for number in range(30)), None)
     done = show(searched({"good": 1e-6} | wrong, "good"))
     assert len(done.stderr.splitlines()) == 13
     assert done.stderr.splitlines()[-1] == "note: 18 more failed configurations: see verdict and reason in tuning.csv"
-
-
-def test_a_disturbed_search_is_told_with_the_worst_of_it(show):
-    done = show(
-        searched({"a": 1e-6, "b": 2e-6}, "a", disturbed="other processes used 12% of the cores"),
-        searched({"a": 1e-6, "b": 2e-6}, "a", search=1, disturbed="other processes used 50% of the cores"),
-        searched({"a": 1e-6, "b": 2e-6}, "a", search=2),
-    )
-    assert done.stderr.splitlines() == [
-        "note: 2 of 3 searches were disturbed, at worst: other processes used 50% of the cores; tune again"
-    ]
 
 
 def test_json_holds_the_same(show):

@@ -7,8 +7,6 @@ faulty cell exist in the same run.
 import os
 import signal
 import sys
-import tempfile
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -190,40 +188,6 @@ def babbles(inputs, out):
                 os.write(int(name), b"babble" * 9)
 
 
-SEED = 12345
-
-
-class Witness(Provider):
-    """Right, and stores what it found of the process when it was called last."""
-
-    name = "witness"
-
-    def prepare(self, inputs, config=None):
-        run, out = right_launch(inputs)
-        found = {}
-
-        def observes():
-            run()
-            found["folder"] = os.getcwd()
-            found["threads"] = torch.get_num_threads()
-            found["dtype"] = str(torch.get_default_dtype())
-            found["reseeded"] = torch.initial_seed() == SEED
-            found["spinning"] = any(thread.name == "spins" for thread in threading.enumerate())
-
-        return Launch(observes, out, config=found)
-
-
-def spin():
-    while True:
-        pass
-
-
-def spins(inputs, out):
-    """Leave a thread behind that takes a core for itself."""
-    if all(thread.name != "spins" for thread in threading.enumerate()):
-        threading.Thread(target=spin, name="spins", daemon=True).start()
-
-
 def journal(inputs, run, out):
     """Write a line to journal.txt when a unit begins: activations are its own in every round."""
     begun = set()
@@ -254,11 +218,6 @@ FAULTY = {
     "unwinds": raises("all the way up", UnwindingError),
     "floods": floods,
     "babbles": babbles,
-    "wanders": lambda inputs, out: os.chdir(tempfile.gettempdir()),
-    "throttles": lambda inputs, out: torch.set_num_threads(1),
-    "retypes": lambda inputs, out: torch.set_default_dtype(torch.float64),
-    "reseeds": lambda inputs, out: torch.manual_seed(SEED),
-    "spins": spins,
 }
 
 IN_PREPARE = {
@@ -281,7 +240,7 @@ IN_LAUNCH = {
 }
 
 PROVIDERS = [
-    *(Right(), Licensed(), HangSupports(), Refuses(), Witness()),
+    *(Right(), Licensed(), HangSupports(), Refuses()),
     Faulty("late_wrong", one_element_off, grace=5),  # right when checked before timing
     *(Faulty(name, misbehave) for name, misbehave in FAULTY.items()),
     *(Prepares(name, spoil) for name, spoil in IN_PREPARE.items()),

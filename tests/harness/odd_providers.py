@@ -1,8 +1,5 @@
 """Providers that are right, and say odd things of themselves: the material of the tests of what is stored."""
 
-import os
-import subprocess
-import sys
 import time
 from types import MappingProxyType
 
@@ -47,30 +44,6 @@ class Tuples(Odd):
         return Launch(run, launch.output, config={"tile": tile})
 
 
-class BreaksCanary(Odd):
-    """Makes the canary's GEMM end the process: what a BLAS that aborts would do."""
-
-    def prepare(self, inputs, config=None):
-        def fatal(a, b, *, out):
-            if a.shape[0] == 768:
-                os._exit(3)
-            return torch.bmm(a[None], b[None], out=out[None])[0]
-
-        self.library = torch.library.Library("aten", "IMPL")  # no setting that is compared: that would move it
-        self.library.impl("mm.out", fatal, "CPU")
-        return super().prepare(inputs)
-
-
-class LeavesChild(Odd):
-    """Starts a program and hangs: a compiler, say."""
-
-    def prepare(self, inputs, config=None):
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
-        with open("child.pid", "w") as file:
-            file.write(str(child.pid))
-        time.sleep(300)
-
-
 LONG_NAMES = tuple(f"void elementwise_kernel<{'é' * 1000}, {number}>" for number in range(3000))
 """As torch's kernels are called, and as many as a decoder made of torch operations launches."""
 
@@ -85,6 +58,4 @@ PROVIDERS = [
     Prepares("long_reason", raises("y" * 200_000, ValueError)),
     NoLaunch("no_launch"),
     Tuples("tuples"),
-    BreaksCanary("breaks_canary"),
-    LeavesChild("leaves_child"),
 ]

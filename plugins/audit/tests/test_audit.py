@@ -29,11 +29,10 @@ def test_findings_stand_under_their_rule_with_line_and_numbers(invoke):
     assert lines[-1] == "8 of 9 rules could run on 18 rows in 2 tables, 5 findings (3 impossible, 2 question)"
 
 
-@pytest.mark.parametrize("width", [80, 100])
-def test_lines_fit_a_terminal(width, invoke, monkeypatch):
-    monkeypatch.setenv("COLUMNS", str(width))
+def test_lines_fit_a_terminal(invoke, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     lines = invoke("audit", *GROUPED, "--device", "MI300X").out.splitlines()
-    assert max(map(len, lines)) <= width
+    assert max(map(len, lines)) <= 80
     assert lines[-1].endswith(")")
 
 

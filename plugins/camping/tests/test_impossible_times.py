@@ -6,7 +6,7 @@ import pytest
 from rooflens.analysis.run.pipeline import analyze
 from rooflens.plugins.camping.find import find
 
-from tests.analysis.impossible import MS, PLANTED, PROVIDERS, SHAPES, planted_twice, same
+from tests.analysis.impossible import MS, PROVIDERS, SHAPES, planted_twice, same
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +27,3 @@ def test_camping_counts_what_it_leaves_out(two):
     assert coverage["cells"].to_dict() == dict.fromkeys(PROVIDERS, every)
     assert coverage["impossible"].to_dict() == {"simt_4bit": 5, "gemv_4bit": len(MS), "dequant_blas": 2}
     assert (coverage["points"] == every - coverage["impossible"]).all()
-
-
-def test_the_command_says_how_many_it_leaves_out(two, invoke):
-    every = len(SHAPES) * len(MS) * len(PROVIDERS)
-    err = invoke("camping", two[0].folder).err
-    assert f"excluded, because they are faster than the device allows: {PLANTED} of {every} cells" in err

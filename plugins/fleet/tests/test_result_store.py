@@ -267,13 +267,3 @@ def test_a_smaller_part_does_not_replace_a_larger_one_and_nothing_is_no_part(sto
     assert run.earlier(JOBS[0]) == larger.content
     run.close()
     assert len(units(run.folder)) == 3
-
-
-def test_what_happened_to_the_fleet_is_still_told_after_going_on(store):
-    run = store()
-    run.event("one sm90 is lost")
-    run.close()
-    again = store()
-    again.event("goes on")
-    told = [line.split(" ", 1)[1] for line in (run.folder / "events.log").read_text().splitlines()]
-    assert told == ["one sm90 is lost", "goes on"]

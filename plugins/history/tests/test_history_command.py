@@ -146,13 +146,6 @@ def test_lines_keep_to_the_width_and_lose_nothing(nightly, invoke, monkeypatch):
     assert "tiny v (4096x4096)" in lines
 
 
-def test_raw_times_are_named_so(nightly, invoke):
-    out, err = invoke("history", *nightly(runs=4), "--raw")
-    assert "times as measured" in out
-    assert "0 changes proposed" in out
-    assert err == ""
-
-
 @pytest.mark.parametrize(
     "arguments, words",
     [

@@ -21,13 +21,6 @@ def test_a_folder_inside_finds_the_repository(repo):
     assert Repository.at(repo / "b").top == repo.resolve()
 
 
-def test_a_folder_outside_is_told(tmp_path):
-    with pytest.raises(UsageError, match="not a git repository"):
-        Repository.at(tmp_path)
-    with pytest.raises(UsageError, match="no such folder"):
-        Repository.at(tmp_path / "nowhere")
-
-
 def names(span):
     return Request(versions=span).versions
 

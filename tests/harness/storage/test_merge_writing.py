@@ -1,8 +1,9 @@
 """The merged folder appears whole or not at all, whatever ends the merge; two merges into one folder do not meet."""
 
 import json
-import subprocess
-import sys
+import os
+from itertools import count
+from signal import SIGKILL
 
 import pytest
 from rooflens.analysis.frames.load import load_run
@@ -11,41 +12,37 @@ from rooflens.shapes.errors import UsageError
 
 from .test_merge import content, join
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from rooflens.harness.storage.merge import merge
-from rooflens.harness.storage.shards import opened
 
-left, synced, replaced = int(sys.argv[1]), os.fsync, os.replace
+def merged_until(left, output, shards):
+    """Merge in a child that is killed in place of a write once there were `left`; return how it ended."""
+    if not (child := os.fork()):
+        writes = count()
 
-def countdown(call, *arguments):
-    global left
-    left -= 1
-    if left < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return call(*arguments)
+        def counted(write):
+            return lambda *arguments: os.kill(os.getpid(), SIGKILL) if next(writes) == left else write(*arguments)
 
-os.fsync = lambda handle: countdown(synced, handle)
-os.replace = lambda source, target: countdown(replaced, source, target)
-with opened([Path(name) for name in sys.argv[3:]]) as shards:
-    merge(shards, Path(sys.argv[2]), [])
-"""
+        try:
+            os.fsync, os.replace = counted(os.fsync), counted(os.replace)
+            join(shards, output)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_killed_at_any_moment_it_leaves_a_whole_run_or_none(whole, halves, tmp_path):
     output = tmp_path / "runs" / "merged"
     outcomes = []
     for left in range(99):
-        done = subprocess.run([sys.executable, "-c", KILLED, str(left), str(output), *map(str, halves)])
+        ended = merged_until(left, output, halves)
         # What the killed one left is not taken for a run: cli.runs finds runs by this pattern.
         assert [path.parent for path in output.parent.glob("*/run.json")] == ([output] if output.exists() else [])
-        outcomes.append((done.returncode, output.exists()))
+        outcomes.append((ended, output.exists()))
         if output.exists():
             assert content(output) == content(whole)
             assert content(output, "samples.csv") == content(whole, "samples.csv")
             assert load_run(output).missing_units == 0
-            if done.returncode == 0:
+            if ended == 0:
                 break
             for path in output.iterdir():
                 path.unlink()

@@ -2,8 +2,6 @@
 
 import os
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -261,33 +259,20 @@ def test_the_better_measurement_of_a_ceiling_stays(folder):
     ]
 
 
-FULL_DISK = """
-import resource, signal, sys
-from pathlib import Path
-from rooflens.harness.timing.samples import Samples
-from rooflens.harness.storage.store import RunStore
-from rooflens.shapes.errors import RooflensError
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-store = RunStore.reopen(Path(sys.argv[1]))
-limit = (Path(sys.argv[1]) / "samples.csv").stat().st_size + 1000
-resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-try:
-    store.commit({"cell_id": "big", "round": 0, "order": 0, "process": 0, "verdict": "passed"}, Samples((1e-3,) * 1000))
-except RooflensError as error:
-    print(error, error.exit_code)
-"""
-
-
 def test_a_full_disk_is_one_line_and_loses_nothing(folder):
     before = read(folder, "samples.csv")
-    done = subprocess.run([sys.executable, "-c", FULL_DISK, str(folder)], capture_output=True, text=True, check=True)
-    assert "cannot write to" in done.stdout
-    assert "--resume" in done.stdout
-    assert done.stdout.strip().endswith(" 1")
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with RunStore.reopen(folder) as store:
+        resource.setrlimit(resource.RLIMIT_FSIZE, ((folder / "samples.csv").stat().st_size + 1000, unlimited[1]))
+        try:
+            with pytest.raises(RooflensError, match=r"cannot write to .*--resume") as raised:
+                store.commit(row("big"), taken(*[1e-3] * 1000))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    assert raised.value.exit_code == 1
     with RunStore.reopen(folder) as store:
         assert ("big", 0) not in store.verdicts
     assert read(folder, "samples.csv") == before
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):

@@ -119,11 +119,17 @@ def test_workers_that_repeat_what_is_stored_end_the_sweep(run):
 
 
 @pytest.mark.parametrize(
-    "rows", [[{"evil": 1}], [{"at": "now", "gemm_s": "x", "copy_s": 1.0}], [{"at": "now", "gemm_s": math.nan}]]
+    "answer",
+    [
+        *map(CanaryTaken, ([{"evil": 1}], [{"at": "now", "gemm_s": "x", "copy_s": 1.0}], [{"gemm_s": math.nan}])),
+        DIED,
+    ],
 )
-def test_readings_of_the_canary_that_cannot_be_stored_end_the_canary_alone(run, rows):
-    stored, observer, _ = run(Workers([Begin("time the canary"), CanaryTaken(rows)]))
+def test_a_canary_that_cannot_be_stored_or_ends_the_worker_is_given_up_alone(run, answer):
+    workers = Workers([Begin("time the canary"), answer])
+    stored, observer, _ = run(workers)
     assert units(stored) == ALL_PASSED
+    assert [work.canary for work in workers.works] == [True, False], "the next worker takes none"
     assert any("no canary from here on" in remark for remark in observer.remarks)
 
 

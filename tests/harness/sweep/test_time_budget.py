@@ -50,8 +50,7 @@ def test_a_unit_always_has_some_time_and_never_more_than_its_own(left_s, units):
 
 
 @pytest.mark.parametrize(
-    ("left_s", "fit"),
-    [(0.0, 0), (1.9, 0), (2.1, 1), (7.2, 1), (13.0, 4), (1000.0, MOST_ROUNDS - 2)],
+    ("left_s", "fit"), [(0.0, 0), (1.9, 0), (2.1, 1), (7.2, 1), (13.0, 4), (1000.0, MOST_ROUNDS - 2)]
 )
 def test_rounds_fit_after_one_more_preparation(left_s, fit):
     """Four tasks of 2 s with two rounds: 4 s of preparation, and 2 s for each further round of all of them."""

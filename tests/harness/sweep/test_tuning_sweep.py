@@ -9,13 +9,7 @@ from rooflens.harness.sweep.fault_attribution import MOST_FRUITLESS
 from rooflens.harness.sweep.supervisor import WorkerSetupError
 from rooflens.harness.sweep.sweep import Sweep
 from rooflens.harness.worker.code_origin import Origin
-from rooflens.harness.worker.messages import (
-    Begin,
-    Done,
-    Refused,
-    Setup,
-    UnitResult,
-)
+from rooflens.harness.worker.messages import Begin, Done, Refused, Setup, UnitResult
 from rooflens.shapes.errors import RooflensError, UsageError
 from rooflens.shapes.protocol import Protocol
 from rooflens.shapes.suite import Cache

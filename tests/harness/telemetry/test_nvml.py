@@ -24,12 +24,7 @@ def nvml(fake, uuid=BARE_UUID, address=None, holds_context=False):
 
 def test_nvml_reading_is_in_base_units():
     assert nvml(FakeNvml()).read() == Reading(
-        clock_hz=1.5e9,
-        memory_clock_hz=3.201e9,
-        temperature_c=41.0,
-        power_w=254.0,
-        slowdown=(),
-        other_processes=0,
+        clock_hz=1.5e9, memory_clock_hz=3.201e9, temperature_c=41.0, power_w=254.0, slowdown=(), other_processes=0
     )
 
 

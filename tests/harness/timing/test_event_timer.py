@@ -182,19 +182,6 @@ def test_the_rest_is_done_while_the_device_works():
     assert seen == [True]
 
 
-def test_bookkeeping_of_a_short_cold_kernel_is_at_most_a_tenth_and_less_once_the_pace_is_known():
-    """Blockers, waiting for the host, reading clocks: what the device does not spend in launches and flushes."""
-    device = FakeDevice(Costs(launch_s=9e-6, event_s=1e-6, synchronize_s=5e-6, gap_s=0.0))
-    kernel = device.kernel(5e-6, host_s=12e-6)
-    timer = EventTimer(device, Subject(device.launcher(kernel), device.flusher(60e-6, host_s=20e-6), 3))
-    device.synchronize()
-    for most in (0.10, 0.03):
-        began, busy = device.host_s, device.busy_s
-        batch = timer.batch(33)
-        assert (len(batch.times_s), batch.blocked) == (33, True)
-        assert 1 - (device.busy_s - busy) / (device.host_s - began) <= most
-
-
 def test_lines_that_a_launch_told_to_stay_are_gone_before_each_batch():
     """Also before one that is queued again, and before the first, whose launches alone have left such lines."""
     device = FakeDevice(Costs(gap_s=0.0), cache=FakeCache(1 << 20), persistence=True)

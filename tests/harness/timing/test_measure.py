@@ -111,10 +111,7 @@ def test_a_budget_is_kept_within_one_batch(budget_s):
     assert taken.elapsed_s <= device.host_s - began
 
 
-@pytest.mark.parametrize(
-    ("launch_s", "samples"),
-    [(0.1, 10), (0.8, 5), (30.0, 3)],
-)
+@pytest.mark.parametrize(("launch_s", "samples"), [(0.1, 10), (0.8, 5), (30.0, 3)])
 def test_a_slow_launch_gets_fewer_samples_than_asked_for(launch_s, samples):
     """A budget of 1 s may be overrun four times, and three samples are taken whatever they cost."""
     device = FakeDevice.cpu()

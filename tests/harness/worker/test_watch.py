@@ -115,8 +115,7 @@ def test_launches_that_compute_are_never_at_fault(operands):
 @pytest.mark.slow
 @pytest.mark.parametrize("room", [KEPT, 1])
 @pytest.mark.parametrize(
-    ("samples", "copies", "rotates"),
-    [(6, 1, False), (10, 1, False), (18, 3, False), (6, 8, True), (10, 3, True)],
+    ("samples", "copies", "rotates"), [(6, 1, False), (10, 1, False), (18, 3, False), (6, 8, True), (10, 3, True)]
 )
 def test_every_sample_is_as_likely_to_be_checked(operands, monkeypatch, samples, copies, rotates, room):
     """A skip in one sample is found with the probability that this sample is among those that are kept."""

@@ -74,13 +74,7 @@ def test_no_text_is_a_formula_and_each_comes_back(text):
 
 @pytest.mark.parametrize(
     "text, written",
-    [
-        ("=1+1", "'=1+1"),
-        ("'=1", "''=1"),
-        ("-1.5e-3", "-1.5e-3"),
-        ("'quoted'", "'quoted'"),
-        ("a=b", "a=b"),
-    ],
+    [("=1+1", "'=1+1"), ("'=1", "''=1"), ("-1.5e-3", "-1.5e-3"), ("'quoted'", "'quoted'"), ("a=b", "a=b")],
 )
 def test_what_a_spreadsheet_would_compute_is_marked_as_text(text, written):
     assert csv_text(None, [[text]]) == f"{written}\n"
