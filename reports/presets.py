@@ -40,15 +40,14 @@ from .sections.speedups.sides import ratios_over, sides
 from .sections.speedups.speedup import speedup
 from .sections.speedups.three_way import three_way
 from .sections.speedups.winners import winners
-from .sections.summary.accuracy import correctness, failures
 from .sections.summary.cards import best_constant, highest_rates, means_over_sides
+from .sections.summary.correctness import correctness
 from .sections.summary.headline import Card, headline, limit, means
 from .sections.summary.headline import crossover as median
 from .sections.summary.known_limitations import known_limitations
 from .sections.summary.legend import legend
 from .sections.summary.open_items import open_items
 from .sections.summary.takeaways import takeaways
-from .sections.summary.tally import tally
 from .view import View
 
 Subject = TypeVar("Subject", View, Result, SideBySide)
@@ -128,7 +127,7 @@ def _headline(*cards: Card) -> Callable[[View], Section]:
     return lambda view: headline(view, *cards)
 
 
-_CONTEXT = (serving, tally, environment, reproduce, protocol, provenance, limits)
+_CONTEXT = (serving, correctness, environment, reproduce, protocol, provenance, limits)
 """What the reports of one question end with."""
 
 OF_A_RUN: dict[str, Preset[View]] = {
@@ -137,9 +136,9 @@ OF_A_RUN: dict[str, Preset[View]] = {
         Preset(
             "full",
             "everything that is known of a run",
-            (headline, speedup, crossover, curves, roofline, failures, known_limitations, open_items),
+            (headline, speedup, crossover, curves, roofline, correctness, known_limitations, open_items),
             (
-                *(gap, regimes, Hook.CHAPTER, throughput, correctness, ceilings, serving, devices, drift),
+                *(gap, regimes, Hook.CHAPTER, throughput, ceilings, serving, devices, drift),
                 *(environment, reproduce, protocol, provenance, limits),
             ),
         ),

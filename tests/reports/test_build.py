@@ -92,7 +92,7 @@ def test_what_a_refinement_added_is_in_the_curves_and_among_the_outputs(tmp_path
     crossings = texts(tables(report)["crossover-bf16-nf4-g64-cold-simt-4bit"])
     assert [row[-1] for row in crossings] == ["further M", "1", "0", "0"]
     outputs = texts(tables(report)["accuracy"])
-    assert [(row[0], row[2], row[-1].split(", ")[1]) for row in outputs[1:]] == [(name, "10", "M=24") for name in pair]
+    assert [(row[0], row[3], row[-1].split(", ")[1]) for row in outputs[1:]] == [(name, "10", "M=24") for name in pair]
 
 
 def test_crossover_by_hand(toy):
@@ -147,7 +147,7 @@ def test_failed_cells_show_their_verdict_and_reason(quick):
     assert {cell.note for cell in failed} == {"unsupported: one row at a time"}
     assert len(failed) == 6 * 2
     rows = texts(tables(quick)["failed"])
-    assert rows[1][:3] == ["gemv_4bit", "unsupported", "12"]
+    assert rows[1][:3] == ["gemv_4bit", "skipped", "12"]
     assert rows[1][5] == "128, 256"
     assert rows[2][:3] == ["blas", "oom", "1"]
     assert rows[2][-1] == "3 GiB asked"
@@ -235,7 +235,10 @@ def test_every_view_renders_one_coverage(tmp_path):
         skip=lambda cell, _: (cell.provider, cell.M) == ("blas", 4),
     )
     told = "4 / 6 timed; 1 failed, 1 to do; 2 more cannot run here; 3 / 24 rounds to do"
-    for preset, chapters in (("full", ("open-items", "failed-cells", "provenance")), ("flat", ("tally", "open-items"))):
+    for preset, chapters in (
+        ("full", ("open-items", "correctness", "provenance")),
+        ("flat", ("correctness", "open-items")),
+    ):
         report = build_report(load_run(folder), preset)
         assert dict(report.facts)["cells"] == told
         sections = {section.id: section for section in report.walk()}

@@ -5,9 +5,9 @@ import hashlib
 import pytest
 from rooflens.reports.render import markdown
 from rooflens.reports.sections.conditions.context import provenance
+from rooflens.reports.sections.summary.correctness import bar_text, correctness, floor_of
 from rooflens.reports.sections.summary.known_limitations import known_limitations
 from rooflens.reports.sections.summary.open_items import open_items
-from rooflens.reports.sections.summary.tally import bar_text, floor_of, tally
 
 from .planted import PLAIN, SMALL, chapters_of, exact, tables, texts, view_of, words
 
@@ -61,20 +61,20 @@ def test_open_items_of_an_unfinished_run(tmp_path):
     assert list(done.values()) == sorted(done.values())
 
 
-def test_the_tally_has_the_bar_of_each_scheme_and_the_reasons(tmp_path):
+def test_correctness_has_the_bar_of_each_scheme_and_the_reasons(tmp_path):
     def failures(cell):
         if cell.provider == "blas":
             return ("unsupported", f"M={cell.M}: needs a GPU")
         return ("incorrect", "SNR 3 dB") if (cell.provider, cell.M, cell.layer) == ("simt_4bit", 8, "up") else None
 
     view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1, 8), **PLAIN, failures=failures)
-    found = chapters_of(view, tally)
+    found = chapters_of(view, correctness)
     assert words(found)[0].startswith("Cells: 11 / 12 timed; 1 failed; 6 more cannot run here.")
-    bar = texts(tables(found)["bars"])[1]
-    assert bar[:6] == ["nf4-g64", "bf16", "≥ 40.0 dB (relative error ≤ 0.010)", "12", "11", "1"]
-    assert sorted(texts(tables(found)["skips"])[1:]) == [
-        ["blas", "skipped", "6", "1, 8", "needs a GPU"],
-        ["simt_4bit", "incorrect", "1", "8", "SNR 3 dB"],
+    row = texts(tables(found)["accuracy"])[1]
+    assert row[:6] == ["simt_4bit", "nf4-g64", "bf16", "6", "1", "≥ 40.0 dB (relative error ≤ 0.010)"]
+    assert sorted(texts(tables(found)["failed"])[1:]) == [
+        ["blas", "skipped", "6", "bf16", "cold", "1, 8", "toy up, toy down, toy square", "needs a GPU"],
+        ["simt_4bit", "incorrect", "1", "bf16", "cold", "8", "toy up", "SNR 3 dB"],
     ]
 
 

@@ -127,7 +127,7 @@ def _common_reason(rows: Iterable[Row]) -> str:
     reasons = list(dict.fromkeys(str(row["reason"]) for row in rows if row["reason"]))
     if len(reasons) == 1:
         return f"{reasons[0]}."
-    return f"{len(reasons)} reasons, listed under “Failed and missing cells”." if reasons else ""
+    return f"{len(reasons)} reasons, listed under “Correctness”." if reasons else ""
 
 
 PICTURE_HOW = (

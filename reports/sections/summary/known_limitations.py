@@ -14,7 +14,7 @@ from ...model import Cells, Section, Table, table
 from ...terms import BOUNDS
 from ...view import Row, View, shape_of
 from ..speedups.decode_grid import compared, name_of, one_model
-from .tally import by_reason
+from .correctness import by_reason
 
 MOST_SHAPES = 3
 """Shapes that are named; the rest is counted."""
