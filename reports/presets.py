@@ -21,23 +21,19 @@ from .sections.comparison.models import models
 from .sections.comparison.spread import spread
 from .sections.comparison.tried import tried
 from .sections.conditions.configurations import configurations
-from .sections.conditions.context import environment, limits, protocol, provenance, reproduce
-from .sections.conditions.devices import devices
-from .sections.conditions.drift import drift
+from .sections.conditions.context import measured, reproduce
 from .sections.limits.ceilings import ceilings
 from .sections.limits.flat import flat
 from .sections.limits.gap import gap
-from .sections.limits.regimes import regimes
 from .sections.limits.roofline import roofline
 from .sections.limits.serving import serving
 from .sections.side_by_side import SideBySide
 from .sections.speedups.cells import throughput
 from .sections.speedups.crossover import crossover
 from .sections.speedups.curves import curves
-from .sections.speedups.decode_grid import decode_grid
 from .sections.speedups.maxima import maxima
 from .sections.speedups.sides import ratios_over, sides
-from .sections.speedups.speedup import speedup
+from .sections.speedups.speedup import speedup, speedup_of_challengers
 from .sections.speedups.three_way import three_way
 from .sections.speedups.winners import winners
 from .sections.summary.cards import best_constant, highest_rates, means_over_sides
@@ -127,7 +123,7 @@ def _headline(*cards: Card) -> Callable[[View], Section]:
     return lambda view: headline(view, *cards)
 
 
-_CONTEXT = (serving, correctness, environment, reproduce, protocol, provenance, limits)
+_CONTEXT = (serving, correctness, configurations, measured, reproduce)
 """What the reports of one question end with."""
 
 OF_A_RUN: dict[str, Preset[View]] = {
@@ -138,8 +134,8 @@ OF_A_RUN: dict[str, Preset[View]] = {
             "everything that is known of a run",
             (headline, speedup, crossover, curves, roofline, correctness, known_limitations, open_items),
             (
-                *(gap, regimes, Hook.CHAPTER, throughput, ceilings, serving, devices, drift),
-                *(environment, reproduce, protocol, provenance, limits),
+                *(gap, Hook.CHAPTER, winners, throughput, ceilings, serving),
+                *(configurations, measured, reproduce),
             ),
         ),
         Preset(
@@ -155,15 +151,15 @@ OF_A_RUN: dict[str, Preset[View]] = {
         Preset(
             "decode-grid",
             "one grid of speedups, layer x M, with its ties",
-            (_headline(means, limit), decode_grid, winners, known_limitations, open_items),
-            (configurations, *_CONTEXT),
+            (_headline(means, limit), speedup_of_challengers, winners, known_limitations, open_items),
+            _CONTEXT,
             _lacks_comparison,
         ),
         Preset(
             "three-way",
             "a kernel beside the one that it replaces and a reference",
             (_headline(means_over_sides), takeaways, three_way, open_items),
-            (configurations, *_CONTEXT),
+            _CONTEXT,
             _lacks_third,
         ),
         Preset(

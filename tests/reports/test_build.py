@@ -236,7 +236,7 @@ def test_every_view_renders_one_coverage(tmp_path):
     )
     told = "4 / 6 timed; 1 failed, 1 to do; 2 more cannot run here; 3 / 24 rounds to do"
     for preset, chapters in (
-        ("full", ("open-items", "correctness", "provenance")),
+        ("full", ("open-items", "correctness", "reproduce")),
         ("flat", ("correctness", "open-items")),
     ):
         report = build_report(load_run(folder), preset)

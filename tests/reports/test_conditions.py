@@ -22,7 +22,7 @@ def items(table):
 
 
 def limits_of(report):
-    (section,) = [section for section in report.sections if section.id == "limits"]
+    (section,) = [section for section in report.walk() if section.id == "limits"]
     return [item for block in section.blocks if isinstance(block, Bullets | Remarks) for item in block.items]
 
 

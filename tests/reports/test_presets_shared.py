@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 from rooflens.reports.render import markdown
-from rooflens.reports.sections.conditions.context import provenance
+from rooflens.reports.sections.conditions.context import reproduce
 from rooflens.reports.sections.summary.correctness import bar_text, correctness, floor_of
 from rooflens.reports.sections.summary.known_limitations import known_limitations
 from rooflens.reports.sections.summary.open_items import open_items
@@ -25,12 +25,14 @@ def test_limitations_say_where_a_challenger_cannot_run_and_where_it_loses(tmp_pa
     rows = texts(tables(chapters_of(view, known_limitations))["limitations-table"])[1:]
     assert rows[0] == [
         "simt_4bit cannot run",
-        "3 cells of up, down, square; M=64",
+        "3 cells of toy up, toy down, toy square; M=64",
         "made for up to 16 rows",
         "dispatch to another provider there",
     ]
     assert rows[1][0] == "simt_4bit is verified slower than dequant_blas at 3 / 6 cells"
-    assert rows[1][1].startswith("3 cells of up, down, square; M=8; most at up 512×2048, M=8, bf16, cold: 0.50×")
+    assert rows[1][1].startswith(
+        "3 cells of toy up, toy down, toy square; M=8; most at toy up 512×2048, M=8, bf16, cold: 0.50×"
+    )
     assert rows[1][3] == f"dispatch to dequant_blas there: rooflens dispatch {view.run_path}"
 
 
@@ -91,7 +93,7 @@ def test_provenance_has_the_checksums_of_the_files(tmp_path):
     canary = [start | {"at": f"2025-01-02T03:00:0{second}Z"} for second in (0, 1, 2)]  # before the first time
     view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), ceilings=False, canary=canary, **PLAIN)
     assert known_limitations(view) is None  # a run without limits has no chapter of them
-    rows = {row[0].text: row for row in tables(chapters_of(view, provenance))["files"].rows}
+    rows = {row[0].text: row for row in tables(chapters_of(view, reproduce))["files"].rows}
     for name in ("cells.csv", "samples.csv", "run.json"):
         whole = hashlib.sha256((tmp_path / "run" / name).read_bytes()).hexdigest()
         assert (rows[name][3].text, rows[name][3].value) == (whole[:16], whole)

@@ -1,7 +1,6 @@
 """What bounds the cells.
 
 roofline   the roofline
-regimes    a map of limits
 gap        where the time goes
 flat       every problem on a row
 ceilings   the limits and their sources

@@ -1,7 +1,6 @@
 """Who wins, where, by how much.
 
 speedup      grids of speedups, as pictures too
-decode_grid  layer x M, with ties
 three_way    beside what it replaces and a reference
 winners      the fastest provider
 maxima       the best ratios
