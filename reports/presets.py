@@ -21,7 +21,9 @@ from .sections.comparison.models import models
 from .sections.comparison.spread import spread
 from .sections.comparison.tried import tried
 from .sections.conditions.configurations import configurations
-from .sections.conditions.context import measured, reproduce
+from .sections.conditions.context import environment, limits, protocol, reproduce
+from .sections.conditions.devices import devices
+from .sections.conditions.drift import drift
 from .sections.limits.ceilings import ceilings
 from .sections.limits.flat import flat
 from .sections.limits.gap import gap
@@ -118,12 +120,26 @@ def _lacks_time(view: View) -> str:
     )
 
 
+def _joined(
+    section_id: str, title: str, *parts: Callable[[Subject], Section | None]
+) -> Callable[[Subject], Section | None]:
+    """Make one chapter of several that belong together; None where none of them has anything to say."""
+
+    def build(subject: Subject) -> Section | None:
+        found = tuple(section for part in parts if (section := part(subject)) is not None)
+        return Section(section_id, title, sections=found) if found else None
+
+    return build
+
+
 def _headline(*cards: Card) -> Callable[[View], Section]:
     """Head a report with the numbers of its question."""
     return lambda view: headline(view, *cards)
 
 
-_CONTEXT = (serving, correctness, configurations, measured, reproduce)
+_HOW = (_joined("measured", "How it was measured", environment, devices, drift, protocol, limits), reproduce)
+
+_CONTEXT = (serving, correctness, configurations, *_HOW)
 """What the reports of one question end with."""
 
 OF_A_RUN: dict[str, Preset[View]] = {
@@ -135,7 +151,7 @@ OF_A_RUN: dict[str, Preset[View]] = {
             (headline, speedup, crossover, curves, roofline, correctness, known_limitations, open_items),
             (
                 *(gap, Hook.CHAPTER, winners, throughput, ceilings, serving),
-                *(configurations, measured, reproduce),
+                *(configurations, *_HOW),
             ),
         ),
         Preset(
@@ -152,7 +168,7 @@ OF_A_RUN: dict[str, Preset[View]] = {
             "decode-grid",
             "one grid of speedups, layer x M, with its ties",
             (_headline(means, limit), speedup_of_challengers, winners, known_limitations, open_items),
-            _CONTEXT,
+            (curves, *_CONTEXT),
             _lacks_comparison,
         ),
         Preset(
@@ -182,8 +198,10 @@ OF_TWO_VERSIONS: dict[str, Preset[Result]] = {
             *(open_points.limitations, open_points.open_items),
         ),
         (
-            *(spread, models, open_points.tally, cases.choices, cost.cost, cost.evidence, tried, origin.doubts),
-            *(origin.digest, origin.reproduce, origin.provenance, cases.cases),
+            _joined("compared-details", "Cases and models", spread, models, cases.cases),
+            _joined("compared-ran", "What ran", cases.choices, cost.cost, cost.evidence, tried),
+            *(open_points.tally, origin.doubts, origin.digest),
+            _joined("compared-source", "How to reproduce", origin.reproduce, origin.provenance),
         ),
     )
 }

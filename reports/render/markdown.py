@@ -110,14 +110,13 @@ def _without_listings(chapter: Section, where: Text) -> Section:
 def in_short(report: Report) -> Report:
     """Put the first table and the first figure under the headline, the first chapter: the other chapters are folded.
 
-    Neither is a detail. A first table of more than `OPEN_ROWS` is folded too. The picture of a table is chosen where
-    there is no other.
+    Neither is a detail. A first table of more than `OPEN_ROWS` is folded too.
     """
     blocks = [block for section in report.walk() for block in section.blocks if not _is_detail(block)]
     tables = [block for block in blocks if isinstance(block, Table)][:1]
     figures = [block for block in blocks if isinstance(block, Figure)]
     short = [table for table in tables if len(table.rows) <= OPEN_ROWS]
-    lead: list[Block] = [*short, *sorted(figures, key=lambda figure: bool(figure.picture_of))[:1]]
+    lead: list[Block] = [*short, *figures[:1]]
     if not report.sections:
         return report
     first, *others = (_without(section, lead) for section in report.sections)

@@ -124,10 +124,7 @@ def _section(report: Report, section: Section, width: int, level: int, paint: Pa
 
 
 def _is_left_out(block: Block) -> bool:
-    """True for details, and for pictures of a table that stands beside them."""
-    return isinstance(block, Table | Figure) and (
-        block.detail or (isinstance(block, Figure) and bool(block.picture_of))
-    )
+    return isinstance(block, Table | Figure) and block.detail
 
 
 def _block(block: Block, width: int, paint: Paint, mark: Callable[[str], str]) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """Plain text: aligned, within its width, nothing lost but what it says it leaves out, no codes unless asked for."""
 
 import re
-from dataclasses import replace
 
 from rooflens.reports.model import (
     Bullets,
@@ -64,7 +63,7 @@ def test_two_columns_of_one_name_keep_their_texts():
 
 
 def test_details_are_left_out_by_name_and_figures_keep_their_finding():
-    told = "\n".join(lines(grid("t", detail=True), figure(), replace(figure("p"), picture_of="t")))
+    told = "\n".join(lines(grid("t", detail=True), figure()))
     assert "Details in the page and the markdown: simt_4bit <b>&</b> friends." in told
     assert "44.80×" not in told
     assert told.count("simt_4bit is faster at small M") == 1

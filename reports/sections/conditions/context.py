@@ -10,8 +10,6 @@ from ... import formatting as fmt
 from ...model import Bullets, Cells, CodeBlock, Column, Section, Table, TableCell, Text, table
 from ...view import View
 from .conditions import conditions, facts_table, has_telemetry, how_timed, sample_counts
-from .devices import devices
-from .drift import drift
 
 
 def reproduce(view: View) -> Section:
@@ -99,12 +97,6 @@ def protocol(view: View) -> Section:
             ),
         ),
     )
-
-
-def measured(view: View) -> Section:
-    """Say where and how it was measured, how the devices were meanwhile, and what that leaves open."""
-    parts = (environment(view), devices(view), drift(view), protocol(view), limits(view))
-    return Section("measured", "How it was measured", sections=tuple(filter(None, parts)))
 
 
 def environment(view: View) -> Section:

@@ -1,6 +1,6 @@
 """Who wins, where, by how much.
 
-speedup      grids of speedups, as pictures too
+speedup      grids of speedups
 three_way    beside what it replaces and a reference
 winners      the fastest provider
 maxima       the best ratios

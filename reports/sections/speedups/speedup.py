@@ -1,7 +1,4 @@
-"""Speedup grids: shape x M, one per provider, each cell the ratio of the baseline's time to the provider's.
-
-`heat` is a picture of such a grid, for texts whose tables have no colour.
-"""
+"""Speedup grids: shape x M, one per provider, each cell the ratio of the baseline's time to the provider's."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,9 +9,6 @@ import pandas as pd
 from ....analysis.frames.speedup import bands
 from ... import formatting as fmt
 from ...cells import mean_cell, ratio_cell
-from ...figures import colours
-from ...figures.chart import Data, Figure, LegendEntry
-from ...figures.frames import map_chart, shortened
 from ...model import Block, Cells, Column, HowToRead, Scale, Section, Table, Text, table
 from ...view import Row, ShapeKey, Slice, View, anchors, sliced
 from .sides import compared
@@ -22,10 +16,10 @@ from .sizes import averaged, label_and_size
 
 HOW = (
     "Each number is the time of {baseline} divided by the time of the provider named above the grid: above 1 (blue) "
-    "that provider is faster, below 1 (red) it is slower. Hatched with ~: undecided, the 95% interval includes 1: "
-    "it is not claimed as a speedup. ~1.0× is a measured tie: the whole interval rounds to 1.0. A number has no more "
-    "digits than its interval leaves. The interval of a geometric mean runs from the mean of the lower to the mean of "
-    "the upper ends."
+    "that provider is faster, below 1 (red) it is slower; the {averaged} of the ratio of the round's medians. "
+    "Hatched with ~: undecided, the 95% interval includes 1: it is not claimed as a speedup. ~1.0× is a measured tie: "
+    "the whole interval rounds to 1.0. A number has no more digits than its interval leaves. The interval of a "
+    "geometric mean runs from the mean of the lower to the mean of the upper ends."
 )
 
 
@@ -48,7 +42,10 @@ def _grids(view: View, names: tuple[str, ...]) -> Section | None:
         return Section("speedup", f"Speedup over {view.baseline}", (Text(text),))
     if view.ratios["ratio"].isna().all():
         return Section("speedup", f"Speedup over {view.baseline}", tuple(_nothing(view)))
-    definitions = (HOW.format(baseline=view.baseline), view.legend_of(names).strip())
+    definitions = (
+        HOW.format(baseline=view.baseline, averaged=averaged(view.ratios, "ratio")),
+        view.legend_of(names).strip(),
+    )
     lead = HowToRead(tuple(filter(None, definitions)))
     build = partial(_slice, view, names, bands(view.ratios, view.analysis.rounds))
     return sliced("speedup", f"Speedup over {view.baseline}", view.slices, build, (lead,))
@@ -75,10 +72,8 @@ def _slice(view: View, names: tuple[str, ...], scatter: pd.DataFrame, part: Slic
             without.setdefault(_common_reason(rows.values()), []).append(provider)
             continue
         detail = part.is_later or (provider not in view.challengers and has_key and len(view.shapes) > 12)
-        yield (listed := _grid(view, part, provider, table_id, rows, scatter, key=not has_key, detail=detail))
+        yield _grid(view, part, provider, table_id, rows, scatter, key=not has_key, detail=detail)
         has_key = True
-        if provider in view.challengers:
-            yield heat(view, part, provider, listed, rows)
     yield from (Text(f"No ratio for {', '.join(names)}: {reason}") for reason, names in without.items())
 
 
@@ -111,7 +106,6 @@ def _grid(
         view.titled(f"Speedup of {view.named(provider)} over {view.baseline}", part),
         lines + footer * several,
         _reading(rows.values(), scatter),
-        how_to_read=f"Ratio: {averaged(view.ratios, 'ratio')} of the ratio of the round's medians.",
         detail=detail,
         key=key,
         footer=len(footer) * several,
@@ -137,59 +131,3 @@ def _common_reason(rows: Iterable[Row]) -> str:
     if len(reasons) == 1:
         return f"{reasons[0]}."
     return f"{len(reasons)} reasons, listed under “Correctness”." if reasons else ""
-
-
-PICTURE_HOW = (
-    "The same numbers as in the table, one row per shape and one column per M: the time of {baseline} divided by that "
-    "of the provider, blue above 1 (faster) and red below (slower), on a logarithmic scale. ~ is undecided, an empty "
-    "place has no ratio."
-)
-
-SEVERAL = 24
-"""Cells from which on colours tell more than digits."""
-
-KEY = (-12, -8, -4, 0, 4, 8, 12)
-
-
-def heat(view: View, part: Slice, provider: str, of: Table, rows: Mapping[tuple[ShapeKey, int], Row]) -> Figure | None:
-    """Draw the ratios of one provider in a slice, of which the table `of` shows the numbers; None for a small grid."""
-    known = {at: row for at, row in rows.items() if not math.isnan(row["ratio"])}
-    if len(known) < SEVERAL:
-        return None
-    names = {shape: shortened(f"{shape.label} {shape.size}", 36) for shape in view.shapes_in(known)}
-    boxes = {
-        at: (colours.step_name(colours.step(math.log2(row["ratio"]))), ratio_cell(row).text.rstrip("×"))
-        for at, row in known.items()
-    }
-    chart = map_chart(provider, names, view.Ms_in(known), boxes, _alt(view, provider, known))
-    return Figure(
-        f"heat-{of.id}",
-        f"{provider} over {view.baseline} in colours ({part.title})",
-        (chart,),
-        how_to_read=PICTURE_HOW.format(baseline=view.baseline),
-        alt=chart.alt,
-        legend=tuple(LegendEntry(_key(step), fill=colours.step_name(step)) for step in KEY),
-        detail=of.detail,
-        picture_of=of.id,
-        data=Data.of(
-            ("provider", "model", "layer", "B", "E", "N", "K", "M", "ratio", "ratio_low", "ratio_high", "verdict"),
-            known.values(),
-        ),
-    )
-
-
-def _key(step: int) -> str:
-    text = fmt.tick_ratio(2.0 ** (step / colours.STEPS * colours.OCTAVES))
-    return f"≤ {text}" if step == -colours.STEPS else f"≥ {text}" if step == colours.STEPS else text
-
-
-def _alt(view: View, provider: str, known: Mapping[tuple[ShapeKey, int], Row]) -> str:
-    """State the finding: where the provider is faster, and the best and the worst cell."""
-    decided = [row for row in known.values() if row["verdict"] != "undecided"]
-    faster = sum(row["ratio"] > 1 for row in decided)
-    (best, _), (worst, _) = (pick(known.items(), key=lambda item: float(item[1]["ratio"])) for pick in (max, min))
-    ends = (f"{ratio_cell(known[at]).text} at {at[0].label}, M={at[1]}" for at in dict.fromkeys((best, worst)))
-    return (
-        f"{provider} is faster than {view.baseline} in {faster} and slower in {len(decided) - faster} of "
-        f"{fmt.plural(len(known), 'cell')}: from best to worst {', '.join(ends)}"
-    )
