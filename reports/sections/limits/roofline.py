@@ -126,7 +126,7 @@ def _figure(view: View, part: Slice) -> Figure | None:
     top = max(peak.value for peak in peaks if peak.kind == "measured" or peak is peaks[0])
     ridges = [top / slope.value for slope in slopes]
     names = max(len(point.label) for line in series for point in line.points)
-    low, high = room(min(low, *ridges), max(high, *ridges), 0, names)
+    low, high = room(min(low, *ridges), max(high, *ridges), 1, names)
     # Both roofs are worth seeing: also where all cells lie far to one side of their ridge.
     x = decade_axis(
         min(low, min(ridges) / _BESIDE_RIDGE),

@@ -71,7 +71,7 @@ def _slice(view: View, names: tuple[str, ...], scatter: pd.DataFrame, part: Slic
         if all(math.isnan(row["ratio"]) for row in rows.values()):
             without.setdefault(_common_reason(rows.values()), []).append(provider)
             continue
-        detail = part.is_later or (provider not in view.challengers and has_key and len(view.shapes) > 12)
+        detail = part.is_later or (has_key and len(view.shapes) > 12)
         yield _grid(view, part, provider, table_id, rows, scatter, key=not has_key, detail=detail)
         has_key = True
     yield from (Text(f"No ratio for {', '.join(names)}: {reason}") for reason, names in without.items())

@@ -179,9 +179,8 @@ def _beside(view: View, trio: Trio) -> Table:
         f"Sides: {named}. Ratios are of times, > 1: {new} is faster. {fmt.plural(len(problems), 'problem')}"
         f"{f'; {left} without a time of {new} excluded' if left else ''}."
     )
-    title = view.titled(
-        " beside ".join(filter(None, (new, " and ".join(name for name in present.values() if name != new)))), trio.part
-    )
+    beside = " and ".join(name for name in present.values() if name != new)
+    title = view.titled(f"{new} beside {beside}" if beside else new, trio.part)
     how = (
         f"Time: {averaged(view.cells)} of the round's median; ratio: geometric mean of the ratios of "
         f"the rounds, and so the ratio of the times. {counting(rows)}"
