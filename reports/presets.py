@@ -25,7 +25,6 @@ from .sections.conditions.context import environment, limits, protocol, reproduc
 from .sections.conditions.devices import devices
 from .sections.conditions.drift import drift
 from .sections.limits.ceilings import ceilings
-from .sections.limits.flat import flat
 from .sections.limits.gap import gap
 from .sections.limits.roofline import roofline
 from .sections.limits.serving import serving
@@ -33,6 +32,7 @@ from .sections.side_by_side import SideBySide
 from .sections.speedups.cells import throughput
 from .sections.speedups.crossover import crossover
 from .sections.speedups.curves import curves
+from .sections.speedups.flat import flat
 from .sections.speedups.maxima import maxima
 from .sections.speedups.sides import ratios_over, sides
 from .sections.speedups.speedup import speedup, speedup_of_challengers

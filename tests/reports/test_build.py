@@ -247,7 +247,7 @@ def test_every_view_renders_one_coverage(tmp_path):
 
 
 def test_a_run_that_is_too_long_lists_some_m_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("rooflens.reports.sections.limits.flat.MAX_ROWS", 6)
+    monkeypatch.setattr("rooflens.reports.sections.speedups.flat.MAX_ROWS", 6)
     report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 2, 4, 8, 16), rounds=1)
     listed = tables(report)["cells-bf16-nf4-g64-cold-blas"]
     assert [row[0].text for row in listed.rows] == ["1"] * 3 + ["16"] * 3

@@ -4,7 +4,7 @@ import pytest
 from rooflens.reports.model import Tone
 from rooflens.reports.presets import of_a_run
 from rooflens.reports.sections.conditions.configurations import configurations, described
-from rooflens.reports.sections.limits.flat import flat, floor_of
+from rooflens.reports.sections.speedups.flat import flat, floor_of
 from rooflens.reports.sections.speedups.maxima import maxima
 from rooflens.reports.sections.speedups.sides import sides
 from rooflens.reports.sections.speedups.speedup import speedup_of_challengers

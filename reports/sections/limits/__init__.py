@@ -2,7 +2,6 @@
 
 roofline   the roofline
 gap        where the time goes
-flat       every problem on a row
 ceilings   the limits and their sources
 resonance  sizes at which memory stalls
 serving    what a serving stack reaches on the same problems

@@ -6,7 +6,8 @@ winners      the fastest provider
 maxima       the best ratios
 crossover    crossover M
 curves       time and speedup against M
-cells        every cell
+cells        what was reached at best, and every cell
+flat         every problem on a row
 sides        the sides of a comparison
 sizes        sizes as columns
 """

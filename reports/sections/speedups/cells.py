@@ -13,7 +13,7 @@ from ... import formatting as fmt
 from ...cells import is_impossible, rate_cell, rate_unit, traffic_cell
 from ...model import Cells, Column, Section, Table, TableCell, Text, table
 from ...view import Row, Slice, View, shape_of, sliced
-from ..limits.flat import tables_of_cells
+from .flat import tables_of_cells
 
 
 def throughput(view: View) -> Section | None:

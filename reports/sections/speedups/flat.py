@@ -11,7 +11,7 @@ from ...cells import is_impossible, rate_cell, rate_text, rate_unit, share_cell,
 from ...model import Block, Bullets, Cells, Column, Scale, Section, Table, TableCell, table
 from ...terms import BOUNDS
 from ...view import Row, Slice, View, anchors, shape_of, sliced
-from ..speedups.sizes import averaged, counting, size_cells, size_names
+from .sizes import averaged, counting, size_cells, size_names
 
 MAX_ROWS = 400
 """Rows of one table; beyond it only some M are listed, the first and the last among them."""
