@@ -55,7 +55,7 @@ def report(targets: tuple[str, ...], outputs: tuple[str, ...], ascii_only: bool,
     \b
     Formats:
       .html     the page, one file that needs no network
-      .md       markdown for a pull request; the rest is in FILE-2.md, FILE-3.md
+      .md       markdown for a pull request, of at most 60,000 characters
       .txt      plain text
       .json     all of it, for programs
       .parquet  all cells of one run as a table; needs pyarrow

@@ -21,34 +21,31 @@ from .sections.comparison.models import models
 from .sections.comparison.spread import spread
 from .sections.comparison.tried import tried
 from .sections.conditions.configurations import configurations
-from .sections.conditions.context import environment, limits, protocol, provenance, reproduce
+from .sections.conditions.context import environment, limits, protocol, reproduce
 from .sections.conditions.devices import devices
 from .sections.conditions.drift import drift
 from .sections.limits.ceilings import ceilings
-from .sections.limits.flat import flat
 from .sections.limits.gap import gap
-from .sections.limits.regimes import regimes
 from .sections.limits.roofline import roofline
 from .sections.limits.serving import serving
 from .sections.side_by_side import SideBySide
 from .sections.speedups.cells import throughput
 from .sections.speedups.crossover import crossover
 from .sections.speedups.curves import curves
-from .sections.speedups.decode_grid import decode_grid
+from .sections.speedups.flat import flat
 from .sections.speedups.maxima import maxima
 from .sections.speedups.sides import ratios_over, sides
-from .sections.speedups.speedup import speedup
+from .sections.speedups.speedup import speedup, speedup_of_challengers
 from .sections.speedups.three_way import three_way
 from .sections.speedups.winners import winners
-from .sections.summary.accuracy import correctness, failures
 from .sections.summary.cards import best_constant, highest_rates, means_over_sides
+from .sections.summary.correctness import correctness
 from .sections.summary.headline import Card, headline, limit, means
 from .sections.summary.headline import crossover as median
 from .sections.summary.known_limitations import known_limitations
 from .sections.summary.legend import legend
 from .sections.summary.open_items import open_items
 from .sections.summary.takeaways import takeaways
-from .sections.summary.tally import tally
 from .view import View
 
 Subject = TypeVar("Subject", View, Result, SideBySide)
@@ -123,12 +120,26 @@ def _lacks_time(view: View) -> str:
     )
 
 
+def _joined(
+    section_id: str, title: str, *parts: Callable[[Subject], Section | None]
+) -> Callable[[Subject], Section | None]:
+    """Make one chapter of several that belong together; None where none of them has anything to say."""
+
+    def build(subject: Subject) -> Section | None:
+        found = tuple(section for part in parts if (section := part(subject)) is not None)
+        return Section(section_id, title, sections=found) if found else None
+
+    return build
+
+
 def _headline(*cards: Card) -> Callable[[View], Section]:
     """Head a report with the numbers of its question."""
     return lambda view: headline(view, *cards)
 
 
-_CONTEXT = (serving, tally, environment, reproduce, protocol, provenance, limits)
+_HOW = (_joined("measured", "How it was measured", environment, devices, drift, protocol, limits), reproduce)
+
+_CONTEXT = (serving, correctness, configurations, *_HOW)
 """What the reports of one question end with."""
 
 OF_A_RUN: dict[str, Preset[View]] = {
@@ -137,10 +148,10 @@ OF_A_RUN: dict[str, Preset[View]] = {
         Preset(
             "full",
             "everything that is known of a run",
-            (headline, speedup, crossover, curves, roofline, failures, known_limitations, open_items),
+            (headline, speedup, crossover, curves, roofline, correctness, known_limitations, open_items),
             (
-                *(gap, regimes, Hook.CHAPTER, throughput, correctness, ceilings, serving, devices, drift),
-                *(environment, reproduce, protocol, provenance, limits),
+                *(gap, Hook.CHAPTER, winners, throughput, ceilings, serving),
+                *(configurations, *_HOW),
             ),
         ),
         Preset(
@@ -156,15 +167,15 @@ OF_A_RUN: dict[str, Preset[View]] = {
         Preset(
             "decode-grid",
             "one grid of speedups, layer x M, with its ties",
-            (_headline(means, limit), decode_grid, winners, known_limitations, open_items),
-            (configurations, *_CONTEXT),
+            (_headline(means, limit), speedup_of_challengers, winners, known_limitations, open_items),
+            (curves, *_CONTEXT),
             _lacks_comparison,
         ),
         Preset(
             "three-way",
             "a kernel beside the one that it replaces and a reference",
             (_headline(means_over_sides), takeaways, three_way, open_items),
-            (configurations, *_CONTEXT),
+            _CONTEXT,
             _lacks_third,
         ),
         Preset(
@@ -187,8 +198,10 @@ OF_TWO_VERSIONS: dict[str, Preset[Result]] = {
             *(open_points.limitations, open_points.open_items),
         ),
         (
-            *(spread, models, open_points.tally, cases.choices, cost.cost, cost.evidence, tried, origin.doubts),
-            *(origin.digest, origin.reproduce, origin.provenance, cases.cases),
+            _joined("compared-details", "Cases and models", spread, models, cases.cases),
+            _joined("compared-ran", "What ran", cases.choices, cost.cost, cost.evidence, tried),
+            *(open_points.tally, origin.doubts, origin.digest),
+            _joined("compared-source", "How to reproduce", origin.reproduce, origin.provenance),
         ),
     )
 }

@@ -9,7 +9,6 @@ import pandas as pd
 
 from ..frames.coordinates import CASE
 from ..statistics.arrays import Floats, floats
-from ..statistics.intervals import survival
 from .decide import FALSE_DISCOVERY, Word
 from .effects import Effects
 from .versions import MIXED
@@ -25,14 +24,12 @@ COUNTED = tuple((side, step) for step in STEPS for side in (1, -1))
 class Count:
     """Cases that changed by `step` (a share, with its sign) or more.
 
-    seen      by their point estimates; verified  called slower or faster as well
-    expected  as many would be seen if nothing had changed, from each case's standard error; None without any
+    seen  by their point estimates; verified  called slower or faster as well
     """
 
     step: float
     seen: int
     verified: int
-    expected: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +112,6 @@ _TIE = 1e-12
 
 
 def _count(cases: pd.DataFrame, change: Floats, step: float) -> Count:
-    line = math.log1p(step)
     beyond = math.copysign(1.0, step) * change >= abs(step) - _TIE
-    word = Word.SLOWER if line > 0 else Word.FASTER
-    known = cases["se"].notna().to_numpy()
-    expected = None
-    if known.any():
-        se, freedom = cases["typical_se"].to_numpy()[known], cases["freedom"].to_numpy()[known]
-        with np.errstate(divide="ignore"):
-            expected = float(survival(abs(line) / se, freedom).sum())
-    return Count(step, int(beyond.sum()), int((beyond & (cases["word"] == word.value)).sum()), expected)
+    word = Word.SLOWER if step > 0 else Word.FASTER
+    return Count(step, int(beyond.sum()), int((beyond & (cases["word"] == word.value)).sum()))

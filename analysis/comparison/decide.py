@@ -53,13 +53,11 @@ class Decisions:
     """Per cell [C]: effect and its 95 % interval, p, q, verdict, and the smallest change found with 80 % power.
 
     All effects are differences of ln time. `se` is the standard error that decides: from the moderated variance, or the
-    cell's own where that is larger; `freedom` are its degrees. `typical_se` is that of the moderated variance alone:
-    how far chance is expected to reach.
+    cell's own where that is larger; `freedom` are its degrees.
     """
 
     effect: Floats
     se: Floats
-    typical_se: Floats
     freedom: Floats
     low: Floats
     high: Floats
@@ -97,9 +95,7 @@ def decide(effect: Floats, variance: Floats, freedom: Floats, count: Floats, mar
     """
     moderated = moderate(variance, freedom)
     known = (freedom > 0) & np.isfinite(effect)
-    typical, se = (
-        np.where(known, np.sqrt(one / np.maximum(count, 1)), np.nan) for one in (moderated.typical, moderated.variance)
-    )
+    se = np.where(known, np.sqrt(moderated.variance / np.maximum(count, 1)), np.nan)
     degrees = np.where(known, moderated.freedom, np.nan)
     p = _p_value(effect, se, degrees, margin)
     q = adjusted(p)
@@ -114,7 +110,7 @@ def decide(effect: Floats, variance: Floats, freedom: Floats, count: Floats, mar
     # of so many cells that are called, this one among them, the largest p that is called
     rank = np.minimum(called.sum() + ~called, known.sum())
     smallest = margin + _noncentrality(degrees, FALSE_DISCOVERY * rank / max(known.sum(), 1)) * se
-    return Decisions(effect, se, typical, degrees, effect - half, effect + half, p, q, words, smallest)
+    return Decisions(effect, se, degrees, effect - half, effect + half, p, q, words, smallest)
 
 
 def _p_value(effect: Floats, se: Floats, degrees: Floats, margin: Floats) -> Floats:

@@ -63,7 +63,7 @@ class Effects:
     """The cases with what was decided, and the differences per round of those that are compared.
 
     cases        `Versions.cases` with status, word, withheld (why its word is inconclusive whatever its times
-                 are, or ""), margin, rounds, and of `decide` effect, low, high, se, typical_se, freedom, p, q,
+                 are, or ""), margin, rounds, and of `decide` effect, low, high, se, freedom, p, q,
                  smallest; base_gmean_s, head_gmean_s: geometric means of the round medians that the
                  effect is of, so that their ratio is the effect
     differences  [cases, rounds] ln(head) - ln(base) of interleaved rounds; NaN where a round is missing. No columns
@@ -168,7 +168,7 @@ def withhold(effects: Effects, reason: str, chosen: "pd.Series[bool] | bool" = T
     return replace(effects, cases=cases.assign(word=words, withheld=reasons, smallest=smallest))
 
 
-_DECIDED = ("effect", "low", "high", "se", "typical_se", "freedom", "p", "q", "smallest")
+_DECIDED = ("effect", "low", "high", "se", "freedom", "p", "q", "smallest")
 
 
 def sum_of_passes(versions: Versions, passes: Sequence[str], name: str) -> Versions:

@@ -29,13 +29,12 @@ NO_PRIOR: Prior = (0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Moderated:
-    """Variances [C] with what they borrow: `typical` is shrunk to the prior, `variance` never below the cell's own.
+    """Variances [C] shrunk to the prior, but never below the cell's own.
 
     `freedom` are the degrees of freedom (inf: all). What has none of its own has NaN and 0: nothing is known of it.
     """
 
     variance: Floats
-    typical: Floats
     freedom: Floats
 
 
@@ -47,8 +46,8 @@ def moderate(variances: Floats, freedom: Floats) -> Moderated:
     """
     known = freedom > 0
     drawn, degrees = shrink(variances, freedom, fit_prior(variances, freedom))
-    typical = np.where(known, drawn, np.nan)
-    return Moderated(np.fmax(typical, np.where(known, variances, np.nan)), typical, np.where(known, degrees, 0.0))
+    shrunk, own = (np.where(known, one, np.nan) for one in (drawn, variances))
+    return Moderated(np.fmax(shrunk, own), np.where(known, degrees, 0.0))
 
 
 def fit_prior(variances: Floats, freedom: Floats) -> Prior:

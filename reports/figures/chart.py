@@ -219,9 +219,8 @@ class Bar:
 class Figure:
     """One chart, or several. `alt` states the finding, `how_to_read` explains; `data` are the numbers that are drawn.
 
-    `multiples`: small panels of one kind. `detail`: a reader can do without it. `picture_of` is the id of a table that
-    shows the same where tables have colours; the figure replaces them where they have none (markdown). `bars` are what
-    is left of the figure where there are no images.
+    `multiples`: small panels of one kind. `detail`: a reader can do without it. `bars` are what is left of the figure
+    where there are no images.
     """
 
     id: str
@@ -234,5 +233,4 @@ class Figure:
     multiples: bool = False
     detail: bool = False
     data: Data | None = None
-    picture_of: str = ""
     bars: tuple[Bar, ...] = ()

@@ -1,12 +1,10 @@
 """How large a drawing is, and where in it the plot area lies."""
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from .axes import band, bands, position
-from .chart import Axis, Box, Chart, Figure, Spacing, Tick
+from .axes import position
+from .chart import Axis, Chart, Figure, Spacing, Tick
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +105,6 @@ def _has_labels(axis: Axis) -> bool:
 def titled(figure: Figure) -> bool:
     """True where each chart of a figure needs its title above it, because there are several."""
     return figure.multiples or len(figure.charts) > 1
-
-
-def map_chart(
-    title: str, names: Mapping[Any, str], sizes: Sequence[int], boxes: Mapping[Any, tuple[str, str]], alt: str
-) -> Chart:
-    """Draw a map: a row per name from the top down, a column per M; `boxes` has fill and text by (key of a name, M)."""
-    drawn = []
-    for number, key in enumerate(names):
-        y = band(len(names), number, down=True)
-        drawn += [Box(x, x + 1, y, y + 1, *boxes[key, m]) for x, m in enumerate(sizes) if (key, m) in boxes]
-    columns = bands([f"{m}" for m in sizes], "M")
-    return Chart(title, columns, bands([*names.values()], down=True), (), boxes=tuple(drawn), alt=alt)
 
 
 def shortened(text: str, most: int = LONGEST) -> str:

@@ -26,11 +26,10 @@ def files(report: Report, path: Path, ascii_only: bool) -> dict[Path, bytes]:
 
 
 def render(report: Report, ascii_only: bool = False) -> str:
-    """Return the report in one body of at most `LIMIT` characters; a longer one is cut, and says so."""
+    """Return the report in at most `LIMIT` characters."""
     short = markdown.in_short(markdown.without_listings(report))
     alone = tuple(_alone(section, ascii_only) for section in short.sections)
-    text = markdown.render(replace(short, sections=alone), limit=1000 * LIMIT, ascii_only=ascii_only).text
-    return markdown.within(text, LIMIT, "the rest; the HTML report has all of it.")
+    return markdown.render(replace(short, sections=alone), LIMIT, ascii_only).text
 
 
 def bars(rows: tuple[Bar, ...], ascii_only: bool = False) -> str:

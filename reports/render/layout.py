@@ -46,10 +46,7 @@ class TextTable:
 
     def without(self, names: Collection[str]) -> "TextTable":
         """Return the other columns."""
-        return self.keeping([index for index, name in enumerate(self.names) if name not in names])
-
-    def keeping(self, kept: Sequence[int]) -> "TextTable":
-        """Return the columns with these numbers."""
+        kept = [index for index, name in enumerate(self.names) if name not in names]
         return TextTable(
             tuple(self.names[index] for index in kept),
             [[row[index] for index in kept] for row in self.rows],

@@ -1,21 +1,20 @@
 """Renders a Report as GitHub markdown for a pull request: the headline, one table, one figure, and folded chapters.
 
 GitHub's limit is 65,536 characters, and it drops `<svg>`, `<style>` and data URIs, so figures are files beside it.
-Listings of all cells are left to the page. When the rest is longer than `LIMIT`, detail blocks move into further
-bodies, the last ones first, then other blocks; each place says where they are, and nothing else is lost.
+Listings of all cells are left to the page. When the rest is longer than `LIMIT`, detail blocks are left out, the last
+ones first, then other blocks; each place says what, and that the page has it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import quote
+from typing import TypeAlias
 
 from ..figures.chart import Figure
 from ..formatting import some
 from ..model import Block, Bullets, HowToRead, KeyNumbers, Remarks, Report, Section, Table, Text
-from . import figure_file, markdown_parts
+from . import figure_file
 from .markdown_blocks import FOLD_END, data_path, escape, fold_begin, footnotes, image_path, written
-from .markdown_parts import Body, Place
 from .visible import visible
 
 LIMIT = 60_000
@@ -24,38 +23,35 @@ LIMIT = 60_000
 OPEN_ROWS = 50
 """Rows of a table that may stand unfolded under the headline."""
 
-STEM = "report"
-"""Name of the first file, without its suffix."""
+Place: TypeAlias = tuple[str, int]
+"""A block: the id of its section and its position there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The first body, further ones by the names of their files, and the figures that they show."""
+    """The text, and the figures that it shows."""
 
     text: str
     figures: tuple[Figure, ...]
-    parts: tuple[tuple[str, str], ...] = ()
 
 
 def files(report: Report, path: Path, ascii_only: bool) -> dict[Path, bytes]:
-    """Render for `path`: images and numbers of figures, the first body, then what does not fit into it."""
-    rendered = render(report, stem=path.stem, ascii_only=ascii_only)
+    """Render for `path`: images and numbers of figures, and the text."""
+    rendered = render(report, ascii_only=ascii_only)
     found: dict[Path, bytes] = {}
     for figure in rendered.figures:
         found[path.parent / image_path(figure)] = figure_file.draw(figure)
         if figure.data is not None:
             found[path.parent / data_path(figure)] = figure.data.csv().encode("utf-8", "backslashreplace")
-    bodies = ((path.name, rendered.text), *rendered.parts)
-    return found | {path.parent / name: body.encode("utf-8") for name, body in bodies}
+    return found | {path: rendered.text.encode("utf-8")}
 
 
-def render(report: Report, limit: int = LIMIT, stem: str = STEM, ascii_only: bool = False) -> Rendered:
-    """Return the report in bodies of at most `limit` characters: STEM.md, STEM-2.md, ...
+def render(report: Report, limit: int = LIMIT, ascii_only: bool = False) -> Rendered:
+    """Return the report in at most `limit` characters.
 
     `ascii_only`: with plain separators; the texts of the report are then plain already (`plain.as_ascii`).
     """
-    report = in_short(without_listings(report))
-    writer = _Writer(report, stem, "-" if ascii_only else "·")
+    report, dot = in_short(without_listings(report)), "-" if ascii_only else "·"
     whole = [(section, index) for section in report.walk() for index, _ in enumerate(section.blocks)]
     detail = [at for at in whole if _is_detail(at[0].blocks[at[1]])]
     plain = [at for at in whole if at not in detail and isinstance(at[0].blocks[at[1]], Table | Figure | Bullets)]
@@ -63,19 +59,23 @@ def render(report: Report, limit: int = LIMIT, stem: str = STEM, ascii_only: boo
     movable = [*reversed(detail), *reversed(plain), *reversed(rest)]
     sizes = [len(written(section.blocks[index])) for section, index in movable]
 
-    bodies: list[Body] = []
-    text, moved = visible(writer.first(bodies)), 0
-    while len(text) > limit and moved < len(movable):
-        excess = len(text) - limit
-        while moved < len(movable) and excess > 0:
-            excess -= sizes[moved]
-            moved += 1
-        places = {(section.id, index) for section, index in movable[:moved]}
-        bodies = markdown_parts.packed(report, places, limit)
-        text = visible(writer.first(bodies))
-    text = within(text, limit, f"the rest. {writer.where(set(range(len(bodies))))}")
-    figures = tuple(block for section in report.walk() for block in section.blocks if isinstance(block, Figure))
-    return Rendered(text, figures, tuple(writer.further(bodies)))
+    left: set[Place] = set()
+    text = visible(_text(report, left, dot))
+    while (excess := len(text) - limit) > 0 and len(left) < len(movable):
+        for (section, index), size in zip(movable[len(left) :], sizes[len(left) :], strict=True):
+            if excess <= 0:
+                break
+            left.add((section.id, index))
+            excess -= size
+        text = visible(_text(report, left, dot))
+    text = within(text, limit, f"the rest. {_elsewhere(report)}")
+    figures = tuple(
+        block
+        for section in report.walk()
+        for index, block in enumerate(section.blocks)
+        if isinstance(block, Figure) and (section.id, index) not in left
+    )
+    return Rendered(text, figures)
 
 
 def render_section(section: Section, limit: int = LIMIT) -> str:
@@ -110,14 +110,13 @@ def _without_listings(chapter: Section, where: Text) -> Section:
 def in_short(report: Report) -> Report:
     """Put the first table and the first figure under the headline, the first chapter: the other chapters are folded.
 
-    Neither is a detail. A first table of more than `OPEN_ROWS` is folded too. The picture of a table is chosen where
-    there is no other.
+    Neither is a detail. A first table of more than `OPEN_ROWS` is folded too.
     """
     blocks = [block for section in report.walk() for block in section.blocks if not _is_detail(block)]
     tables = [block for block in blocks if isinstance(block, Table)][:1]
     figures = [block for block in blocks if isinstance(block, Figure)]
     short = [table for table in tables if len(table.rows) <= OPEN_ROWS]
-    lead: list[Block] = [*short, *sorted(figures, key=lambda figure: bool(figure.picture_of))[:1]]
+    lead: list[Block] = [*short, *figures[:1]]
     if not report.sections:
         return report
     first, *others = (_without(section, lead) for section in report.sections)
@@ -169,82 +168,47 @@ def _is_detail(block: Block) -> bool:
     return isinstance(block, Table | Figure) and block.detail
 
 
-class _Writer:
-    """Writes the bodies of one report."""
-
-    def __init__(self, report: Report, stem: str, dot: str) -> None:
-        self._report, self._stem, self._dot = report, stem, dot
-
-    def first(self, bodies: list[Body]) -> str:
-        """Return the first body; what is in `bodies` is named where it would stand."""
-        moved: dict[Place, set[int]] = {}
-        for number, body in enumerate(bodies):
-            for piece in body:
-                moved.setdefault(piece.place, set()).add(number)
-        report = self._report
-        lines = [f"# {escape(report.title)}", ""]
-        facts = f" {self._dot} ".join(f"{escape(name)}: **{escape(value)}**" for name, value in report.facts)
-        lines += [facts, ""]
-        for section in report.sections[:1]:
-            lines += self._content(section, moved, 2)
-        for section in report.sections[1:]:
-            lines += (fold_begin(section.title), "", *self._content(section, moved, 2), FOLD_END, "")
-        lines += ["---", f"{self._origin()} Every number can be recomputed from that run's CSV files."]
-        return "\n".join(lines) + "\n"
-
-    def further(self, bodies: list[Body]) -> Iterator[tuple[str, str]]:
-        """Yield the name and the text of each further body."""
-        for number, body in enumerate(bodies):
-            title = f"# {escape(self._report.title[:200])}, part {number + 2} of {len(bodies) + 1}"
-            back = f"[Part 1]({quote(self._stem)}.md)"
-            ahead = f" {self._dot} next: {self._link(number + 1)}" if number + 1 < len(bodies) else ""
-            lines = [title, "", f"{back}{ahead}", "", *markdown_parts.lines(body)]
-            yield self._name(number), visible("\n".join(lines).rstrip("\n") + "\n")
-
-    def where(self, numbers: set[int]) -> str:
-        """Say where else something is."""
-        files = some([self._link(number) for number in sorted(numbers)], 6)
-        source = f" of `{self._report.source}`" if self._report.source else ""
-        return f"It is in {files}, the HTML report and the CSV files{source}."
-
-    def _name(self, number: int) -> str:
-        return f"{self._stem}-{number + 2}.md"
-
-    def _link(self, number: int) -> str:
-        return f"[{escape(self._name(number))}]({quote(self._name(number))})"
-
-    def _origin(self) -> str:
-        source = f" from `{self._report.source}`" if self._report.source else ""
-        return f"{escape(self._report.generator)}{source}."
-
-    def _content(self, section: Section, moved: dict[Place, set[int]], level: int) -> Iterator[str]:
-        missing: dict[str, set[int]] = {}
-        kept = []
-        for index, block in enumerate(section.blocks):
-            if isinstance(block, Table | Figure):  # the heading above says it
-                block = replace(block, title=block.title.removesuffix(f" ({section.title})"))
-            if (section.id, index) in moved:
-                missing.setdefault(_title(block), set()).update(moved[section.id, index])
-            else:
-                kept.append(block)
-                yield written(block, self._report.notes.__getitem__)
-        if notes := self._report.notes_of(Section(section.id, section.title, tuple(kept))):
-            yield from (*footnotes(notes), "")
-        for child in section.sections:
-            if _is_gone(child, moved):
-                own = (moved[child.id, index] for index, _ in enumerate(child.blocks))
-                missing[f"{child.title} (all of it)"] = set().union(*own)
-            else:
-                yield from (f"{'#' * (level + 1)} {escape(child.title)}", "")
-                yield from self._content(child, moved, min(level + 1, 5))
-        if missing:
-            where = self.where(set().union(*missing.values()))
-            yield from (f"*Left out for length: {escape(some([*missing], 6, '; '))}. {where}*", "")
+def _text(report: Report, left: Collection[Place], dot: str) -> str:
+    """Return the whole text without the blocks in `left`, which are named where they would stand."""
+    facts = f" {dot} ".join(f"{escape(name)}: **{escape(value)}**" for name, value in report.facts)
+    lines = [f"# {escape(report.title)}", "", facts, ""]
+    for section in report.sections[:1]:
+        lines += _content(report, section, left, 2)
+    for section in report.sections[1:]:
+        lines += (fold_begin(section.title), "", *_content(report, section, left, 2), FOLD_END, "")
+    source = f" from `{report.source}`" if report.source else ""
+    lines += ["---", f"{escape(report.generator)}{source}. Every number can be recomputed from that run's CSV files."]
+    return "\n".join(lines) + "\n"
 
 
-def _is_gone(section: Section, moved: dict[Place, set[int]]) -> bool:
-    """True when nothing of a sub-section is left, so that its heading is not worth its place."""
-    return not section.sections and all((section.id, index) in moved for index, _ in enumerate(section.blocks))
+def _elsewhere(report: Report) -> str:
+    """Say where what is left out can be found."""
+    source = f" of `{report.source}`" if report.source else ""
+    return f"It is in the HTML report and in the CSV files{source}."
+
+
+def _content(report: Report, section: Section, left: Collection[Place], level: int) -> Iterator[str]:
+    missing: list[str] = []
+    kept = []
+    for index, block in enumerate(section.blocks):
+        if isinstance(block, Table | Figure):  # the heading above says it
+            block = replace(block, title=block.title.removesuffix(f" ({section.title})"))
+        if (section.id, index) in left:
+            missing.append(_title(block))
+        else:
+            kept.append(block)
+            yield written(block, report.notes.__getitem__)
+    if notes := report.notes_of(Section(section.id, section.title, tuple(kept))):
+        yield from (*footnotes(notes), "")
+    for child in section.sections:
+        if not child.sections and all((child.id, index) in left for index, _ in enumerate(child.blocks)):
+            missing.append(f"{child.title} (all of it)")
+        else:
+            yield from (f"{'#' * (level + 1)} {escape(child.title)}", "")
+            yield from _content(report, child, left, min(level + 1, 5))
+    if missing:
+        named = escape(some(list(dict.fromkeys(missing)), 6, "; "))
+        yield from (f"*Left out for length: {named}. {_elsewhere(report)}*", "")
 
 
 def _title(block: Block) -> str:

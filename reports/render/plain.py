@@ -11,7 +11,7 @@ from ..model import CodeBlock, Report
 
 _Any = TypeVar("_Any")
 
-_EXACT = {"id", "source", "language", "style", "picture_of", "value", "notes", "link"}
+_EXACT = {"id", "source", "language", "style", "value", "notes", "link"}
 """Fields that are no text of ours: anchors, names of files, raw values."""
 
 

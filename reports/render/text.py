@@ -1,7 +1,6 @@
 """Renders a Report as plain text for a terminal, a log or a commit message: underlined headings, aligned tables.
 
-Details and figures are left out, and the text says so; of a figure its finding stays. A grid that is wider than
-the page is continued below itself, with its first columns again.
+Details and figures are left out, and the text says so; of a figure its finding stays.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -125,10 +124,7 @@ def _section(report: Report, section: Section, width: int, level: int, paint: Pa
 
 
 def _is_left_out(block: Block) -> bool:
-    """True for details, and for pictures of a table that stands beside them."""
-    return isinstance(block, Table | Figure) and (
-        block.detail or (isinstance(block, Figure) and bool(block.picture_of))
-    )
+    return isinstance(block, Table | Figure) and block.detail
 
 
 def _block(block: Block, width: int, paint: Paint, mark: Callable[[str], str]) -> Iterator[str]:
@@ -174,12 +170,9 @@ def _table(table: Table, width: int, paint: Paint, mark: Callable[[str], str]) -
     right = tuple(not column.is_text for column in table.columns)
     rows = [list(row) for row in zip(*columns, strict=True)] if table.rows else []
     whole = layout.TextTable(names, rows, right)
-    for number, part in enumerate(_parts(whole, table.stub, width)):
-        if number:
-            yield ""
-        header, lines = layout.lay_out(part, width, _long(part))
-        yield from (paint(line.replace(_SAME, ""), "heading") for line in header)
-        yield from (line.replace(_SAME, "") for line in lines)
+    header, lines = layout.lay_out(whole, width, _long(whole))
+    yield from (paint(line.replace(_SAME, ""), "heading") for line in header)
+    yield from (line.replace(_SAME, "") for line in lines)
 
 
 def _distinct(names: Iterable[str]) -> tuple[str, ...]:
@@ -221,48 +214,6 @@ def _long(table: layout.TextTable) -> list[str]:
         if index and table.right is not None and not table.right[index]
     }
     return sorted((name for name, length in lengths.items() if length > LONG), key=lambda name: -lengths[name])
-
-
-def _parts(table: layout.TextTable, stub: int, width: int) -> Iterator[layout.TextTable]:
-    """Split a table that is too wide into tables of its first columns and, evenly, some of the others."""
-    long = _long(table)
-    header, lines = layout.lay_out(table, width, long)
-    if max(map(layout.shown_len, (*header, *lines)), default=0) <= width:
-        yield table
-        return
-    extents = [
-        min(layout.READABLE if name in long else width, max(map(layout.shown_len, (*name.split(), *cells)), default=0))
-        for name, cells in zip(table.names, table.columns(), strict=True)
-    ]
-    needed = [extent + len(layout.GAP) for extent in extents]
-    heads = list(range(min(_heads(table, stub, needed, width), len(needed) - 1)))
-    room = max(width + len(layout.GAP) - sum(needed[: len(heads)]), *needed[len(heads) :])
-    rest = range(len(heads), len(needed))
-    count = len(_filled(rest, needed, room))
-    least = -(-sum(needed[index] for index in rest) // count)
-    evenly = next(groups for size in range(least, room + 1) if len(groups := _filled(rest, needed, size)) == count)
-    for group in evenly:
-        yield table.keeping([*heads, *group])
-
-
-def _heads(table: layout.TextTable, stub: int, needed: Sequence[int], width: int) -> int:
-    """Count the first columns that each part repeats: `stub`, or as many as tell its rows apart, in half the width."""
-    for count in range(stub, len(needed)):
-        if sum(needed[:count]) > width / 2:
-            break
-        if len({tuple(row[:count]) for row in table.rows}) == len(table.rows):
-            return count
-    return stub
-
-
-def _filled(columns: Iterable[int], needed: Sequence[int], room: int) -> list[list[int]]:
-    """Put columns into as few groups as reading order allows, each of at most `room` characters."""
-    groups: list[list[int]] = []
-    for index in columns:
-        if not groups or sum(needed[one] for one in groups[-1]) + needed[index] > room:
-            groups.append([])
-        groups[-1].append(index)
-    return groups
 
 
 def _pairs(pairs: Sequence[tuple[str, str]], width: int) -> Iterator[str]:

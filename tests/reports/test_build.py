@@ -13,6 +13,7 @@ from rooflens.analysis.run.pipeline import analyze
 from rooflens.reports.build import build_report
 from rooflens.reports.model import CodeBlock, Column, TableCell, Tone, table
 from rooflens.reports.render import html, json_form, markdown
+from rooflens.reports.sections.conditions.configurations import configurations
 from rooflens.reports.sections.conditions.context import reproduce
 from rooflens.reports.view import View
 
@@ -92,7 +93,7 @@ def test_what_a_refinement_added_is_in_the_curves_and_among_the_outputs(tmp_path
     crossings = texts(tables(report)["crossover-bf16-nf4-g64-cold-simt-4bit"])
     assert [row[-1] for row in crossings] == ["further M", "1", "0", "0"]
     outputs = texts(tables(report)["accuracy"])
-    assert [(row[0], row[2], row[-1].split(", ")[1]) for row in outputs[1:]] == [(name, "10", "M=24") for name in pair]
+    assert [(row[0], row[3], row[-1].split(", ")[1]) for row in outputs[1:]] == [(name, "10", "M=24") for name in pair]
 
 
 def test_crossover_by_hand(toy):
@@ -109,12 +110,14 @@ def test_crossover_by_hand(toy):
 
 def test_cell_table_by_hand(toy):
     """512 x 2048 at M=1: 2 x 512 x 2048 FLOP; 524288 + 65536 + 4096 + 1024 bytes; 10 µs."""
-    rows = texts(tables(toy)["cells-bf16-nf4-g64-cold-m1"])
-    header, simt, dequant = rows[0], rows[1], rows[2]
+    found = tables(toy)
+    (header, simt, *_), (_, dequant, *_) = (
+        texts(found[f"cells-bf16-nf4-g64-cold-{name}"]) for name in ("simt-4bit", "dequant-blas")
+    )
     assert header[5:7] == ["rate", "traffic"]
-    assert simt[:7] == ["toy up", "512×2048", "simt_4bit", "10.00 µs", "[10.00, 10.00] µs", "209.7", "59.5"]
-    assert dequant[2:4] == ["dequant_blas", "80.00 µs"]
-    assert (simt[7:], dequant[7:]) == (["dram"], ["unexplained"])
+    assert simt[:7] == ["1", "512", "2048", "10.00 µs", "[10.00, 10.00] µs", "209.7", "59.5"]
+    assert dequant[3] == "80.00 µs"
+    assert (simt[8:], dequant[8:]) == (["dram", "toy up"], ["unexplained", "toy up"])
 
 
 def test_whole_set_rate_is_total_work_over_total_time(toy):
@@ -147,7 +150,7 @@ def test_failed_cells_show_their_verdict_and_reason(quick):
     assert {cell.note for cell in failed} == {"unsupported: one row at a time"}
     assert len(failed) == 6 * 2
     rows = texts(tables(quick)["failed"])
-    assert rows[1][:3] == ["gemv_4bit", "unsupported", "12"]
+    assert rows[1][:3] == ["gemv_4bit", "skipped", "12"]
     assert rows[1][5] == "128, 256"
     assert rows[2][:3] == ["blas", "oom", "1"]
     assert rows[2][-1] == "3 GiB asked"
@@ -208,15 +211,10 @@ def test_a_baseline_says_which_libraries_multiplied(tmp_path):
     for m, library in ((1, "torch"), (64, "MKL 2024.2")):
         cells.loc[baseline & (cells["M"] == m), "config"] = json.dumps({"gemm": "mm", "library": library})
 
-    def table(of):
-        (found,) = (one for one in reproduce(View(analyze(of))).blocks if getattr(one, "id", "") == "providers")
-        return [[cell.text for cell in row] for row in found.rows], [column.header for column in found.columns]
-
-    rows, heads = table(replace(run, cells=cells))
-    named = {row[0]: row[heads.index("library")] for row in rows}
-    assert named.pop("dequant_blas") == "MKL 2024.2, torch"
-    assert set(named.values()) == {""}
-    assert "library" not in table(run)[1]
+    (found, *_) = configurations(View(analyze(replace(run, cells=cells)))).blocks
+    named = {row[0].text: row[3].text for row in found.rows}
+    assert named.pop("dequant_blas") == "gemm=mm, library=torch or MKL 2024.2"
+    assert not any("library" in text for text in named.values())
 
 
 def test_every_view_renders_one_coverage(tmp_path):
@@ -235,7 +233,10 @@ def test_every_view_renders_one_coverage(tmp_path):
         skip=lambda cell, _: (cell.provider, cell.M) == ("blas", 4),
     )
     told = "4 / 6 timed; 1 failed, 1 to do; 2 more cannot run here; 3 / 24 rounds to do"
-    for preset, chapters in (("full", ("open-items", "failed-cells", "provenance")), ("flat", ("tally", "open-items"))):
+    for preset, chapters in (
+        ("full", ("open-items", "correctness", "reproduce")),
+        ("flat", ("correctness", "open-items")),
+    ):
         report = build_report(load_run(folder), preset)
         assert dict(report.facts)["cells"] == told
         sections = {section.id: section for section in report.walk()}
@@ -246,11 +247,11 @@ def test_every_view_renders_one_coverage(tmp_path):
 
 
 def test_a_run_that_is_too_long_lists_some_m_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("rooflens.reports.sections.speedups.cells.MAX_ROWS", 20)
+    monkeypatch.setattr("rooflens.reports.sections.speedups.flat.MAX_ROWS", 6)
     report = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 2, 4, 8, 16), rounds=1)
-    listed = [name for name in tables(report) if name.startswith("cells-")]
-    assert listed == ["cells-bf16-nf4-g64-cold-m1"]
-    assert "cells.csv has them all" in all_text(report)
+    listed = tables(report)["cells-bf16-nf4-g64-cold-blas"]
+    assert [row[0].text for row in listed.rows] == ["1"] * 3 + ["16"] * 3
+    assert listed.reading == "15 problems. 9 rows at other M are in cells.csv."
     assert "no interval" in all_text(report)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.reports.build import build_report
-from rooflens.reports.model import Bullets, Remarks, Tone
+from rooflens.reports.model import Bullets, Remarks
 from rooflens.reports.render import markdown
 
 from .measured import WATCHED
@@ -22,7 +22,7 @@ def items(table):
 
 
 def limits_of(report):
-    (section,) = [section for section in report.sections if section.id == "limits"]
+    (section,) = [section for section in report.walk() if section.id == "limits"]
     return [item for block in section.blocks if isinstance(block, Bullets | Remarks) for item in block.items]
 
 
@@ -131,7 +131,4 @@ def test_nothing_is_compared_across_timers(tmp_path):
     found = tables(report)
     assert "speedup-bf16-nf4-g64-cold-simt-4bit" not in found
     assert "speedup-bf16-nf4-g64-cold-blas" in found
-    cells = found["cells-bf16-nf4-g64-cold-m1"]
-    assert not any(row[2].tone is Tone.BEST for row in cells.rows)
-    assert "(of none that was timed in different ways)" in cells.how_to_read
     assert "timer differs: graph here, event for dequant_blas" in markdown.render(report).text

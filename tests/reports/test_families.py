@@ -48,7 +48,7 @@ def test_a_quantizer_is_told_in_bytes(tmp_path):
     peaks = texts(found["peaks-bf16-nf4-g64-cold"])
     assert peaks[0] == ["provider", "highest bandwidth", "at"]
     assert all(float(row[1]) > 0 for row in peaks[1:])
-    assert "rate" not in texts(found["cells-bf16-nf4-g64-cold-m1"])[0]
+    assert "rate" not in texts(found["cells-bf16-nf4-g64-cold-simt-4bit"])[0]
     assert "0 0" not in text
     at_first = [row for row in read_rows(tmp_path / "run" / "cells.csv") if (row["round"], row["M"]) == ("0", "1")]
     moved = sum(int(row["compulsory_bytes"]) for row in at_first if row["provider"] == "simt_4bit")

@@ -12,7 +12,7 @@ from rooflens.reports.view import View
 
 from ..analysis.impossible import PLANTED, planted
 
-SHOWN = ("cells-", "bound-", "times-", "versus-", "flat-", "panels-", "regimes-map-", "files")
+SHOWN = ("cells-", "bound-", "times-", "three-", "panels-", "files")
 """Tables and data of figures with an entry per cell, which show its time and rate; and the hash of samples.csv."""
 
 RATES = "Footnotes name the suspects; use no ratio with them."

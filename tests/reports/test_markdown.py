@@ -107,7 +107,7 @@ def rows_of(text: str, number: int) -> list[int]:
     return [int(row) for row in re.findall(rf"row (\d+) of table {number} ", text)]
 
 
-def test_too_long_moves_detail_last_first_and_says_where_it_is():
+def test_too_long_leaves_out_detail_last_first_and_says_where_it_is():
     section = Section("s", "S", tuple(wide(number, detail=number > 0) for number in range(10)))
     tree = Report("r", (), (section,), "g", source="runs/x")
     full = markdown.render(tree).text
@@ -117,53 +117,21 @@ def test_too_long_moves_detail_last_first_and_says_where_it_is():
     assert kept == list(range(len(kept)))
     assert 3 <= len(kept) < 10
     assert "Left out for length: table" in short.text
-    assert "It is in [report-2.md](report-2.md), " in short.text
-    assert ", the HTML report and the CSV files of `runs/x`" in short.text
-
-
-@pytest.mark.parametrize("limit", [1500, 2500, 6000])
-def test_nothing_is_lost_and_every_body_is_within_the_limit(limit):
-    parts = tuple(Section(f"p{number}", f"Part {number}", (wide(number, detail=True),)) for number in range(5))
-    tree = Report("r", (), (Section("s", "S", (wide(9, detail=False), figure()), parts),), "g")
-    rendered = markdown.render(tree, limit=limit, stem="x")
-    names, bodies = zip(*rendered.parts, strict=True)
-    assert names == tuple(f"x-{number}.md" for number in range(2, len(bodies) + 2))
-    assert all(len(body) <= limit for body in (rendered.text, *bodies))
-    for number in (*range(5), 9):
-        assert [row for body in (rendered.text, *bodies) for row in rows_of(body, number)] == list(range(40))
-    linked = set(re.findall(r"\]\((x-\d+\.md)\)", rendered.text + "".join(bodies)))
-    assert linked == set(names)
-    for body in bodies:
-        assert "[Part 1](x.md)" in body
-        assert body.count("<details>") == body.count("</details>")
-        assert len(re.findall(r"^## ", body, re.MULTILINE)) == len(set(re.findall(r"^## .*", body, re.MULTILINE)))
-
-
-def test_a_part_has_the_notes_of_its_tables_and_their_numbers():
-    tables = tuple(replace(wide(number, detail=True), id=f"t{number}") for number in range(3))
-    tree = Report("r", (), (Section("s", "S", (grid(), *tables, grid("last", detail=True))),), "g")
-    rendered = markdown.render(tree, limit=3000)
-    (body,) = [body for _, body in rendered.parts if "44.80×" in body]
-    assert "<sup>1</sup> the interval includes 1<br>" in body
-    assert "oom<sup>2</sup>" in body
-    assert "<sup>1</sup> the interval includes 1<br>" in rendered.text
+    assert "It is in the HTML report and in the CSV files of `runs/x`." in short.text
 
 
 @pytest.mark.parametrize("limit", [400, 1000, 3000])
 def test_the_limit_holds_whatever_the_report(limit):
     section = Section("s", "S", (Text("word " * 500), wide(0, detail=False), figure(), CodeBlock("echo\n" * 300)))
     rendered = markdown.render(replace(report(), sections=(section,)), limit=limit)
-    assert all(len(body) <= limit for body in (rendered.text, *(body for _, body in rendered.parts)))
+    assert len(rendered.text) <= limit
     assert "Left out for length" in rendered.text
-    everything = "".join((rendered.text, *(body for _, body in rendered.parts)))
-    assert everything.count("word") == 500
-    assert everything.count("echo") == 300
+    assert rendered.text.count("<details>") == rendered.text.count("</details>")
 
 
-def test_a_figure_that_moves_has_its_image_all_the_same():
-    section = Section("s", "S", (figure("kept"), figure("moved", detail=True), grid()))
+def test_a_figure_that_is_left_out_has_no_image_and_no_notes():
+    section = Section("s", "S", (figure("kept"), figure("left", detail=True), grid()))
     tree = Report("r", (), (section,), "g")
     rendered = markdown.render(tree, limit=len(markdown.render(tree).text) - 10)
-    assert [item.id for item in rendered.figures] == ["kept", "moved"]
-    assert "moved.svg" not in rendered.text
-    assert "(figures/moved.svg)" in rendered.parts[0][1]
+    assert [item.id for item in rendered.figures] == ["kept"]
+    assert "left.svg" not in rendered.text

@@ -4,10 +4,10 @@ import hashlib
 
 import pytest
 from rooflens.reports.render import markdown
-from rooflens.reports.sections.conditions.context import provenance
+from rooflens.reports.sections.conditions.context import reproduce
+from rooflens.reports.sections.summary.correctness import bar_text, correctness, floor_of
 from rooflens.reports.sections.summary.known_limitations import known_limitations
 from rooflens.reports.sections.summary.open_items import open_items
-from rooflens.reports.sections.summary.tally import bar_text, floor_of, tally
 
 from .planted import PLAIN, SMALL, chapters_of, exact, tables, texts, view_of, words
 
@@ -25,12 +25,14 @@ def test_limitations_say_where_a_challenger_cannot_run_and_where_it_loses(tmp_pa
     rows = texts(tables(chapters_of(view, known_limitations))["limitations-table"])[1:]
     assert rows[0] == [
         "simt_4bit cannot run",
-        "3 cells of up, down, square; M=64",
+        "3 cells of toy up, toy down, toy square; M=64",
         "made for up to 16 rows",
         "dispatch to another provider there",
     ]
     assert rows[1][0] == "simt_4bit is verified slower than dequant_blas at 3 / 6 cells"
-    assert rows[1][1].startswith("3 cells of up, down, square; M=8; most at up 512×2048, M=8, bf16, cold: 0.50×")
+    assert rows[1][1].startswith(
+        "3 cells of toy up, toy down, toy square; M=8; most at toy up 512×2048, M=8, bf16, cold: 0.50×"
+    )
     assert rows[1][3] == f"dispatch to dequant_blas there: rooflens dispatch {view.run_path}"
 
 
@@ -61,20 +63,20 @@ def test_open_items_of_an_unfinished_run(tmp_path):
     assert list(done.values()) == sorted(done.values())
 
 
-def test_the_tally_has_the_bar_of_each_scheme_and_the_reasons(tmp_path):
+def test_correctness_has_the_bar_of_each_scheme_and_the_reasons(tmp_path):
     def failures(cell):
         if cell.provider == "blas":
             return ("unsupported", f"M={cell.M}: needs a GPU")
         return ("incorrect", "SNR 3 dB") if (cell.provider, cell.M, cell.layer) == ("simt_4bit", 8, "up") else None
 
     view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1, 8), **PLAIN, failures=failures)
-    found = chapters_of(view, tally)
+    found = chapters_of(view, correctness)
     assert words(found)[0].startswith("Cells: 11 / 12 timed; 1 failed; 6 more cannot run here.")
-    bar = texts(tables(found)["bars"])[1]
-    assert bar[:6] == ["nf4-g64", "bf16", "≥ 40.0 dB (relative error ≤ 0.010)", "12", "11", "1"]
-    assert sorted(texts(tables(found)["skips"])[1:]) == [
-        ["blas", "skipped", "6", "1, 8", "needs a GPU"],
-        ["simt_4bit", "incorrect", "1", "8", "SNR 3 dB"],
+    row = texts(tables(found)["accuracy"])[1]
+    assert row[:6] == ["simt_4bit", "nf4-g64", "bf16", "6", "1", "≥ 40.0 dB (relative error ≤ 0.010)"]
+    assert sorted(texts(tables(found)["failed"])[1:]) == [
+        ["blas", "skipped", "6", "bf16", "cold", "1, 8", "toy up, toy down, toy square", "needs a GPU"],
+        ["simt_4bit", "incorrect", "1", "bf16", "cold", "8", "toy up", "SNR 3 dB"],
     ]
 
 
@@ -91,7 +93,7 @@ def test_provenance_has_the_checksums_of_the_files(tmp_path):
     canary = [start | {"at": f"2025-01-02T03:00:0{second}Z"} for second in (0, 1, 2)]  # before the first time
     view = view_of(tmp_path / "run", shapes=SMALL, Ms=(1,), ceilings=False, canary=canary, **PLAIN)
     assert known_limitations(view) is None  # a run without limits has no chapter of them
-    rows = {row[0].text: row for row in tables(chapters_of(view, provenance))["files"].rows}
+    rows = {row[0].text: row for row in tables(chapters_of(view, reproduce))["files"].rows}
     for name in ("cells.csv", "samples.csv", "run.json"):
         whole = hashlib.sha256((tmp_path / "run" / name).read_bytes()).hexdigest()
         assert (rows[name][3].text, rows[name][3].value) == (whole[:16], whole)

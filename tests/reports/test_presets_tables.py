@@ -4,10 +4,10 @@ import pytest
 from rooflens.reports.model import Tone
 from rooflens.reports.presets import of_a_run
 from rooflens.reports.sections.conditions.configurations import configurations, described
-from rooflens.reports.sections.limits.flat import flat, floor_of
-from rooflens.reports.sections.speedups.decode_grid import decode_grid
+from rooflens.reports.sections.speedups.flat import flat, floor_of
 from rooflens.reports.sections.speedups.maxima import maxima
 from rooflens.reports.sections.speedups.sides import sides
+from rooflens.reports.sections.speedups.speedup import speedup_of_challengers
 from rooflens.reports.sections.speedups.three_way import three_way
 from rooflens.reports.sections.speedups.winners import winners
 from rooflens.reports.sections.summary.legend import divided, families_of, legend
@@ -35,21 +35,14 @@ def many_ties(folder, rounds=3):
     )  # fmt: skip
 
 
-def test_many_ties_share_a_footnote_and_have_a_table_of_bands(tmp_path):
-    found = chapters_of(many_ties(tmp_path / "run"), decode_grid)
-    assert list(found.notes) == [
-        "not claimed as a speedup; run-to-run 0.97× to 1.03× over all such cells, each in the table of ties"
-    ]
-    ties = tables(found)["ties-bf16-nf4-g64-cold-simt-4bit"]
-    assert len(ties.rows) == 12
-    assert [cell.text for cell in ties.rows[0][5:]] == ["0.97×", "1.03×", "3"]
-    assert "A cell with ~ is undecided" in words(found)[0]
-
-
-def test_one_round_has_no_band(tmp_path):
-    found = chapters_of(many_ties(tmp_path / "run", rounds=1), decode_grid)
-    (note,) = found.notes
-    assert note.startswith("one round, so no band and no interval: not claimed as a speedup")
+@pytest.mark.parametrize(
+    ("rounds", "band"), [(3, " (run-to-run 0.97× to 1.03×)"), (1, "; one common round: no interval")]
+)
+def test_ties_say_how_far_they_scatter_and_are_not_claimed(tmp_path, rounds, band):
+    found = chapters_of(many_ties(tmp_path / "run", rounds), speedup_of_challengers)
+    assert tables(found)["speedup-bf16-nf4-g64-cold-simt-4bit"].reading == (
+        f"12 cells: 0 faster, 0 slower, 12 undecided{band}."
+    )
 
 
 def test_a_win_is_verified_or_shared(tmp_path):
@@ -67,12 +60,12 @@ def test_a_win_is_verified_or_shared(tmp_path):
     ]
     times = found["times-bf16-nf4-g64-cold"]
     shared, won = times.rows[0], times.rows[1]
-    assert [column.header for column in times.columns[4:]] == ["simt_4bit", "dequant_blas", "blas (reference)", "best"]
+    assert [column.header for column in times.columns[3:]] == ["simt_4bit", "dequant_blas", "blas (reference)", "best"]
     assert "A reference reads operands that were decoded outside of the timed call" in times.how_to_read
     assert shared[-1].text == "dequant_blas or simt_4bit"
     assert shared[-1].note.startswith("not distinguished")
     assert not any(cell.tone is Tone.BEST for cell in shared)
-    assert [cell.tone is Tone.BEST for cell in won[4:]] == [True, False, False, False]
+    assert [cell.tone is Tone.BEST for cell in won[3:]] == [True, False, False, False]
 
 
 def test_a_kernel_beside_references_alone_has_nothing_to_win(tmp_path):
@@ -138,7 +131,7 @@ def test_launch_bound_rows_say_so(tmp_path):
         tmp_path / "run", shapes=tiny, Ms=(1, 2), **exact(simt_4bit=1.6e-6, dequant_blas=1.6e-6, blas=1.6e-6)
     )
     found = chapters_of(view, flat)
-    table = tables(found)["flat-bf16-nf4-g64-cold-simt-4bit"]
+    table = tables(found)["cells-bf16-nf4-g64-cold-simt-4bit"]
     classes = [row[-2] for row in table.rows]
     launched = [cell for cell in classes if cell.text == "launch"]
     assert launched

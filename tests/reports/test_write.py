@@ -9,7 +9,7 @@ import stat
 import pytest
 from rooflens.reports import write
 from rooflens.reports.figures.chart import Data
-from rooflens.reports.model import Column, Section, Table, TableCell
+from rooflens.reports.model import Section
 from rooflens.reports.render.formats import FORMATS
 from rooflens.reports.write import write_bytes, write_report
 from rooflens.shapes.errors import RooflensError
@@ -44,16 +44,6 @@ def test_text_and_json_too_and_in_ascii_all_but_the_page(tmp_path):
         told = files[name].read_bytes()
         assert told.isascii()
         assert b"44.80x" in told
-
-
-def test_what_does_not_fit_into_a_body_lies_beside_it(tmp_path):
-    rows = tuple((TableCell(f"row {number} {'x' * 90}"),) for number in range(900))
-    table = Table("t", "T", (Column("a"),), rows, detail=True)
-    tree = dataclasses.replace(report(), sections=(Section("s", "S", (table,)),))
-    written = write_report(tree, {"markdown": tmp_path / "own name.md"})
-    assert [path.name for path in written] == ["own name.md", "own name-2.md", "own name-3.md"]
-    assert "[own name-2.md](own%20name-2.md)" in written[0].read_text("utf-8")
-    assert "[Part 1](own%20name.md)" in written[1].read_text("utf-8")
 
 
 def test_readable_by_others_as_the_umask_says(tmp_path):

@@ -80,7 +80,7 @@ def evidence(result: Result) -> Section | None:
         blocks.append(chosen)
     if result.isa is not None:
         blocks += _isa(result.isa)
-    return Section("compared-evidence", "What ran", tuple(blocks)) if blocks else None
+    return Section("compared-evidence", "Compiled code and settings", tuple(blocks)) if blocks else None
 
 
 def _binaries(result: Result) -> Table | None:

@@ -13,7 +13,7 @@ from ....analysis.comparison.result import Result
 from ....analysis.comparison.suite import SuiteChange
 from ... import formatting as fmt
 from ...model import Cells, Column, Section, Table, TableCell, table
-from .suite import again_cell, mean_rates
+from .suite import mean_rates
 from .words import SIGN, UNKNOWN, UNPROVEN, Places, change_column, group_cells, mean_change, part_cells, share_text
 
 
@@ -46,7 +46,6 @@ def _means(result: Result, names: list[str]) -> Table:
             Column("cases"): _count(excluded, places, name, part, change),
             **cells,
             change_column(): mean_change(change),
-            Column("if measured again"): again_cell(part, change),
             **{Column(word.value): part.words()[word] for word in words},
         }
         for (name, part, change), cells in zip(found, rates, strict=True)

@@ -1,9 +1,9 @@
-"""What moved: largest gains and losses, time saved, and each pass by itself."""
+"""What moved: largest gains and losses, and time saved."""
 
 import pandas as pd
 
 from ....analysis.comparison.decide import Word
-from ....analysis.comparison.parts import Part, by_problem, leading, leading_cases, parts, problem_of
+from ....analysis.comparison.parts import by_problem, leading, leading_cases, parts, problem_of
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
 from ...model import Cells, Column, Section, Table, TableCell, Text, table
@@ -12,7 +12,6 @@ from .words import (
     TIMES,
     Places,
     case_change,
-    change_cells,
     change_column,
     has_few,
     interval_cell,
@@ -20,15 +19,11 @@ from .words import (
     rate_cells,
     rate_unit,
     time_cells,
-    told,
     verdict_cell,
 )
 
 TOP = 10
 """Rows of a list of what gained most, or saved most time."""
-
-MOST_PARTS = 12
-"""Lists of single passes; with more parts only those that lead have one, and no more than these."""
 
 BOTTOM = 5
 """Rows of the list of what gained least."""
@@ -52,7 +47,7 @@ def movers(result: Result) -> Section | None:
         title, least = ("Largest losses", losing) if len(losing) else ("Smallest gains", worst)
         tables.append(_gains(result, places, "compared-least", title, least, _least(ranked, least)))
     tables.append(_saved(places, rows))
-    return Section("movers", "Movers", (Text(_verified(result, rows)), *tables), _passes(result, places))
+    return Section("movers", "Movers", (Text(_verified(result, rows)), *tables))
 
 
 def _verified(result: Result, rows: pd.DataFrame) -> str:
@@ -147,23 +142,3 @@ def _added(places: Places, row: Row, total: float) -> Cells:
 def _signed(seconds: float) -> TableCell:
     sign = fmt.MINUS if seconds < 0 else "+" if seconds > 0 else ""
     return TableCell(f"{sign}{fmt.time(abs(seconds))}", seconds)
-
-
-def _passes(result: Result, places: Places) -> tuple[Section, ...]:
-    """Per pass the cases whose time fell most, with their times; folded, and nothing where none fell."""
-    found = parts(result)
-    shown = found if len(found) <= MOST_PARTS else leading(result)[:MOST_PARTS]
-    tables = (_pass(result, places, part, number) for number, part in enumerate(shown, start=1))
-    falling = tuple(table for table in tables if table)
-    return (Section("compared-passes", "Each pass by itself", falling, folded=True),) if falling else ()
-
-
-def _pass(result: Result, places: Places, part: Part, number: int) -> Table | None:
-    ranked = part.cases.sort_values("effect", kind="stable")
-    falling = ranked[ranked["effect"] < 0].head(TOP).to_dict("records")
-    if not falling:
-        return None
-    rows = [places.cells(row) | change_cells(result, row) for row in falling]
-    reading = f"The first {len(rows)} of {len(part.cases)} cases. {TIMES}"
-    title = f"Largest gains, {told(result, part)}"
-    return table(f"compared-pass-{number}", title, rows, reading, stub=2, detail=True)

@@ -14,9 +14,9 @@ from ....shapes.run_folder.disturbance import by_others
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
 from ...model import Cells, Column, Section, TableCell, Text, table
+from ..summary.correctness import SKIPPED, bar_text, floor_of
 from ..summary.known_limitations import Limitation, limitations_table, next_step
 from ..summary.open_items import checklist
-from ..summary.tally import SKIPPED, bar_text, floor_of
 from .words import SIDES, Places, part_cells, problems, rates_of
 
 

@@ -185,7 +185,7 @@ def reproduce(result: Result) -> Section | None:
         text = "In a checkout of the repository; the versions are measured in turn."
         words = [result.identity.command]
     commands = "\n".join(dict.fromkeys(shell(one) for one in words if one))
-    return Section("compared-reproduce", "How to reproduce", (Text(text), CodeBlock(commands))) if commands else None
+    return Section("compared-reproduce", "Commands", (Text(text), CodeBlock(commands))) if commands else None
 
 
 def doubts(result: Result) -> Section | None:

@@ -1,4 +1,4 @@
-"""A comparison as a whole: what changed, in short, and the geometric means with both intervals."""
+"""A comparison as a whole: what changed, in short, and the geometric means with their intervals."""
 
 import math
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def headline(result: Result) -> Section:
 
 
 def suite(result: Result) -> Section | None:
-    """One row per part: geometric mean rates, the change with both intervals, and once per distinct GEMM."""
+    """One row per part: geometric mean rates, and the change with its interval."""
     found = [(part, change) for part in parts(result) if (change := part.change()) is not None]
     if not found:
         return None
@@ -62,22 +62,17 @@ def suite(result: Result) -> Section | None:
             **part_cells(result, part),
             **cells,
             change_column(): mean_change(change),
-            interval_column(result, "if measured again"): again_cell(part, change),
-            Column("over the cases"): _interval(change.spread),
+            interval_column(result): again_cell(part, change),
             Column("cases"): _cases(result, change),
-            **_distinct(part),
         }
         for (part, change), cells in zip(found, rates, strict=True)
     ]
     again = (
         "what rounding allows: of the printed times, whatever the noise. One value per case, from tables."
         if result.order is Order.IMPORTED
-        else f"if measured again: 95% interval over the rounds, of the suite as it is. {TIMES}"
+        else f"interval: 95%, over the rounds, of the suite as it is. {TIMES}"
     )
-    how = (
-        f"{SIGN} {again} {_marks(found)}over the cases: how much they disagree, which more rounds do not narrow. "
-        "distinct GEMMs: the same GEMM under several models counts once."
-    )
+    how = f"{SIGN} {again} {_marks(found)}".strip()
     title, stub = "Geometric means over the cases that both versions pass", len(part_cells(result, found[0][0]))
     return Section("compared-suite", "The suite", (table("compared-means", title, rows, how_to_read=how, stub=stub),))
 
@@ -119,12 +114,6 @@ def _cases(result: Result, change: SuiteChange) -> TableCell:
 
 def _interval(bounds: tuple[float, float] | None) -> TableCell:
     return interval_cell(math.log(bounds[0]), math.log(bounds[1])) if bounds and bounds[0] > 0 else UNKNOWN
-
-
-def _distinct(part: Part) -> Cells:
-    found = part.change(unique=True)
-    cells = (found.cases, mean_change(found)) if found else (UNKNOWN, UNKNOWN)
-    return {Column("distinct GEMMs"): cells[0], change_column("change over those"): cells[1]}
 
 
 def _cards(result: Result) -> Iterator[KeyNumber]:

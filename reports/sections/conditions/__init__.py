@@ -2,7 +2,7 @@
 
 context         how, where, from which files, and what it cannot say
 conditions      how times were taken, telemetry, canary, disturbed cells
-configurations  both sides of a ratio
+configurations  what ran
 drift           the device over time
 devices         devices side by side
 """

@@ -1,16 +1,17 @@
-"""What the two sides of a ratio are: source, versions and configuration of the baseline and of the challengers."""
+"""What ran: source, versions and configurations of the providers."""
 
 import json
 from collections.abc import Iterable
 from typing import Any
 
+import pandas as pd
+
 from ....analysis.frames.tables import flat_settings
 from ....shapes.run_folder.manifest import StoredProvider
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
-from ...model import Cells, Column, Section, Table, table
+from ...model import Cells, Column, Section, Table, TableCell, table
 from ...view import View
-from ..speedups.decode_grid import compared
 from .conditions import TUNINGS
 
 _VERSIONS = ("torch", "triton", "CUDA", "HIP", "driver", "rooflens", "commit")
@@ -20,36 +21,33 @@ _MOST = 6
 """Different values of a setting that are named."""
 
 
-def configurations(view: View) -> Section | None:
-    """Describe the baseline and the challengers; nothing where none of them has a time."""
-    sides = [name for name in (view.baseline, *compared(view)) if name in view.providers]
+def configurations(view: View) -> Section:
+    """Describe the code that ran: the source, the library and the configurations of every provider."""
     timed = view.cells[view.cells["verdict"] == Verdict.PASSED]
+    entries = {name: StoredProvider() for name in view.providers} | dict(view.manifest.providers)
     rows: list[Cells] = []
-    for name in sides:
+    for name, entry in entries.items():
         mine = timed[timed["provider"] == name]
-        if mine.empty:
-            continue
-        entry = view.manifest.providers.get(name, StoredProvider())
         ways = dict.fromkeys(TUNINGS.get(str(way), str(way) or "not recorded") for way in mine["tuning"])
         rows.append(
             {
-                "provider": name,
-                "part": "baseline" if name == view.baseline else entry.role,
-                "configuration": described(mine["config"]) or "none to choose",
+                "provider": TableCell(name, name),
+                "role": entry.role,
+                "part": "baseline" if name == view.baseline else "challenger" if name in view.challengers else "",
+                "configuration": described(mine["config"]) or ("none to choose" if len(mine) else ""),
                 Column("distinct"): mine["config"].nunique(),
                 Column("cells"): len(mine),
                 "chosen": ", ".join(ways),
                 "source hash": ", ".join(filter(None, dict.fromkeys(map(str, mine["source"])))) or entry.source,
             }
         )
-    if not rows:
-        return None
     reading = (
         f"The settings that ran, those that differ between cells with all their values. {_versions(view)}"
-        "A ratio is over this baseline, not over the best that could be made of it."
+        "A ratio is over this baseline, not over the best that could be made of it. The hash covers the provider's "
+        "source files: a result is never reused for other code."
     )
-    blocks = (table("configurations-table", "Baseline and challengers", rows, reading), _routes(view, sides))
-    return Section("configurations", "What ran against what", tuple(filter(None, blocks)))
+    blocks = (table("providers", "Providers", rows, reading), _routes(view, timed))
+    return Section("configurations", "What ran", tuple(filter(None, blocks)))
 
 
 def described(configs: Iterable[str]) -> str:
@@ -83,15 +81,13 @@ def _versions(view: View) -> str:
     return f"Versions: {', '.join(known)}. " if known else ""
 
 
-def _routes(view: View, sides: Iterable[str]) -> Table | None:
+def _routes(view: View, timed: pd.DataFrame) -> Table | None:
     """Say which kernel a provider with a rule of its own chose, and at which M."""
-    timed = view.cells[(view.cells["verdict"] == Verdict.PASSED) & (view.cells["dispatched"] != "")]
     rows: list[Cells] = []
-    for name in sides:
-        for route, group in timed[timed["provider"] == name].groupby("dispatched", sort=False):
-            chosen, _, why = str(route).partition(": ")
-            named: Cells = {"provider": name, "chose": chosen, "because": why, "M": fmt.sizes(group["M"])}
-            rows.append({**named, Column("cells"): len(group)})
+    for (name, route), group in timed[timed["dispatched"] != ""].groupby(["provider", "dispatched"], sort=False):
+        chosen, _, why = str(route).partition(": ")
+        named: Cells = {"provider": name, "chose": chosen, "because": why, "M": fmt.sizes(group["M"])}
+        rows.append({**named, Column("cells"): len(group)})
     reading = (
         "Providers with a dispatch rule of their own: which kernel it took, and why. A tie is routed like the rest."
     )

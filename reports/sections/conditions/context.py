@@ -1,20 +1,19 @@
 """Chapters about the run rather than its results: how and where it was measured, its files, and what it cannot say."""
 
-import json
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ....shapes.gpu_architectures import architecture
 from ....shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TELEMETRY, TUNING
 from ....shapes.run_folder.manifest import MANIFEST, StoredProtocol
 from ... import formatting as fmt
-from ...model import Bullets, Cells, CodeBlock, Column, Section, TableCell, Text, table
+from ...model import Bullets, Cells, CodeBlock, Column, Section, Table, TableCell, Text, table
 from ...view import View
 from .conditions import conditions, facts_table, has_telemetry, how_timed, sample_counts
 
 
 def reproduce(view: View) -> Section:
-    """Say which commands measured this and which one writes this report from the stored files."""
+    """Say which commands measured this, which one writes this report, and from which files."""
     manifest = view.manifest
     commands = [shell(manifest.command)] if manifest.command else []
     commands.append(shell(["rooflens", "report", view.run_path, *view.options, "-o", "report.html", "-o", "report.md"]))
@@ -31,20 +30,6 @@ def reproduce(view: View) -> Section:
         of = f" of {code.committed_at}: {code.subject}" if code.commit else ""
         has_files = bool((manifest.request or {}).get("files"))
         rows.append((f"commit of the {'kernels' if has_files else 'working directory'}", f"{code.label}{of}"))
-    libraries = _libraries(view)
-    providers: list[Cells] = [
-        {
-            "provider": TableCell(name, name),
-            "role": entry.role,
-            "part in the comparison": (
-                "baseline" if name == view.baseline else "challenger" if name in view.challengers else ""
-            ),
-            **({"library": libraries.get(name, "")} if libraries else {}),
-            "source hash": entry.source,
-        }
-        for name, entry in view.manifest.providers.items()
-    ]
-    hashed = "The hash covers the provider's source files: a result is never reused for other code."
     return Section(
         "reproduce",
         "How to reproduce",
@@ -52,19 +37,9 @@ def reproduce(view: View) -> Section:
             Text("The first command measures, the last one writes this report again from the stored files."),
             CodeBlock("\n".join(commands)),
             facts_table("workload", "What was asked for", rows),
-            table("providers", "Providers and the source that ran", providers, hashed),
+            *_files(view),
         ),
     )
-
-
-def _libraries(view: View) -> dict[str, str]:
-    """Return which libraries multiplied, by provider, of those that record it."""
-    ran = view.cells[["provider", "config"]].drop_duplicates()
-    found: dict[str, set[str]] = {}
-    for provider, config in zip(ran["provider"], ran["config"], strict=True):
-        if config and (library := json.loads(config).get("library")):
-            found.setdefault(provider, set()).add(library)
-    return {provider: ", ".join(sorted(names)) for provider, names in found.items()}
 
 
 def shell(words: Iterable[str]) -> str:
@@ -199,7 +174,7 @@ BEHIND = {
 """File of a run folder -> what in a report comes from it."""
 
 
-def provenance(view: View) -> Section:
+def _files(view: View) -> Iterator[Table | Text]:
     """Name the run, and list its files with their checksums."""
     run, manifest = view.run, view.manifest
     rows = {
@@ -221,16 +196,11 @@ def provenance(view: View) -> Section:
         for name, what in BEHIND.items()
         if name in run.digests
     ]
-    stored = manifest.environment
-    versions = [f"{name} {stored[name]}" for name in ("rooflens", "commit", "torch", "triton") if stored.get(name)]
     merged = f", merged from {len(manifest.devices)} devices" if run.several_devices else ""
-    planned = f"cells: {fmt.coverage(view.coverage)}"
-    said = f"; {', '.join(versions)}" if versions else ""
-    lead = (
-        f"Run {view.run.id} of {manifest.created_at or 'an unknown time'}{merged}, {planned}"
-        f"{said}. Everything above is computed from these files; source "
-        "hashes of the providers are under “How to reproduce”."
+    yield Text(
+        f"Run {run.id}{merged}, cells: {fmt.coverage(view.coverage)}. Everything in this report is computed from the "
+        "files of its folder."
     )
-    reading = "The first 16 digits of the checksum of each file, uncompressed, as it was read for this report."
-    files = (table("files", "Files behind this report", lines, reading),) if lines else ()
-    return Section("provenance", "Provenance", (Text(lead), *files))
+    if lines:
+        reading = "The first 16 digits of the checksum of each file, uncompressed, as it was read for this report."
+        yield table("files", "Files behind this report", lines, reading)

@@ -1,6 +1,6 @@
 """The device over the time of the run: canary, clock, temperature and power, with the slowdowns that it reported.
 
-Of several devices each has a line; of more than colours can tell apart (`device_lines`), their median with a band.
+Of several devices each has a line, as far as colours can tell them apart.
 """
 
 import itertools
@@ -32,12 +32,12 @@ from ...terms import CANARY_PARTS
 from ...view import View
 
 MOST_LINES = 7
-"""Devices with a line each, as many as there are colours; more are drawn as their median with a band."""
+"""Devices with a line, as many as there are colours; the table of devices has the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceLine:
-    """A line of one device (its number), or of all rows (None), in which `joined` devices are; "" for the only device.
+    """A line of one device (its number), or of all rows (None), whose name is "".
 
     `style` indexes the palette; 0 is ink.
     """
@@ -45,15 +45,10 @@ class DeviceLine:
     device: int | None
     style: int
     name: str
-    joined: int = 1
 
     def rows(self, every: pd.DataFrame) -> pd.DataFrame:
         """Rows of a frame of `of_devices` that belong to it."""
         return every if self.device is None else every[every["device"] == self.device]
-
-    def bins(self, rows: pd.DataFrame, most: int) -> int:
-        """Stretches of time to cut its rows into: where it joins devices, about one reading of each in a stretch."""
-        return max(1, min(most, len(rows) // self.joined))
 
 
 def of_devices(run: RunData, rows: pd.DataFrame) -> pd.DataFrame:
@@ -72,9 +67,7 @@ def lines_of(run: RunData, *frames: pd.DataFrame) -> tuple[DeviceLine, ...]:
     present = set(itertools.chain.from_iterable(frame["device"] for frame in frames))
     if not run.several_devices or not present:
         return (DeviceLine(None, 0, ""),)
-    if len(present) > MOST_LINES:
-        return (DeviceLine(None, 0, f"median of {len(present)} devices", len(present)),)
-    numbers = sorted(present, key=lambda number: (number < 0, abs(number)))
+    numbers = sorted(present, key=lambda number: (number < 0, abs(number)))[:MOST_LINES]
     return tuple(DeviceLine(number, style, device_name(run, number)) for style, number in enumerate(numbers, start=1))
 
 
@@ -90,7 +83,6 @@ CANARIES_HOW = (
     "The canary is a frozen GEMM and a frozen copy, as change of time from their median on the same device: above 0 is "
     "slower than that device usually is. "
 )
-POOLED_HOW = "Here it joins {devices}: the band says how far apart they are. "
 PAUSE_HOW = "Where nothing was measured for over {longest}, the rest of the pause is cut out (dotted). "
 
 BINS = 240
@@ -170,7 +162,7 @@ def _figure(view: View) -> Figure | None:
         "drift-strips",
         "Canary and telemetry over the run" if has_canary and known else "Canary" if has_canary else "Telemetry",
         placed,
-        how_to_read=_how(run.several_devices, lines[0].joined, has_canary, bool(known), bool(cut)),
+        how_to_read=_how(run.several_devices, has_canary, bool(known), bool(cut)),
         alt=_alt(charts, telemetry, words),
         legend=(*(_of_lines(lines) if run.several_devices else _of_canary(has_canary)), *slowdowns),
         data=_data(telemetry, canary, lines),
@@ -185,10 +177,9 @@ def _of_lines(lines: Sequence[DeviceLine]) -> list[LegendEntry]:
     return [LegendEntry(line.name, line.style, Draw.STROKE) for line in lines]
 
 
-def _how(several: bool, joined: int, has_canary: bool, has_telemetry: bool, has_pauses: bool) -> str:
+def _how(several: bool, has_canary: bool, has_telemetry: bool, has_pauses: bool) -> str:
     parts = (CANARIES_HOW if several else CANARY_HOW) if has_canary else ""
-    parts += LINE_HOW if has_telemetry or joined > 1 else ""
-    parts += POOLED_HOW.format(devices=fmt.plural(joined, "device")) if joined > 1 else ""
+    parts += LINE_HOW if has_telemetry else ""
     parts += PAUSE_HOW.format(longest=fmt.tick_elapsed(LONGEST_PAUSE_S)) if has_pauses else ""
     return HOW.format(parts=parts, who="one of the devices" if several else "the device")
 
@@ -227,7 +218,7 @@ def _strip(strip: _Strip, telemetry: pd.DataFrame, lines: Sequence[DeviceLine]) 
 
 
 def _stroke(title: str, line: DeviceLine, rows: pd.DataFrame, column: str) -> Series:
-    thin = thinned(rows, [column], line.bins(rows, BINS))
+    thin = thinned(rows, [column], BINS)
     at, middle = thin["at_s"].tolist(), thin[column].tolist()
     low, high = thin[f"{column}_low"].tolist(), thin[f"{column}_high"].tolist()
     return Series(title, line.style, _points(at, middle), Draw.STROKE, tuple(zip(at, low, high, strict=True)))
@@ -254,8 +245,6 @@ def _canaries(canary: pd.DataFrame, lines: Sequence[DeviceLine]) -> list[Chart]:
         groups = [(line, line.rows(canary)) for line in lines]
         series = [
             Series(title, line.style, _points(rows["at_s"].tolist(), rows[column].tolist()))
-            if line.joined == 1
-            else _stroke(title, line, rows, column)
             for line, rows in groups
             if len(rows)
         ]
@@ -304,29 +293,22 @@ def _alt(charts: Iterable[Chart], telemetry: pd.DataFrame, words: Sequence[str])
 
 
 def _data(telemetry: pd.DataFrame, canary: pd.DataFrame, lines: Sequence[DeviceLine]) -> Data:
-    """Give the lines as they are drawn, and every reading of the canary; where lines join devices, their course."""
-    joined, named = lines[0].joined > 1, ("device",) if lines[0].name else ()
-    of_canary = _ranges([f"{kind}_change" for kind in KINDS]) if joined else tuple(f"{kind}_s" for kind in KINDS)
-    of_telemetry = _ranges(QUANTITIES)
+    """Give the lines as they are drawn, and every reading of the canary."""
+    named = ("device",) if lines[0].name else ()
+    of_canary = tuple(f"{kind}_s" for kind in KINDS)
+    of_telemetry = tuple(f"{name}{end}" for name in QUANTITIES for end in ("", "_low", "_high"))
     rows: list[tuple[float | str | None, ...]] = []
     for line in lines:
-        own = line.rows(canary)
-        readings = (
-            thinned(own, [f"{kind}_change" for kind in KINDS], line.bins(own, BINS)) if joined and len(own) else own
-        )
+        readings = line.rows(canary)
         head = ("canary", *((line.name,) if named else ()))
         rows += [(*head, *values, *(None,) * len(of_telemetry)) for values in _values(readings, ("at_s", *of_canary))]
     for line in lines:
         own = line.rows(telemetry)
-        thin = thinned(own, QUANTITIES, line.bins(own, BINS))
+        thin = thinned(own, QUANTITIES, BINS)
         head = ("telemetry", *((line.name,) if named else ()))
         empty = (None,) * len(of_canary)
         rows += [(*head, at, *empty, *values) for at, *values in _values(thin, ("at_s", *of_telemetry))]
     return Data(("source", *named, "at_s", *of_canary, *of_telemetry), tuple(rows))
-
-
-def _ranges(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"{name}{end}" for name in names for end in ("", "_low", "_high"))
 
 
 def _values(frame: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[float, ...]]:

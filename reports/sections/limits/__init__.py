@@ -1,9 +1,7 @@
 """What bounds the cells.
 
 roofline   the roofline
-regimes    a map of limits
 gap        where the time goes
-flat       every problem on a row
 ceilings   the limits and their sources
 resonance  sizes at which memory stalls
 serving    what a serving stack reaches on the same problems

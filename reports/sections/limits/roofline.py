@@ -126,7 +126,7 @@ def _figure(view: View, part: Slice) -> Figure | None:
     top = max(peak.value for peak in peaks if peak.kind == "measured" or peak is peaks[0])
     ridges = [top / slope.value for slope in slopes]
     names = max(len(point.label) for line in series for point in line.points)
-    low, high = room(min(low, *ridges), max(high, *ridges), names, names)
+    low, high = room(min(low, *ridges), max(high, *ridges), 1, names)
     # Both roofs are worth seeing: also where all cells lie far to one side of their ridge.
     x = decade_axis(
         min(low, min(ridges) / _BESIDE_RIDGE),
@@ -150,6 +150,7 @@ def _figure(view: View, part: Slice) -> Figure | None:
         alt=_alt(view, part, rows),
     )
     launch = limits.launch()
+    sizes = [int(row["M"]) for row in drawn if shape_of(row) == shape]
     return Figure(
         f"roofline-figure-{part.id}",
         f"Roofline ({part.title})",
@@ -159,7 +160,7 @@ def _figure(view: View, part: Slice) -> Figure | None:
             launch=fmt.time(launch.value) if launch else "not measured",
         ),
         alt=chart.alt,
-        caption=f"Lines: {shape.label} ({shape.size}).",
+        caption=f"Lines: {shape.label} ({shape.size}), from M = {min(sizes)} to M = {max(sizes)}.",
         legend=provider_legend(providers, view.styles),
         detail=part.is_later,
         data=_data(drawn, (*slopes, *dashed, *peaks)),
@@ -202,7 +203,6 @@ def _line(view: View, provider: str, shape: ShapeKey, rows: list[Row]) -> Series
     mine = sorted(
         (row for row in rows if row["provider"] == provider and shape_of(row) == shape), key=lambda row: int(row["M"])
     )
-    ends = {0, len(mine) - 1}
     points = tuple(
         Point(
             float(row["intensity"]),
@@ -210,9 +210,9 @@ def _line(view: View, provider: str, shape: ShapeKey, rows: list[Row]) -> Series
             name=f"{provider}, {shape.label} {shape.size}, M={row['M']}: {time_text(row)}, "
             f"{fmt.flops(row['flops_per_s'])}, {fmt.bandwidth(row['bandwidth_bytes_per_s'])}, "
             f"{_place(row)}",
-            label=f"{provider} M={row['M']}" if number in ends else "",
+            label=provider if row is mine[-1] else "",
         )
-        for number, row in enumerate(mine)
+        for row in mine
     )
     return Series(provider, view.styles[provider], points)
 

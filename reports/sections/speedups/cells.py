@@ -1,57 +1,33 @@
 """Throughput: what each provider reached at best and over the whole shape set, and the time and rates of every cell."""
 
 import math
-from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
 
 import pandas as pd
 
-from ....analysis.frames.coordinates import COORDINATES
-from ....analysis.frames.deciding import deciding
-from ....analysis.frames.notes import MIXED
-from ....analysis.frames.speedup import ALIKE
 from ... import formatting as fmt
 from ...cells import is_impossible, rate_cell, rate_unit, traffic_cell
-from ...model import Cells, Column, Section, Table, TableCell, Text, Tone, table
+from ...model import Cells, Column, Section, Table, TableCell, Text, table
 from ...view import Row, Slice, View, shape_of, sliced
-from .sides import ratios_over
-from .sizes import averaged, label_and_size
-
-MAX_ROWS = 6000
-"""Rows of the cell tables together; beyond it only some M are listed. The grids and the CSV files hold all."""
+from .flat import tables_of_cells
 
 
 def throughput(view: View) -> Section | None:
     """Build the tables of every slice."""
     if view.cells["time_s"].notna().sum() == 0:
         return Section("throughput", "Throughput", (Text("No cell has a time."),))
-    blocks = []
-    listed = _listed(view)
-    if len(listed) < len(view.Ms):
-        sizes = ", ".join(map(str, listed))
-        blocks.append(
-            Text(f"The run has too many cells to list; the tables below hold M = {sizes}. cells.csv has them all.")
-        )
-    proven = _proven_fastest(view)
-    return sliced("throughput", "Throughput", view.slices, partial(_slice, view, listed, proven), blocks)
+    return sliced("throughput", "Throughput", view.slices, partial(_slice, view))
 
 
-def _listed(view: View) -> list[int]:
-    """Thin out M from the second on until the tables are short enough; the first M always stays."""
-    step, sizes = 1, view.Ms
-    while len(view.cells) * math.ceil(len(sizes) / step) / len(sizes) > MAX_ROWS and step < len(sizes):
-        step += 1
-    return sizes[::step]
-
-
-def _slice(view: View, listed: list[int], proven: frozenset[str], part: Slice) -> Iterator[Table | None]:
+def _slice(view: View, part: Slice) -> Iterator[Table | None]:
     rows = [row for row in view.rows(view.cells, part) if not math.isnan(row["time_s"])]
     if rows:
         yield from (_peaks(rows, part), _whole_set(view, rows, part))
-        yield from (_cells(view, [row for row in rows if row["M"] == m], proven, part, m) for m in listed)
+        yield from (replace(listed, detail=True, listing=True) for listed in tables_of_cells(view, part))
 
 
 def _has_flops(rows: list[Row]) -> bool:
@@ -131,51 +107,3 @@ def _whole_set(view: View, rows: list[Row], part: Slice) -> Table | None:
 def _in(unit: str, rate: float | None) -> str:
     """Write a rate in the unit of its table."""
     return fmt.gigabytes(rate) if unit == "GB/s" else fmt.flops_in(unit, rate)
-
-
-def _cells(view: View, rows: list[Row], proven: frozenset[str], part: Slice, m: int) -> Table | None:
-    if not rows:
-        return None
-    unit = rate_unit(rows) if _has_flops(rows) else ""
-    lines = (_cell_row(row, row["cell_id"] in proven, unit) for row in rows)
-    title = f"Cells at M={m} ({part.title})"
-    counted = f"{fmt.plural(len(rows), 'cell')} with a time."
-    unlike = " (of none that was timed in different ways)" if _timed_differently(rows) else ""
-    how = (
-        f"Time: {averaged(view.cells)} of the round's median. Bold: verified to be the fastest provider of a "
-        f"shape{unlike}, references aside. Traffic: compulsory bytes over time. Class: what takes the time."
-    )
-    return table(f"cells-{part.id}-m{m}", title, lines, counted, detail=True, listing=True, how_to_read=how)
-
-
-def _proven_fastest(view: View) -> frozenset[str]:
-    """Cells verified faster than every other possible one with a time at the same coordinates, references aside."""
-    timed = deciding(view.cells)
-    timed = timed.loc[~timed["provider"].map(view.run.is_reference), ["cell_id", *COORDINATES]]
-    rivals = timed.groupby(list(COORDINATES), sort=False)["cell_id"].transform("size") - 1
-    beaten: Counter[str] = Counter()
-    for name in dict.fromkeys(view.cells.loc[timed.index, "provider"]) if (rivals > 0).any() else ():
-        pairs = ratios_over(view, name)
-        beaten.update(pairs.loc[pairs["verdict"] == "faster", "cell_id"])
-    return frozenset(cell for cell, count in zip(timed["cell_id"], rivals, strict=True) if beaten[cell] == count > 0)
-
-
-def _timed_differently(rows: list[Row]) -> bool:
-    """Tell whether the times of some shape were not all taken in the same way: none of them is the fastest then."""
-    ways: dict[Any, set[Any]] = {}
-    for row in rows:
-        ways.setdefault(shape_of(row), set()).add(tuple(row[name] for name in ALIKE))
-    return any(len(found) > 1 or MIXED in next(iter(found)) for found in ways.values())
-
-
-def _cell_row(row: Row, is_fastest: bool, unit: str) -> Cells:
-    time, bounds = float(row["time_s"]), (row["time_low_s"], row["time_high_s"])
-    return {
-        **label_and_size(shape_of(row)),
-        "provider": TableCell(str(row["provider"]), tone=Tone.BEST if is_fastest else Tone.PLAIN),
-        Column("time"): TableCell(fmt.time(time, *bounds), time, note="; ".join(row["remarks"])),
-        Column("95% interval"): fmt.time_interval(*bounds),
-        **({Column("rate", unit): rate_cell(row, unit)} if unit else {}),
-        Column("traffic", "GB/s"): traffic_cell(row),
-        "class": row["bound_class"],
-    }

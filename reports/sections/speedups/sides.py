@@ -55,6 +55,13 @@ def _replaced(view: View, present: list[str], taken: tuple[str, ...]) -> str:
     return next(iter((*rest, *left)), "")
 
 
+def compared(view: View) -> tuple[str, ...]:
+    """Return the challengers that have a ratio somewhere; where none has, the other providers that do."""
+    known = set(view.ratios.loc[view.ratios["ratio"].notna(), "provider"])
+    challengers = tuple(name for name in view.challengers if name in known)
+    return challengers or tuple(name for name in view.others if name in known)
+
+
 def ratios_over(view: View, base: str) -> pd.DataFrame:
     """Return the ratios over any provider, as `analysis.frames.speedup` has those over the baseline."""
     return view.ratios if base == view.baseline else speedups(view.cells, view.analysis.rounds, base)

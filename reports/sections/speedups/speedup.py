@@ -1,31 +1,39 @@
-"""Speedup grids: shape x M, one per provider, each cell the ratio of the baseline's time to the provider's.
-
-`heat` is a picture of such a grid, for texts whose tables have no colour.
-"""
+"""Speedup grids: shape x M, one per provider, each cell the ratio of the baseline's time to the provider's."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
+import pandas as pd
+
+from ....analysis.frames.speedup import bands
 from ... import formatting as fmt
 from ...cells import mean_cell, ratio_cell
-from ...figures import colours
-from ...figures.chart import Data, Figure, LegendEntry
-from ...figures.frames import map_chart, shortened
-from ...model import Block, Cells, Column, HowToRead, Scale, Section, Table, TableCell, Text, table
+from ...model import Block, Cells, Column, HowToRead, Scale, Section, Table, Text, table
 from ...view import Row, ShapeKey, Slice, View, anchors, sliced
+from .sides import compared
 from .sizes import averaged, label_and_size
 
 HOW = (
     "Each number is the time of {baseline} divided by the time of the provider named above the grid: above 1 (blue) "
-    "that provider is faster, below 1 (red) it is slower. Hatched with ~: undecided, the 95% interval includes 1. "
-    "~1.0× is a measured tie: the whole interval rounds to 1.0. A number has no more digits than its interval leaves. "
-    "The interval of a geometric mean runs from the mean of the lower to the mean of the upper ends."
+    "that provider is faster, below 1 (red) it is slower; the {averaged} of the ratio of the round's medians. "
+    "Hatched with ~: undecided, the 95% interval includes 1: it is not claimed as a speedup. ~1.0× is a measured tie: "
+    "the whole interval rounds to 1.0. A number has no more digits than its interval leaves. The interval of a "
+    "geometric mean runs from the mean of the lower to the mean of the upper ends."
 )
 
 
 def speedup(view: View) -> Section | None:
     """Build the grids of every slice; the first slice is open, the others unfold."""
+    return _grids(view, view.others)
+
+
+def speedup_of_challengers(view: View) -> Section | None:
+    """Build the grids of the challengers alone."""
+    return _grids(view, compared(view))
+
+
+def _grids(view: View, names: tuple[str, ...]) -> Section | None:
     if not view.others:
         text = f"Only {view.baseline} was measured, so there is nothing to compare it with."
         return Section("speedup", "Speedup", (Text(text),))
@@ -34,9 +42,13 @@ def speedup(view: View) -> Section | None:
         return Section("speedup", f"Speedup over {view.baseline}", (Text(text),))
     if view.ratios["ratio"].isna().all():
         return Section("speedup", f"Speedup over {view.baseline}", tuple(_nothing(view)))
-    definitions = (HOW.format(baseline=view.baseline), view.legend_of(view.others).strip())
+    definitions = (
+        HOW.format(baseline=view.baseline, averaged=averaged(view.ratios, "ratio")),
+        view.legend_of(names).strip(),
+    )
     lead = HowToRead(tuple(filter(None, definitions)))
-    return sliced("speedup", f"Speedup over {view.baseline}", view.slices, partial(_slice, view), (lead,))
+    build = partial(_slice, view, names, bands(view.ratios, view.analysis.rounds))
+    return sliced("speedup", f"Speedup over {view.baseline}", view.slices, build, (lead,))
 
 
 def _nothing(view: View) -> Iterator[Text]:
@@ -49,43 +61,38 @@ def _nothing(view: View) -> Iterator[Text]:
         yield Text(f"No ratio for {', '.join(names)}: {reason}")
 
 
-def _slice(view: View, part: Slice) -> Iterator[Block | None]:
+def _slice(view: View, names: tuple[str, ...], scatter: pd.DataFrame, part: Slice) -> Iterator[Block | None]:
     has_key = False
     without: dict[str, list[str]] = {}
-    for provider, table_id in anchors(f"speedup-{part.id}", view.others):
+    for provider, table_id in anchors(f"speedup-{part.id}", names):
         rows = view.by_cell(view.ratios, part, provider)
         if not rows:
             continue
         if all(math.isnan(row["ratio"]) for row in rows.values()):
             without.setdefault(_common_reason(rows.values()), []).append(provider)
             continue
-        detail = part.is_later or (provider not in view.challengers and has_key and len(view.shapes) > 12)
-        yield (listed := grid(view, part, provider, table_id, rows, key=not has_key, detail=detail))
+        detail = part.is_later or (has_key and len(view.shapes) > 12)
+        yield _grid(view, part, provider, table_id, rows, scatter, key=not has_key, detail=detail)
         has_key = True
-        if provider in view.challengers:
-            yield heat(view, part, provider, listed, rows)
     yield from (Text(f"No ratio for {', '.join(names)}: {reason}") for reason, names in without.items())
 
 
-def grid(
+def _grid(
     view: View,
     part: Slice,
     provider: str,
     table_id: str,
     rows: Mapping[tuple[ShapeKey, int], Row],
+    scatter: pd.DataFrame,
     *,
-    key: bool = False,
-    detail: bool = False,
-    head: Callable[[ShapeKey], Cells] = label_and_size,
-    show: Callable[[Row | None], TableCell] = ratio_cell,
+    key: bool,
+    detail: bool,
 ) -> Table:
-    """Build the grid of one provider in one slice, shapes by M, with the geometric mean of each column under it.
-
-    `head` makes the first cells of the row of a shape, `show` that of a ratio.
-    """
+    """Build the grid of one provider in one slice, shapes by M, with the geometric mean of each column under it."""
     columns = {m: Column(f"M={m}", scale=Scale.DIVERGING) for m in view.Ms_in(rows)}
     lines: list[Cells] = [
-        {**head(shape), **{columns[m]: show(rows.get((shape, m))) for m in columns}} for shape in view.shapes_in(rows)
+        {**label_and_size(shape), **{columns[m]: ratio_cell(rows.get((shape, m))) for m in columns}}
+        for shape in view.shapes_in(rows)
     ]
     means = {int(row["M"]): row for row in view.rows(view.analysis.means, part, provider=provider)}
     first = next(iter(lines[0]))
@@ -96,91 +103,31 @@ def grid(
     several = len(lines) > 1
     return table(
         table_id,
-        view.titled(view.named(provider), part),
+        view.titled(f"Speedup of {view.named(provider)} over {view.baseline}", part),
         lines + footer * several,
-        f"{_reading(view.baseline, provider, rows)}. {counted(rows.values())}",
-        how_to_read=f"Ratio: {averaged(view.ratios, 'ratio')} of the ratio of the round's medians.",
+        _reading(rows.values(), scatter),
         detail=detail,
         key=key,
         footer=len(footer) * several,
     )
 
 
-def _reading(baseline: str, provider: str, rows: Mapping[tuple[ShapeKey, int], Row]) -> str:
-    remarks = dict.fromkeys(
-        str(row["reason"]) for row in rows.values() if row["reason"] and not math.isnan(row["ratio"])
-    )
-    return "; ".join([fmt.ratio_header(baseline, provider), *remarks])
-
-
-def counted(rows: Iterable[Row]) -> str:
-    """Count the ratios, and what is left out."""
+def _reading(rows: Iterable[Row], scatter: pd.DataFrame) -> str:
+    """Count the ratios, and what is left out; say how far the undecided ones scatter, and what qualifies them."""
     listed = list(rows)
     known = [row for row in listed if not math.isnan(row["ratio"])]
-    words = [f"{sum(row['verdict'] == word for row in known)} {word}" for word in ("faster", "slower", "undecided")]
-    left_out = len(listed) - len(known)
-    out = f"; {fmt.plural(left_out, 'cell')} without both times excluded" if left_out else ""
-    return f"{fmt.plural(len(known), 'cell')}: {', '.join(words)}{out}."
+    counts = {word: sum(row["verdict"] == word for row in known) for word in ("faster", "slower", "undecided")}
+    told = f"{fmt.plural(len(known), 'cell')}: {', '.join(f'{count} {word}' for word, count in counts.items())}"
+    own = scatter[scatter.index.isin([row["cell_id"] for row in known if row["verdict"] == "undecided"])]
+    if (own["rounds"] > 1).any():
+        told += f" (run-to-run {fmt.ratio(float(own['low'].min()))} to {fmt.ratio(float(own['high'].max()))})"
+    if left_out := len(listed) - len(known):
+        told += f"; {fmt.plural(left_out, 'cell')} without both times excluded"
+    return "; ".join([told, *dict.fromkeys(str(row["reason"]) for row in known if row["reason"])]) + "."
 
 
 def _common_reason(rows: Iterable[Row]) -> str:
     reasons = list(dict.fromkeys(str(row["reason"]) for row in rows if row["reason"]))
     if len(reasons) == 1:
         return f"{reasons[0]}."
-    return f"{len(reasons)} reasons, listed under “Failed and missing cells”." if reasons else ""
-
-
-PICTURE_HOW = (
-    "The same numbers as in the table, one row per shape and one column per M: the time of {baseline} divided by that "
-    "of the provider, blue above 1 (faster) and red below (slower), on a logarithmic scale. ~ is undecided, an empty "
-    "place has no ratio."
-)
-
-SEVERAL = 24
-"""Cells from which on colours tell more than digits."""
-
-KEY = (-12, -8, -4, 0, 4, 8, 12)
-
-
-def heat(view: View, part: Slice, provider: str, of: Table, rows: Mapping[tuple[ShapeKey, int], Row]) -> Figure | None:
-    """Draw the ratios of one provider in a slice, of which the table `of` shows the numbers; None for a small grid."""
-    known = {at: row for at, row in rows.items() if not math.isnan(row["ratio"])}
-    if len(known) < SEVERAL:
-        return None
-    names = {shape: shortened(f"{shape.label} {shape.size}", 36) for shape in view.shapes_in(known)}
-    boxes = {
-        at: (colours.step_name(colours.step(math.log2(row["ratio"]))), ratio_cell(row).text.rstrip("×"))
-        for at, row in known.items()
-    }
-    chart = map_chart(provider, names, view.Ms_in(known), boxes, _alt(view, provider, known))
-    return Figure(
-        f"heat-{of.id}",
-        f"{provider} over {view.baseline} in colours ({part.title})",
-        (chart,),
-        how_to_read=PICTURE_HOW.format(baseline=view.baseline),
-        alt=chart.alt,
-        legend=tuple(LegendEntry(_key(step), fill=colours.step_name(step)) for step in KEY),
-        detail=of.detail,
-        picture_of=of.id,
-        data=Data.of(
-            ("provider", "model", "layer", "B", "E", "N", "K", "M", "ratio", "ratio_low", "ratio_high", "verdict"),
-            known.values(),
-        ),
-    )
-
-
-def _key(step: int) -> str:
-    text = fmt.tick_ratio(2.0 ** (step / colours.STEPS * colours.OCTAVES))
-    return f"≤ {text}" if step == -colours.STEPS else f"≥ {text}" if step == colours.STEPS else text
-
-
-def _alt(view: View, provider: str, known: Mapping[tuple[ShapeKey, int], Row]) -> str:
-    """State the finding: where the provider is faster, and the best and the worst cell."""
-    decided = [row for row in known.values() if row["verdict"] != "undecided"]
-    faster = sum(row["ratio"] > 1 for row in decided)
-    (best, _), (worst, _) = (pick(known.items(), key=lambda item: float(item[1]["ratio"])) for pick in (max, min))
-    ends = (f"{ratio_cell(known[at]).text} at {at[0].label}, M={at[1]}" for at in dict.fromkeys((best, worst)))
-    return (
-        f"{provider} is faster than {view.baseline} in {faster} and slower in {len(decided) - faster} of "
-        f"{fmt.plural(len(known), 'cell')}: from best to worst {', '.join(ends)}"
-    )
+    return f"{len(reasons)} reasons, listed under “Correctness”." if reasons else ""

@@ -17,11 +17,6 @@ from ...view import Row, Slice, View, chapter, shape_of
 from .sides import Sides, ratios_over, sides
 from .sizes import averaged, counting, size_cells, size_names
 
-OLD_NEW = f"old {fmt.DIVIDE} new"
-REFERENCE_NEW = f"reference {fmt.DIVIDE} new"
-"""Headers of the ratios: both are of times."""
-
-
 Problem: TypeAlias = Mapping[str, Row]
 """A row of the cells by what it is of: the provider of a side, or a pass."""
 
@@ -129,14 +124,7 @@ def _who(view: View, named: Sides) -> str:
 
 
 def _slice(view: View, trio: Trio, number: int) -> Section:
-    blocks: list[Table | Text] = []
-    named = trio.sides
-    if trio.with_both(named.old):
-        blocks.append(_versus(view, trio))
-    if trio.with_both(named.reference):
-        blocks.append(_three(view, trio))
-    elif not blocks or trio.part.pass_ != Pass.FWD:
-        blocks.append(_alone(view, trio))
+    blocks: list[Table | Text] = [_beside(view, trio)]
     blocks += [Text(text) for text in _impossible(trio)]
     if (sums := _fwd_and_bwd(view, trio)) is not None:
         blocks.append(sums)
@@ -160,7 +148,7 @@ def _tabulated(
             **size_cells(head, names),
             **{Column(header, key="time"): time_cell(problem.get(side)) for header, side in times.items()},
             **{Column(header, scale=Scale.DIVERGING): ratio(problem) for header, ratio in ratios.items()},
-            **{Column(header, unit): rate_cell(problem[side], unit, limits) for header, side in rates.items()},
+            **{Column(header, unit): rate_cell(problem.get(side), unit, limits) for header, side in rates.items()},
         }
         for head, problem in zip(heads, problems, strict=True)
     ]
@@ -171,50 +159,33 @@ def _ratio(ratios: Mapping[Any, Row], new: str, problem: Problem) -> TableCell:
     return TableCell("") if found is None else ratio_cell(found)
 
 
-def _versus(view: View, trio: Trio) -> Table:
-    old, new, _ = trio.sides
-    problems = trio.with_both(old)
-    rows = [problem[name] for problem in problems for name in (old, new)]
-    both = {"old": old, "new": new}
-    rates = both if any(row["op"] != Op.QUANTIZE for row in rows) else {}
-    ratios = {OLD_NEW: partial(_ratio, trio.over[old], new)}
-    lines = _tabulated(problems, rate_unit(rows), both, ratios, rates, trio.limits)
-    reading = (
-        f"Sides: old {old}, new {new}. {fmt.ratio_header(old, new)}."
-        f"{_left_out(trio, len(problems), f'{old} and {new}')}"
-    )
-    title = view.titled(f"{old} against {new}", trio.part)
-    return table(f"versus-{trio.part.id}", title, lines, reading, key=True, how_to_read=_how(view, rows))
-
-
-def _three(view: View, trio: Trio) -> Table:
-    old, new, reference = trio.sides
-    problems = trio.with_both(reference)
-    rows = [row for problem in problems for row in problem.values()]
-    with_old = bool(old) and any(old in problem for problem in problems)
-    times = {"new": new, "reference": reference}
-    ratios = {REFERENCE_NEW: partial(_ratio, trio.over[reference], new)}
-    if with_old:
-        times = {"old": old} | times
-        ratios = {OLD_NEW: partial(_ratio, trio.over[old], new)} | ratios
-    lines = _tabulated(problems, rate_unit(rows), times, ratios, {"reference": reference}, trio.limits)
-    who = f"{f'old {old}, ' if with_old else ''}new {new}, reference {reference}"
-    both = f"{OLD_NEW} and {REFERENCE_NEW}, each" if with_old else f"{REFERENCE_NEW},"
-    reading = (
-        f"Sides: {who}. {both} a ratio of times, > 1: {new} is faster."
-        f"{_left_out(trio, len(problems), f'{new} and {reference}')}"
-    )
-    title = view.titled(f"{new} beside {f'{old} and ' if with_old else ''}{reference}", trio.part)
-    return table(f"three-{trio.part.id}", title, lines, reading, how_to_read=_how(view, rows))
-
-
-def _alone(view: View, trio: Trio) -> Table:
+def _beside(view: View, trio: Trio) -> Table:
+    """Times and rates of all sides, and the ratios of the new kernel over the others."""
     new = trio.sides.new
+    words = zip(trio.sides._fields, trio.sides, strict=True)
+    present = {word: name for word, name in words if name and trio.with_both(name)}
     problems = [problem for problem in trio.problems if new in problem]
-    rows = [problem[new] for problem in problems]
-    lines = _tabulated(problems, rate_unit(rows), {new: new}, {}, {"rate": new}, trio.limits)
-    reading = "One side, nothing to compare it with here."
-    return table(f"alone-{trio.part.id}", f"{new}, end to end", lines, reading, how_to_read=_how(view, rows))
+    rows = [row for problem in problems for row in problem.values()]
+    ratios = {
+        f"{word} {fmt.DIVIDE} new": partial(_ratio, trio.over[name], new)
+        for word, name in present.items()
+        if name != new
+    }
+    rates = present if any(row["op"] != Op.QUANTIZE for row in rows) else {}
+    lines = _tabulated(problems, rate_unit(rows), present, ratios, rates, trio.limits)
+    named = ", ".join(f"{word} {name}" for word, name in present.items())
+    left = len(trio.problems) - len(problems)
+    reading = (
+        f"Sides: {named}. Ratios are of times, > 1: {new} is faster. {fmt.plural(len(problems), 'problem')}"
+        f"{f'; {left} without a time of {new} excluded' if left else ''}."
+    )
+    beside = " and ".join(name for name in present.values() if name != new)
+    title = view.titled(f"{new} beside {beside}" if beside else new, trio.part)
+    how = (
+        f"Time: {averaged(view.cells)} of the round's median; ratio: geometric mean of the ratios of "
+        f"the rounds, and so the ratio of the times. {counting(rows)}"
+    )
+    return table(f"three-{trio.part.id}", title, lines, reading, key=bool(ratios), how_to_read=how)
 
 
 def _fwd_and_bwd(view: View, trio: Trio) -> Table | None:
@@ -249,19 +220,6 @@ def _sum(forward: Row, backward: Row) -> Row:
     added = {name: forward[name] + backward[name] for name in ("time_s", "time_low_s", "time_high_s", "flops")}
     rate = added["flops"] / added["time_s"] if added["flops"] else math.nan
     return {**forward, **added, "flops_per_s": rate}
-
-
-def _how(view: View, rows: Sequence[Row]) -> str:
-    return (
-        f"Time: {averaged(view.cells)} of the round's median; ratio: geometric mean of the ratios of "
-        f"the rounds, and so the ratio of the times. {counting(rows)}"
-    )
-
-
-def _left_out(trio: Trio, shown: int, who: str) -> str:
-    missing = len(trio.problems) - shown
-    n = f" {fmt.plural(shown, 'problem')}"
-    return f"{n}; {missing} without a time of both {who} excluded." if missing else f"{n}, all included."
 
 
 def _impossible(trio: Trio) -> list[str]:

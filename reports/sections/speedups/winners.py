@@ -8,14 +8,10 @@ import pandas as pd
 
 from ... import formatting as fmt
 from ...cells import is_impossible, time_cell
-from ...model import Block, Cells, Column, Section, Table, TableCell, Text, Tone, table
+from ...model import Block, Cells, Column, Section, Table, TableCell, Tone, table
 from ...view import Row, ShapeKey, Slice, View, sliced
-from .decode_grid import heads_of, one_model
 from .sides import ratios_over
-from .sizes import averaged, counting
-
-MAX_LINES = 240
-"""Rows of the table of times; beyond it the grids and cells.csv have them."""
+from .sizes import averaged, counting, label_and_size
 
 MOST_LEADERS = 3
 """Providers that may share a win; where more are not told apart, nobody has won."""
@@ -64,10 +60,7 @@ def _slice(view: View, slower: frozenset[tuple[str, str]], part: Slice) -> Itera
     told = f"{fmt.plural(left, 'time')} excluded, faster than the device allows." if left else ""
     if leaders:
         yield _counts(part, leaders, told)
-    if len(rows) > MAX_LINES:
-        yield Text(f"The times of {len(rows)} cells are too many to list here; cells.csv has them.")
-    else:
-        yield _times(view, part, rows, names, leaders)
+    yield _times(view, part, rows, names, leaders)
 
 
 def leading(found: Mapping[str, Row], slower: frozenset[tuple[str, str]]) -> tuple[str, ...]:
@@ -111,7 +104,6 @@ def _counts(part: Slice, leaders: Leaders, left_out: str) -> Table:
 
 def _times(view: View, part: Slice, rows: Rows, names: list[str], leaders: Leaders) -> Table:
     shapes = [shape for shape in view.shapes if any(shape == other for other, _ in rows)]
-    head = heads_of(shapes, one_model(shapes))
     columns = {name: Column(view.named(name), key="provider") for name in names}
     lines: list[Cells] = []
     for shape in shapes:
@@ -121,7 +113,7 @@ def _times(view: View, part: Slice, rows: Rows, names: list[str], leaders: Leade
             best = TableCell(_won_by((first, *others)), first, note=_SHARED if others else "")
             tones = {} if others else {first: Tone.BEST}
             times: Cells = {columns[name]: time_cell(found.get(name), tones.get(name, Tone.PLAIN)) for name in names}
-            lines.append({**head(shape), Column("M"): m, **times, "best": best})
+            lines.append({**label_and_size(shape), Column("M"): m, **times, "best": best})
     every = [row for found in rows.values() for row in found.values()]
     reading = (
         f"Time: {averaged(view.cells)} of the round's median. Bold: verified to be the fastest of its "

@@ -3,8 +3,7 @@
 headline           how the leading challenger stands, and what concerns the run
 cards              the numbers of other questions
 takeaways          in sentences
-accuracy           how exact outputs are, and what failed
-tally              what was checked, and passed
+correctness        what was checked, how exact it is, and what failed
 known_limitations  where a challenger loses or cannot run
 open_items         what a run leaves open
 legend             where the shapes come from

@@ -13,8 +13,8 @@ from ... import formatting as fmt
 from ...model import Cells, Section, Table, table
 from ...terms import BOUNDS
 from ...view import Row, View, shape_of
-from ..speedups.decode_grid import compared, name_of, one_model
-from .tally import by_reason
+from ..speedups.sides import compared
+from .correctness import by_reason
 
 MOST_SHAPES = 3
 """Shapes that are named; the rest is counted."""
@@ -64,7 +64,7 @@ def _cannot(view: View) -> Iterator[Limitation]:
     cells = view.cells[view.cells["provider"].isin(view.challengers) & (view.cells["verdict"] != Verdict.PASSED)]
     for provider, verdict, reason, group in by_reason(cells):
         what = "cannot run" if verdict == Verdict.UNSUPPORTED else f"fails ({verdict.replace('_', ' ')})"
-        yield Limitation(f"{provider} {what}", _where(view, group), reason, next_step(verdict))
+        yield Limitation(f"{provider} {what}", _where(group), reason, next_step(verdict))
 
 
 def _loses(view: View) -> Iterator[Limitation]:
@@ -84,7 +84,7 @@ def _loses(view: View) -> Iterator[Limitation]:
         at_worst = fmt.ratio(worst["ratio"], worst["ratio_low"], worst["ratio_high"])
         yield Limitation(
             f"{provider} is verified slower than {view.baseline} at {fmt.count(len(slower), len(known))} cells",
-            f"{_where(view, slower)}; most at {_one(view, worst)}: {at_worst}",
+            f"{_where(slower)}; most at {_one(worst)}: {at_worst}",
             cause,
             f"dispatch to {view.baseline} there: rooflens dispatch {view.run_path}",
         )
@@ -96,7 +96,7 @@ def _impossible(view: View) -> Iterator[Limitation]:
         suspects = group["bound_note"].str.partition(SUSPECT)[2].str.partition("; ")[0].value_counts()
         yield Limitation(
             f"{provider}: {fmt.plural(len(group), 'time')} {'is' if len(group) == 1 else 'are'} faster than possible",
-            _where(view, group),
+            _where(group),
             f"suspected first: {suspects.index[0]}",
             "use none of these times before it is known why",
         )
@@ -107,20 +107,19 @@ def _fixed(view: View) -> Iterator[Limitation]:
     for provider, group in view.cells[mine & view.cells["is_flat"]].groupby("provider", sort=False):
         yield Limitation(
             f"{provider}: the time does not grow with M, and no limit explains it",
-            _where(view, group),
+            _where(group),
             "a fixed cost: launches, latency of a long K loop, or camping",
             "scan N or K around these sizes: rooflens run --scan, then rooflens camping",
         )
 
 
-def _where(view: View, cells: pd.DataFrame) -> str:
+def _where(cells: pd.DataFrame) -> str:
     """Name the shapes and M of some cells: 12 cells of a, b and 1 more; M=64, 128."""
-    layers = one_model(view.shapes)
-    labels = list(dict.fromkeys(name_of(shape_of(row), layers) for row in cells.to_dict("records")))
+    labels = list(dict.fromkeys(shape_of(row).label for row in cells.to_dict("records")))
     named = fmt.some(labels, MOST_SHAPES)
     return f"{fmt.plural(len(cells), 'cell')} of {named}; M={fmt.sizes(cells['M'])}"
 
 
-def _one(view: View, row: Row) -> str:
+def _one(row: Row) -> str:
     shape = shape_of(row)
-    return f"{name_of(shape, one_model(view.shapes))} {shape.size}, M={int(row['M'])}, {row['dtype']}, {row['cache']}"
+    return f"{shape.label} {shape.size}, M={int(row['M'])}, {row['dtype']}, {row['cache']}"

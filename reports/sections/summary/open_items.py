@@ -11,7 +11,7 @@ from ....shapes.verdict import Verdict
 from ... import formatting as fmt
 from ...model import Bullets, Section
 from ...view import View
-from ..speedups.decode_grid import compared
+from ..speedups.sides import compared
 
 Item = tuple[bool, str]
 """Whether it is done, and what it is."""

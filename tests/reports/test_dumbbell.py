@@ -1,4 +1,4 @@
-"""A picture of a grid for texts without colour, and base beside head by model."""
+"""Base beside head by model."""
 
 import math
 import re
@@ -7,53 +7,12 @@ import pytest
 from rooflens.analysis.comparison.effects import Order
 from rooflens.analysis.comparison.result import Side, compare_runs
 from rooflens.analysis.frames.load import load_run
-from rooflens.reports.figures import colours
 from rooflens.reports.figures.chart import Draw
 from rooflens.reports.model import Report
-from rooflens.reports.render import html, markdown
+from rooflens.reports.render import html
 from rooflens.reports.sections.comparison.dumbbell import dumbbell
 
-from .planted import SMALL, exact, figures_of, records, report_of, synthetic
-
-MS = tuple(2**n for n in range(9))
-
-
-def faster(cell):
-    """Twice as fast at M = 1, as fast at 16, half as fast at 256."""
-    return 1e-3 * 2 ** (math.log2(cell.M) / 4 - 1)
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    providers = exact(simt_4bit=faster, dequant_blas=1e-3)
-    return report_of(tmp_path_factory.mktemp("heat"), shapes=SMALL, Ms=MS, rounds=2, samples=2, **providers)
-
-
-def picture_of(report):
-    (found,) = (figure for section in report.sections for figure in figures_of(section).values() if figure.picture_of)
-    return found
-
-
-def test_colours_are_those_of_the_table(report):
-    figure = picture_of(report)
-    (chart,) = figure.charts
-    top = sorted((box for box in chart.boxes if box.y1 == len(SMALL)), key=lambda box: box.x0)
-    assert [box.text for box in top] == ["2.00", "1.68", "1.41", "1.19", "~1.0", "0.84", "0.71", "0.59", "0.50"]
-    assert [box.fill for box in top] == [colours.step_name(colours.step(1 - n / 4)) for n in range(9)]
-    assert (top[0].fill, top[4].fill, top[8].fill) == ("g4", "g0", "r4")
-    assert figure.alt.startswith("simt_4bit is faster than dequant_blas in 12 and slower in 12 of 27 cells")
-    assert len(records(figure)) == 27
-
-
-def test_it_is_in_markdown_and_not_in_the_page_and_a_small_grid_needs_none(report, tmp_path):
-    figure = picture_of(report)
-    assert f"figures/{figure.id}.svg" in "".join(str(part) for part in [markdown.render(report)])
-    page = html.render(report)
-    assert figure.title not in page
-    assert f'id="{figure.picture_of}"' in page  # the table whose colours it shows
-    small = report_of(tmp_path / "run", shapes=SMALL, Ms=(1, 8), rounds=2, samples=2)
-    assert not [f for section in small.sections for f in figures_of(section).values() if f.picture_of]
-
+from .planted import SMALL, figures_of, records, synthetic
 
 VERSIONS = {"Ms": (1, 16), "rounds": 5, "samples": 3, "machine": synthetic.H200, "providers": ("simt_4bit",)}
 GAIN = {"llama3.2-1b": 0.8, "qwen2.5-1.5b": 1.25}

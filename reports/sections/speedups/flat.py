@@ -1,6 +1,6 @@
 """A flat sweep: every problem on a row with time, rate, traffic and what bounds it, in order of B, M and shape."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
 from ....analysis.roofline.bounds import FLAT_GROWTH, FLAT_SPREAD, Bound
@@ -11,7 +11,7 @@ from ...cells import is_impossible, rate_cell, rate_text, rate_unit, share_cell,
 from ...model import Block, Bullets, Cells, Column, Scale, Section, Table, TableCell, table
 from ...terms import BOUNDS
 from ...view import Row, Slice, View, anchors, shape_of, sliced
-from ..speedups.sizes import averaged, counting, size_cells, size_names
+from .sizes import averaged, counting, size_cells, size_names
 
 MAX_ROWS = 400
 """Rows of one table; beyond it only some M are listed, the first and the last among them."""
@@ -30,14 +30,24 @@ def flat(view: View) -> Section | None:
 
 
 def _slice(view: View, part: Slice) -> Iterator[Block]:
-    names = tuple(dict.fromkeys((*view.challengers, *view.providers)))
-    rows = {name: _rows(view, part, name) for name in names}
-    timed = [name for name in names if rows[name]]
-    first = [name for name in timed if name in view.challengers] or timed
+    rows = _by_provider(view, part)
+    first = [name for name in rows if name in view.challengers] or list(rows)
     if remarks := tuple(text for name in first for text in _remarks(view, name, rows[name])):
         yield Bullets(remarks)
-    for name, table_id in anchors(f"flat-{part.id}", tuple(timed)):
+    yield from tables_of_cells(view, part, first)
+
+
+def tables_of_cells(view: View, part: Slice, first: Collection[str] = ()) -> Iterator[Table]:
+    """List the cells with a time, a table per provider: `first` open, the others as details."""
+    rows = _by_provider(view, part)
+    for name, table_id in anchors(f"cells-{part.id}", tuple(rows)):
         yield _table(view, part, name, table_id, rows[name], name not in first)
+
+
+def _by_provider(view: View, part: Slice) -> dict[str, list[Row]]:
+    """Rows with a time by provider, challengers first."""
+    names = dict.fromkeys((*view.challengers, *view.providers))
+    return {name: rows for name in names if (rows := _rows(view, part, name))}
 
 
 def _rows(view: View, part: Slice, provider: str) -> list[Row]:
@@ -58,6 +68,7 @@ def _table(view: View, part: Slice, provider: str, table_id: str, rows: list[Row
         {
             **size_cells(row, names),
             Column("time"): time_cell(row, note="; ".join(row["remarks"])),
+            Column("95% interval"): fmt.time_interval(row["time_low_s"], row["time_high_s"]),
             **({Column("rate", unit): rate_cell(row, unit, limits)} if flops else {}),
             Column("traffic", "GB/s"): traffic_cell(row),
             Column("of bound", scale=Scale.BAR): share_cell(row["fraction_of_bound"]),
