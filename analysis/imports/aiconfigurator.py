@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from ...shapes.errors import UsageError
 from ...shapes.verdict import Verdict
-from .entries import Imported, ImportedCase, imported
+from .entries import Imported, ImportedCase, case_of, imported
 from .printed import read_printed
 from .table import ImportedTable
 
@@ -75,10 +75,12 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
         fastest.setdefault(tuple(table.text(row, name) for name in CASE), row)
 
     def case(row: int) -> Iterator[ImportedCase]:
-        M, N, K = (table.size(row, name) for name in "mnk")
-        yield ImportedCase(
-            problem=table.problem(row, "m", M, N, K),
-            reading=readings[row],
+        yield case_of(
+            table,
+            row,
+            "m",
+            readings[row],
+            table.sized(row, "mnk")[0],
             provider=f"{table.text(row, 'framework')} {table.text(row, 'version')}",
             device=table.text(row, "device"),
             dtype="bf16",

@@ -7,10 +7,11 @@ files say neither N nor K nor the number of experts.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from ...shapes.errors import UsageError, quote
 from ...shapes.problem import Op
-from .entries import Imported, ImportedCase, imported
+from .entries import Imported, ImportedCase, case_of, imported
 from .table import ImportedTable
 
 SOURCE = "aiter MoE benchmark"
@@ -40,14 +41,18 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     reading = table.reader(name, "0.000001")
 
     def case(row: int) -> Iterator[ImportedCase]:
-        yield ImportedCase(
-            reading=reading(row),
+        case = case_of(
+            table,
+            row,
+            tokens,
+            reading(row),
+            {"M": table.size(row, tokens)},
+            Op.MOE_GEMM,
             provider=f"aiter {name.removesuffix('_us')}",
             layer=table.text(row, "layer", "moe_gemm"),
-            problem=table.problem(row, tokens, table.size(row, tokens), op=Op.MOE_GEMM),
-            flops=_flops(table, row),
             kernels=table.text(row, "kernel"),
         )
+        yield replace(case, flops=_flops(table, row))
 
     notes = (f"{SOURCE}: N, K and experts are not in the file and stand as 1; compare files of one configuration",)
     return imported(SOURCE, table, case, [name], notes)

@@ -6,21 +6,18 @@ where batched, and for models `M,hidden_dim,intermediate_dim,[batch,]model_name,
 are do_bench's in ms; a file holds one metric, which by default is the throughput.
 """
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 
 from ...shapes.errors import UsageError, shorten
-from .entries import Imported, ImportedCase, imported
+from .entries import Imported, ImportedCase, case_of, imported
 from .printed import SECONDS
 from .table import ImportedTable, TimeCell
-from .words import is_secondary, is_time, unit_of
+from .words import is_secondary, is_time, listed, unit_of
 
 SOURCE = "Triton perf_report"
 
 _LINE = re.compile(r"(?P<line>.+?) \((?P<label>.+)\)")
-
-_SIZES = {"M": "M", "N": "N", "K": "K", "m": "M", "n": "N", "k": "K", "batch": "B", "B": "B"}
 
 _METRICS = ("Time_(ms)", "ms")
 """Lines that are named after the metric, not after an implementation."""
@@ -61,25 +58,11 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
 
 
 def _entry(table: ImportedTable, row: int, reading: TimeCell, line: str) -> ImportedCase:
-    plain = [name for name in table.header if not _LINE.fullmatch(name)]
+    sizes, stated = table.sized(row, [name for name in table.header if not _LINE.fullmatch(name)])
+    model, layer = stated.pop("model_name", ""), [listed(stated)]
+    named = {"provider": "triton", "model": model}
     if "hidden_dim" in table:
-        known = ("M", "batch", "model_name")
-        stated = " ".join(f"{name}={table.text(row, name)}" for name in plain if name not in known)
-        return ImportedCase(
-            problem=table.problem(row, "M", table.size(row, "M"), B=table.size(row, "batch", 1)),
-            reading=reading,
-            provider="triton",
-            model=table.text(row, "model_name", "any"),
-            layer=f"{line} {stated}",
-            flops=math.nan,
-        )
-    sizes = {_SIZES[name]: table.size(row, name) for name in plain if name in _SIZES}
-    stated = " ".join(f"{name}={table.text(row, name)}" for name in plain if name not in _SIZES)
-    whole = "N" in sizes and "K" in sizes
-    return ImportedCase(
-        problem=table.problem(row, "M", **sizes),
-        reading=reading,
-        provider="triton" if line in _METRICS else line,
-        layer=stated or "gemm",
-        flops=None if whole else math.nan,
-    )
+        layer.insert(0, line)
+    elif line not in _METRICS:
+        named["provider"] = line
+    return case_of(table, row, "M", reading, sizes, layer=" ".join(filter(None, layer)), **named)

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ...shapes.errors import quote
-from ...shapes.problem import Op, Pass, Problem
+from ...shapes.problem import Op, Pass
 from ...shapes.verdict import Verdict
 from .consistency import rate_of, span
-from .entries import UNKNOWN, Imported, ImportedCase, failed, imported
+from .entries import Imported, ImportedCase, case_of, failed, imported
 from .printed import read_printed
 from .table import ImportedTable, TimeCell
 
@@ -39,23 +39,29 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
 
     def cases(row: int) -> Iterator[ImportedCase]:
         groups = table.size(row, "B", 1)
-        M, N, K = (table.size(row, name) for name in ("M", "N", "K"))
         op = Op.GROUPED_GEMM if groups > 1 else Op.GEMM
+        sizes, _ = table.sized(row, "MNK")
+        sizes |= {"M": sizes["M"] * groups, "E": groups}
         for pass_, word in passes.items():
-            problem = table.problem(row, "M", M * groups, N, K, op=op, pass_=pass_, E=groups)
             reading = _checked(table, row, readers[pass_](row))
-            if reading.verdict is Verdict.PASSED:
-                wrong.extend(_wrong_rate(table, row, word, problem))
-            yield ImportedCase(
-                problem=problem,
-                reading=reading,
+            case = case_of(
+                table,
+                row,
+                "M",
+                reading,
+                sizes,
+                op,
+                pass_,
                 provider=PROVIDER,
                 model=table.text(row, "Case"),
                 layer=str(op),
-                dtype=table.text(row, "Dtype", UNKNOWN),
-                scheme=table.text(row, "Granularity", table.text(row, "granularity", UNKNOWN)),
+                dtype=table.text(row, "Dtype"),
+                scheme=table.text(row, "Granularity", table.text(row, "granularity")),
                 device=table.text(row, "GPU"),
             )
+            if reading.verdict is Verdict.PASSED:
+                wrong.extend(_wrong_rate(table, row, word, case.flops))
+            yield case
 
     timed = [f"{word} Time (ms)" for word in passes.values()]
     found = imported(SOURCE, table, cases, timed)
@@ -76,10 +82,10 @@ def _checked(table: ImportedTable, row: int, reading: TimeCell) -> TimeCell:
     return reading
 
 
-def _wrong_rate(table: ImportedTable, row: int, word: str, problem: Problem) -> Iterator[str]:
+def _wrong_rate(table: ImportedTable, row: int, word: str, flops: float) -> Iterator[str]:
     """Say which TFLOPS the printed time does not allow, rounding included."""
     time, rate = table.text(row, f"{word} Time (ms)"), read_printed(table.text(row, f"{word} TFLOPS"))
-    allowed = rate_of(problem.flops, span(time), 1e-3)
+    allowed = rate_of(flops, span(time), 1e-3)
     if rate and rate.value and not rate.span.meets(allowed):
         yield (
             f"{table.place(row)}: {word} TFLOPS {rate.text} cannot follow from {time} ms: that allows "

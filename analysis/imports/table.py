@@ -1,18 +1,18 @@
 """A table as texts that know where they stand, so that every complaint names file, line and column."""
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ...shapes.errors import UsageError, quote, shorten
 from ...shapes.files import csv_file
 from ...shapes.files.file_text import decoded
-from ...shapes.problem import Problem
 from ...shapes.verdict import Verdict
 from .printed import SECONDS, read_printed, read_size
 from .rounding import Rounding, RoundingKind, detect
+from .words import parameter_named
 
 FAILURES = {
     "error": (Verdict.RUNTIME_ERROR, "ERROR in the file"),
@@ -144,12 +144,11 @@ class ImportedTable:
         """Texts of a column, "" where there is no such column."""
         return [self.text(row, name) for row in range(len(self))]
 
-    def problem(self, row: int, name: str, M: int, N: int = 1, K: int = 1, **stated: Any) -> Problem:
-        """Make the problem of a row. Raises RowError that names the column `name` where there is no such problem."""
-        try:
-            return Problem(M, N, K, **stated)
-        except UsageError as error:
-            self.fail(row, name, str(error))
+    def sized(self, row: int, names: Iterable[str]) -> tuple[dict[str, int], dict[str, str]]:
+        """Sizes in the columns that are called like one, single letters in either case; and the texts of the others."""
+        here = [name for name in names if name in self]
+        sizes = {size: self.size(row, name) for name in here if (size := parameter_named(name))}
+        return sizes, {name: self.text(row, name) for name in here if not parameter_named(name)}
 
     def place(self, row: int) -> str:
         """Where a row is."""

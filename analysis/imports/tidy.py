@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from ...shapes.errors import UsageError, quote, unknown_name
-from ...shapes.problem import SIZES, Op, Pass, Problem
+from ...shapes.problem import SIZES, Op, Pass
 from ...shapes.verdict import Verdict
 from .columns import TEXTS, ColumnRole
-from .entries import UNKNOWN, Imported, ImportedCase, failed, imported, useful_flops
+from .entries import Imported, ImportedCase, case_of, failed, imported
 from .printed import SECONDS, read_printed
 from .recognition import read_column
 from .table import FAILURES, RIGHT, WRONG, ImportedTable, TimeCell
@@ -34,6 +34,9 @@ _WORDS = {
     **{str(verdict): verdict for verdict in Verdict},
 }
 
+
+_FIELDS = ("provider", "model", "layer", "dtype", "scheme", "cache", "device")
+"""Keys of texts that a case has as they are."""
 
 _KNOWN: dict[str, tuple[str, ...]] = {"op": tuple(Op), "pass": tuple(Pass)}
 
@@ -94,7 +97,7 @@ def _times(table: ImportedTable, names: dict[str, str]) -> tuple[_Reader, str, s
         raise UsageError(f"--column: {' and '.join(given)} name a time twice; keep one")
     if given == ["tflops"]:
         name = names["tflops"]
-        return _from_rates(table, name, names), f"{table.rounding(name)} of TFLOPS", name
+        return table.reader(name, "1"), f"{table.rounding(name)} of TFLOPS", name
     if given:
         name, unit = names[given[0]], TIMES[given[0]]
         if (said := unit_of(name)) not in (None, unit):
@@ -133,51 +136,38 @@ def _only_time(table: ImportedTable) -> tuple[str, str]:
     )
 
 
-def _from_rates(table: ImportedTable, name: str, names: dict[str, str]) -> _Reader:
-    """Times from rates in TFLOPS of the useful FLOPs; a step of the rate is a step of the time."""
-    rates = table.reader(name, "1")
-
-    def reading(row: int) -> TimeCell:
-        rate, flops = rates(row), useful_flops(_problem(table, row, names))
-        if rate.verdict is not Verdict.PASSED:
-            return rate
-        if math.isnan(flops):
-            table.fail(row, name, "a quantization has no FLOPs to turn a rate into a time")
-        time = flops / (rate.time_s * 1e12)
-        return TimeCell(Verdict.PASSED, "", time, time * rate.resolution_s / rate.time_s)
-
-    return reading
-
-
-def _sizes_of(table: ImportedTable, row: int, names: dict[str, str]) -> list[str]:
-    """Sizes of a row; results in JSON may have different ones."""
-    named = [key for key in SIZES if key in names]
-    return [key for key in named if table.text(row, names[key])] if table.source else named
-
-
-def _problem(table: ImportedTable, row: int, names: dict[str, str]) -> Problem:
-    sizes = {key: table.size(row, names[key]) for key in _sizes_of(table, row, names)}
-    many = Op.GEMM if sizes.get("E", 1) == 1 else Op.MOE_GEMM if "top_k" in sizes else Op.GROUPED_GEMM
-    words: dict[str, str] = {}
-    for key, known, neutral in (("op", _KNOWN["op"], many), ("pass", _KNOWN["pass"], Pass.FWD)):
-        words[key] = table.text(row, names[key], neutral) if key in names else neutral
-        if words[key] not in known:
-            table.fail(row, names[key], f"{quote(words[key])} is none of {', '.join(known)}")
-    sizes = dict.fromkeys(("M", "N", "K"), 1) | sizes
-    column = names.get("M", table.header[0])
-    return table.problem(row, column, **sizes, op=Op(words["op"]), pass_=Pass(words["pass"]))
-
-
 def _entry(table: ImportedTable, row: int, times: _Reader, names: dict[str, str]) -> Iterator[ImportedCase]:
-    problem, reading = _problem(table, row, names), times(row)
+    # Results in JSON may have different sizes.
+    sizes = {
+        key: table.size(row, names[key])
+        for key in SIZES
+        if key in names and (table.text(row, names[key]) or not table.source)
+    }
+    words: dict[str, str] = {}
+    for key, known in _KNOWN.items():
+        if word := table.text(row, names[key]) if key in names else "":
+            words[key] = word
+            if word not in known:
+                table.fail(row, names[key], f"{quote(word)} is none of {', '.join(known)}")
+    reading = times(row)
     if "verdict" in names and (word := table.text(row, names["verdict"])):
         verdict = _WORDS.get(word.lower())
         if verdict is None:
             table.fail(row, names["verdict"], f"{quote(word)} is none of {', '.join(_WORDS)}")
         if verdict is not Verdict.PASSED:
             reading = failed(reading, verdict, f"{word} in the file")
-    is_whole = {"M", "N", "K"} <= {*_sizes_of(table, row, names)}
-    texts = {"provider": "imported", "model": "any", "layer": "gemm" if is_whole else ""}
-    texts |= dict.fromkeys(("dtype", "scheme", "cache"), UNKNOWN) | {"device": ""}
-    texts |= {key: text for key in texts if key in names and (text := table.text(row, names[key]))}
-    yield ImportedCase(problem=problem, reading=reading, flops=None if is_whole else math.nan, **texts)
+    op, pass_ = Op(words["op"]) if "op" in words else None, Pass(words.get("pass", Pass.FWD))
+    texts = {name: table.text(row, names[name]) for name in _FIELDS if name in names}
+    case = case_of(table, row, names.get("M", table.header[0]), reading, sizes, op, pass_, **texts)
+    yield replace(case, reading=_of_rate(table, row, names["tflops"], case)) if "tflops" in names else case
+
+
+def _of_rate(table: ImportedTable, row: int, name: str, case: ImportedCase) -> TimeCell:
+    """Time from a rate in TFLOPS of the useful FLOPs; a step of the rate is a step of the time."""
+    rate = case.reading
+    if rate.verdict is not Verdict.PASSED:
+        return rate
+    if math.isnan(case.flops):
+        table.fail(row, name, "it takes M, N and K, and no quantization, to turn a rate into a time")
+    time = case.flops / (rate.time_s * 1e12)
+    return TimeCell(Verdict.PASSED, "", time, time * rate.resolution_s / rate.time_s)

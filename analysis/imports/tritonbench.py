@@ -5,21 +5,21 @@ value is `(M, N, K)` for GEMMs and `x_val` by default; latency is a median in ms
 that failed has its message in place of its first metric, and nothing in the others).
 """
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 
 from ...shapes.errors import UsageError
-from ...shapes.problem import Op, Problem
 from ...shapes.verdict import Verdict
-from .entries import Imported, ImportedCase, imported
+from .entries import Imported, ImportedCase, case_of, imported
 from .table import ImportedTable, TimeCell
+from .words import split_parameters
 
 SOURCE = "tritonbench"
 
 SUFFIX = "-latency"
 
-_SIZES = {"m": "M", "n": "N", "k": "K", "b": "B", "batch": "B", "g": "E", "group_size": "E"}
+_EXPERTS = ("g", "group_size")
+"""What the number of groups is called in a label."""
 
 
 def matches(table: ImportedTable) -> bool:
@@ -56,14 +56,9 @@ def _with_message(table: ImportedTable, row: int, reading: TimeCell, first: str)
 
 def _entry(table: ImportedTable, row: int, label: str, provider: str, reading: TimeCell) -> ImportedCase:
     value = table.text(row, label)
-    names = re.findall(r"\w+", label)
+    names = ["E" if name.lower() in _EXPERTS else name for name in re.findall(r"\w+", label)]
     values = re.findall(r"[^\s,()]+", value)
-    known = [_SIZES.get(name.lower(), "") for name in names]
-    if not {"M", "N", "K"} <= set(known) or len(values) != len(names) or not all(map(str.isdigit, values)):
-        layer = f"{label}={value}"
-        return ImportedCase(problem=Problem(1, 1, 1), reading=reading, provider=provider, layer=layer, flops=math.nan)
-    sizes = {size: int(text) for size, text in zip(known, values, strict=True) if size}
-    rest = " ".join(f"{name}={text}" for name, text, size in zip(names, values, known, strict=True) if not size)
-    op = Op.GROUPED_GEMM if sizes.get("E", 1) > 1 else Op.GEMM
-    problem = table.problem(row, label, **sizes, op=op)
-    return ImportedCase(problem=problem, reading=reading, provider=provider, layer=rest or str(op))
+    sizes, layer = split_parameters(dict(zip(names, values, strict=False)))
+    if not {"M", "N", "K"} <= sizes.keys() or len(values) != len(names):
+        sizes, layer = {}, f"{label}={value}"
+    return case_of(table, row, label, reading, sizes, provider=provider, layer=layer)

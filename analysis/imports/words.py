@@ -1,6 +1,7 @@
 """The vocabulary of table headers: one table of names and of the coordinate or quantity that each may stand for."""
 
 import re
+from collections.abc import Mapping
 
 from .printed import SECONDS, UNITS
 
@@ -23,6 +24,26 @@ def size_named(name: str) -> str:
     """Return the size that a header gives; "" for another, and for a single letter in lower case."""
     plain = name.strip().replace(" ", "_")
     return SIZES.get(plain) or _ANY_CASE.get(plain.lower(), "")
+
+
+def parameter_named(name: str) -> str:
+    """Return the size that a parameter of a benchmark gives, as `size_named` does; also for a letter in lower case."""
+    return size_named(name) or (name.upper() if name in ("m", "n", "k", "b") else "")
+
+
+def split_parameters(parameters: Mapping[str, object]) -> tuple[dict[str, int], str]:
+    """Sizes by their names, M before another word for it, and everything else in words."""
+    sizes, rest = dict[str, int](), dict(parameters)
+    for name in sorted(parameters, key=lambda name: name != size_named(name)):
+        size = parameter_named(name)
+        if size and size not in sizes and re.fullmatch(r"[0-9]{1,18}", str(parameters[name])):
+            sizes[size] = int(str(rest.pop(name)))
+    return sizes, listed(rest)
+
+
+def listed(parameters: Mapping[str, object]) -> str:
+    """Write "name=value" of each, one blank apart."""
+    return " ".join(f"{name}={value}" for name, value in parameters.items())
 
 
 TOTAL_M = frozenset(("token", "tokens", "num_tokens", "M_total", "total_M"))
