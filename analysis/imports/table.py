@@ -129,7 +129,26 @@ class ImportedTable:
         not a number is the message of an error; otherwise only the words of `FAILURES`. Raises RowError.
         """
         rounding = self.rounding(name)
-        return lambda row: self._reading(row, name, self.text(row, name), unit_s, rounding, free_text)
+
+        def reading(row: int) -> TimeCell:
+            text = self.text(row, name)
+            cell = read_printed(text)
+            if cell is None or cell.unit not in ("", *SECONDS):
+                known = FAILURES.get(text.lower().lstrip("+-"))
+                if known is None and not free_text:
+                    self.fail(
+                        row, name, f"{quote(text)} is not a time; correct it, or empty it where nothing was timed"
+                    )
+                return TimeCell(*known) if known else TimeCell(Verdict.RUNTIME_ERROR, " ".join(text.split()))
+            if cell.value < 0:
+                self.fail(row, name, f"{text} is negative: no time; delete the line, or measure again")
+            if not cell.value:
+                return TimeCell(Verdict.UNSUPPORTED, f"time is {text} in the file: not timed, or less than half a step")
+            unit = SECONDS[cell.unit] if cell.unit else unit_s
+            step = rounding.step(cell.digits) * float(unit)
+            return TimeCell(Verdict.PASSED, "", float(Decimal(cell.digits) * Decimal(unit)), step)
+
+        return reading
 
     def rounding(self, name: str) -> Rounding:
         """How the positive numbers of a column were rounded; those with several units are as printed."""
@@ -157,21 +176,6 @@ class ImportedTable:
     def fail(self, row: int, name: str, message: str) -> NoReturn:
         """Raise RowError that names the place."""
         raise RowError(f"{self.where} {self.place(row)}, column {shorten(name)}: {message}")
-
-    def _reading(self, row: int, name: str, text: str, unit_s: str, rounding: Rounding, free_text: bool) -> TimeCell:
-        cell = read_printed(text)
-        if cell is None or cell.unit not in ("", *SECONDS):
-            known = FAILURES.get(text.lower().lstrip("+-"))
-            if known is None and not free_text:
-                self.fail(row, name, f"{quote(text)} is not a time; correct it, or empty it where nothing was timed")
-            return TimeCell(*known) if known else TimeCell(Verdict.RUNTIME_ERROR, " ".join(text.split()))
-        if cell.value < 0:
-            self.fail(row, name, f"{text} is negative: no time; delete the line, or measure again")
-        if not cell.value:
-            return TimeCell(Verdict.UNSUPPORTED, f"time is {text} in the file: not timed, or less than half a step")
-        unit = SECONDS[cell.unit] if cell.unit else unit_s
-        step = rounding.step(cell.digits) * float(unit)
-        return TimeCell(Verdict.PASSED, "", float(Decimal(cell.digits) * Decimal(unit)), step)
 
 
 def parse(content: bytes, where: str) -> ImportedTable:

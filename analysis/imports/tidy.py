@@ -8,6 +8,7 @@ verdict; one of time_s, time_ms, time_us, time_ns and tflops. What is not mapped
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from ...shapes.errors import UsageError, quote, unknown_name
 from ...shapes.problem import SIZES, Op, Pass
@@ -55,17 +56,17 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
         if name not in table:
             raise UsageError(f"{table.where} line 1: {unknown_name('column', name, list(table.header))}")
     names = _found(table) | dict(columns)
-    reading, rounding, timed = _times(table, names)
+    timed, unit_s = _time(table, names)
     if twice := next((name for name in (*names.values(), timed) if table.header.count(name) > 1), ""):
         raise UsageError(f"{table.where} line 1: several columns are called {twice}; rename the others in the file")
     unused = [
         name for name in table.header if name not in {*names.values(), timed, *table.wrong(columns.values()).values()}
     ]
     notes = (f"{table.where}: columns that were not used: {', '.join(unused)}",) if unused else ()
-    found = imported(
-        SOURCE, table, lambda row: _entry(table, row, reading, names), [timed], notes, named=columns.values()
-    )
-    return replace(found, rounding={timed: rounding})
+    reading = table.reader(timed, unit_s)
+    cases = partial(_entry, table, names, reading)
+    found = imported(SOURCE, table, cases, [timed], notes, named=columns.values())
+    return replace(found, rounding={timed: f"{found.rounding[timed]} of TFLOPS"}) if "tflops" in names else found
 
 
 def _found(table: ImportedTable) -> dict[str, str]:
@@ -87,17 +88,13 @@ def _fits(key: str, texts: list[str]) -> bool:
     return key not in SIZES or (bool(cells) and (key in ("M", "N", "K") or all(cell.value % 1 == 0 for cell in cells)))
 
 
-_Reader = Callable[[int], TimeCell]
-
-
-def _times(table: ImportedTable, names: dict[str, str]) -> tuple[_Reader, str, str]:
-    """What reads the time of a row, how times were rounded, and the column."""
+def _time(table: ImportedTable, names: dict[str, str]) -> tuple[str, str]:
+    """Column of the time, or of a rate, and the seconds of one of its unit as exact text, of a rate "1"."""
     given = [key for key in names if key in TIMES or key == "tflops"]
     if len(given) > 1:
         raise UsageError(f"--column: {' and '.join(given)} name a time twice; keep one")
     if given == ["tflops"]:
-        name = names["tflops"]
-        return table.reader(name, "1"), f"{table.rounding(name)} of TFLOPS", name
+        return names["tflops"], "1"
     if given:
         name, unit = names[given[0]], TIMES[given[0]]
         if (said := unit_of(name)) not in (None, unit):
@@ -107,7 +104,7 @@ def _times(table: ImportedTable, names: dict[str, str]) -> tuple[_Reader, str, s
             )
     else:
         name, unit = _only_time(table)
-    return table.reader(name, SECONDS[unit]), str(table.rounding(name)), name
+    return name, SECONDS[unit]
 
 
 def _only_time(table: ImportedTable) -> tuple[str, str]:
@@ -136,28 +133,20 @@ def _only_time(table: ImportedTable) -> tuple[str, str]:
     )
 
 
-def _entry(table: ImportedTable, row: int, times: _Reader, names: dict[str, str]) -> Iterator[ImportedCase]:
+def _entry(
+    table: ImportedTable, names: dict[str, str], times: Callable[[int], TimeCell], row: int
+) -> Iterator[ImportedCase]:
+    stated = {key: text for key, name in names.items() if (text := table.text(row, name))}
     # Results in JSON may have different sizes.
-    sizes = {
-        key: table.size(row, names[key])
-        for key in SIZES
-        if key in names and (table.text(row, names[key]) or not table.source)
-    }
-    words: dict[str, str] = {}
-    for key, known in _KNOWN.items():
-        if word := table.text(row, names[key]) if key in names else "":
-            words[key] = word
-            if word not in known:
-                table.fail(row, names[key], f"{quote(word)} is none of {', '.join(known)}")
+    sizes = {key: table.size(row, names[key]) for key in SIZES if key in (stated if table.source else names)}
+    for key, known in (*_KNOWN.items(), ("verdict", _WORDS)):
+        if key in stated and stated[key].lower() not in known:
+            table.fail(row, names[key], f"{quote(stated[key])} is none of {', '.join(known)}")
     reading = times(row)
-    if "verdict" in names and (word := table.text(row, names["verdict"])):
-        verdict = _WORDS.get(word.lower())
-        if verdict is None:
-            table.fail(row, names["verdict"], f"{quote(word)} is none of {', '.join(_WORDS)}")
-        if verdict is not Verdict.PASSED:
-            reading = failed(reading, verdict, f"{word} in the file")
-    op, pass_ = Op(words["op"]) if "op" in words else None, Pass(words.get("pass", Pass.FWD))
-    texts = {name: table.text(row, names[name]) for name in _FIELDS if name in names}
+    if (word := stated.get("verdict", "")) and (verdict := _WORDS[word.lower()]) is not Verdict.PASSED:
+        reading = failed(reading, verdict, f"{word} in the file")
+    op, pass_ = Op(stated["op"].lower()) if "op" in stated else None, Pass(stated.get("pass", Pass.FWD).lower())
+    texts = {name: stated[name] for name in _FIELDS if name in stated}
     case = case_of(table, row, names.get("M", table.header[0]), reading, sizes, op, pass_, **texts)
     yield replace(case, reading=_of_rate(table, row, names["tflops"], case)) if "tflops" in names else case
 

@@ -5,10 +5,14 @@ from collections.abc import Mapping
 
 from .printed import SECONDS, UNITS
 
+TOTAL_M = frozenset(("token", "tokens", "num_tokens", "M_total", "total_M"))
+"""Headers that say that M counts the rows of all experts."""
+
+PER_EXPERT_M = frozenset(("M_per_expert", "m/group", "m/expert", "M/group", "M/expert"))
+
 SIZES = {
     **{name: name for name in ("M", "N", "K", "B", "E", "top_k")},
-    **dict.fromkeys(("token", "tokens", "num_tokens", "M_total", "total_M", "M_per_expert"), "M"),
-    **dict.fromkeys(("m/group", "m/expert", "M/group", "M/expert"), "M"),
+    **dict.fromkeys((*TOTAL_M, *PER_EXPERT_M), "M"),
     "inter_dim": "N",
     "model_dim": "K",
     **dict.fromkeys(("batch", "batch_size"), "B"),
@@ -45,11 +49,6 @@ def listed(parameters: Mapping[str, object]) -> str:
     """Write "name=value" of each, one blank apart."""
     return " ".join(f"{name}={value}" for name, value in parameters.items())
 
-
-TOTAL_M = frozenset(("token", "tokens", "num_tokens", "M_total", "total_M"))
-"""Headers that say that M counts the rows of all experts."""
-
-PER_EXPERT_M = frozenset(("M_per_expert", "m/group", "m/expert", "M/group", "M/expert"))
 
 PASSES = {
     **dict.fromkeys(("fwd", "forward"), "fwd"),
