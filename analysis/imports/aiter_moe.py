@@ -6,13 +6,13 @@ and the kernel latency the GEMMs alone; ones with a graph `batch,layer,latency_u
 files say neither N nor K nor the number of experts.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ...shapes.errors import UsageError, quote
 from ...shapes.problem import Op
 from .entries import Imported, ImportedCase, case_of, imported
-from .table import ImportedTable
+from .table import ImportedTable, Reader
 
 SOURCE = "aiter MoE benchmark"
 
@@ -38,10 +38,9 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     if name not in table:
         raise UsageError(f"{table.where} line 1: there is no column {quote(name)}; choose one of {', '.join(CHOICES)}")
     tokens = table.header[0]  # named after what the sweep varies, batch as shipped
-    reading = table.reader(name, "0.000001")
 
-    def case(row: int) -> Iterator[ImportedCase]:
-        case = case_of(
+    def case(row: int, column: str, reading: Reader) -> ImportedCase:
+        found = case_of(
             table,
             row,
             tokens,
@@ -52,10 +51,10 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
             layer=table.text(row, "layer", "moe_gemm"),
             kernels=table.text(row, "kernel"),
         )
-        yield replace(case, flops=_flops(table, row))
+        return replace(found, flops=_flops(table, row))
 
     notes = (f"{SOURCE}: N, K and experts are not in the file and stand as 1; compare files of one configuration",)
-    return imported(SOURCE, table, case, [name], notes)
+    return imported(SOURCE, table, {name: "0.000001"}, case, notes)
 
 
 def _flops(table: ImportedTable, row: int) -> float:

@@ -7,12 +7,12 @@ q_dtype_w,q_type,use_g1u1,doweight_stage1,...,us1,...,us2,...,us,...`. A row is 
 library it came from is the result, not the case.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from ...shapes.errors import UsageError
 from ...shapes.problem import Op, Pass
 from .entries import Imported, ImportedCase, case_of, imported
-from .table import ImportedTable
+from .table import ImportedTable, Reader
 
 SOURCE = "aiter tuned table"
 
@@ -46,15 +46,14 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
         raise UsageError(
             f"{table.where} line 1: column us is missing: an untuned table has no times; give the tuned one"
         )
-    reading = table.reader("us", "0.000001")
 
-    def case(row: int) -> Iterator[ImportedCase]:
+    def case(row: int, column: str, reading: Reader) -> ImportedCase:
         is_moe, of = _is_moe(table), table.text(row, "q_dtype_w")
         op = Op.MOE_GEMM if is_moe or "-moe-" in of else Op.GROUPED_GEMM if "E" in table else Op.GEMM
         # FLOPs are those of both stages, gate and up counted when there are both.
         products = 1 if not is_moe else 3 if table.text(row, "use_g1u1", "0") in ("1", "True") else 2
         sizes, _ = table.sized(row, MOE if is_moe else GEMM)
-        yield case_of(
+        return case_of(
             table,
             row,
             "token" if is_moe else "M",
@@ -76,7 +75,7 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     inexact = sum(_error(table, row) > TOLERATED for row in range(len(table)))
     if inexact:
         notes.append(f"{table.where}: errRatio of {inexact} rows is above {TOLERATED:g}, which the tuner let pass")
-    return imported(SOURCE, table, case, ["us"], notes)
+    return imported(SOURCE, table, {"us": "0.000001"}, case, notes)
 
 
 def _said(table: ImportedTable, row: int, names: tuple[str, ...]) -> list[str]:

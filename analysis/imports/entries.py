@@ -10,7 +10,7 @@ from ...shapes.errors import UsageError
 from ...shapes.problem import SIZES, Op, Pass, Problem
 from ...shapes.verdict import Verdict
 from ..frames.coordinates import CASE, DETAILS
-from .table import ImportedTable, RowError, TimeCell
+from .table import ImportedTable, Reader, RowError, TimeCell
 
 UNKNOWN = "unknown"
 """What a source does not say; the same on both sides, so that rows of one tool align."""
@@ -105,24 +105,28 @@ NAMED_ROWS = 3
 def imported(
     source: str,
     table: ImportedTable,
-    cases: Callable[[int], Iterable[ImportedCase]],
-    timed: Iterable[str],
+    timed: Mapping[str, str],
+    case: Callable[[int, str, Reader], ImportedCase],
     notes: Iterable[str] = (),
     rows: Iterable[int] | None = None,
     named: Collection[str] = (),
+    free_text: bool = False,
 ) -> Imported:
-    """Bring the rows of a table into its frame, and say which were skipped and why; `timed` are its columns of times.
+    """Bring the rows of a table into its frame, and say which were skipped and why.
 
-    `named` columns have a role that a user gave them.
+    `timed` are its columns of times with their units, read with `free_text` as `ImportedTable.reader` says. Each
+    is a `case` of a row, made from the row, the column and what reads it. `named` columns have a role from a user.
 
     Raises UsageError where every row is to be skipped.
     """
     entries: list[ImportedCase] = []
     skipped: list[RowError] = []
     wrong = table.wrong(named)
+    readers = {column: table.reader(column, unit_s, free_text) for column, unit_s in timed.items()}
     for row in range(len(table)) if rows is None else rows:
         try:
-            entries += [_checked(case, table.place(row), wrong.get(row, "")) for case in cases(row)]
+            cases = [case(row, column, reading) for column, reading in readers.items()]
+            entries += [_checked(one, table.place(row), wrong.get(row, "")) for one in cases]
         except RowError as error:
             skipped.append(error)
     if skipped and not entries:

@@ -6,13 +6,13 @@ Source: NVIDIA/nvbench @66212f1, nvbench/csv_printer.cu, json_printer.cu and det
 precision; noise is relative; axes of different benchmarks share the columns, empty where they do not apply.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 from ...shapes.errors import UsageError
 from ...shapes.verdict import Verdict
 from .entries import Imported, ImportedCase, case_of, imported
-from .table import ImportedTable, TimeCell
+from .table import ImportedTable, Reader, TimeCell
 from .words import listed
 
 SOURCE = "nvbench"
@@ -46,9 +46,8 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     several = len(set(table.texts("Device"))) > 1
     following = table.header.index(column) + 1  # another noise is that of the CPU
     noise = following if table.header[following : following + 1] == ("Noise",) else None
-    reading = table.reader(column, "1")
 
-    def case(row: int) -> Iterator[ImportedCase]:
+    def case(row: int, column: str, reading: Reader) -> ImportedCase:
         """Axes name sizes, or are `_TEXTS`; `_PROVIDERS` add to the name of the benchmark, the others to the layer."""
         skipped = table.text(row, "Skipped", "No")
         sizes, axes = table.sized(row, filter(partial(table.text, row), [*names, *["Device"] * several]))
@@ -59,9 +58,9 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
         cell = reading(row) if skipped == "No" else TimeCell(Verdict.UNSUPPORTED, reason)
         texts |= {"device": table.text(row, "Device Name"), "cache": CACHES[timing], "provider": provider}
         note = "" if skipped != "No" or noise is None else _noise_note(table.rows[row][noise])
-        yield case_of(table, row, "Benchmark", cell, sizes, note=note, **texts)
+        return case_of(table, row, "Benchmark", cell, sizes, note=note, **texts)
 
-    return imported(SOURCE, table, case, [column])
+    return imported(SOURCE, table, {column: "1"}, case)
 
 
 def _taken(axes: dict[str, str], keys: tuple[str, ...]) -> dict[str, str]:

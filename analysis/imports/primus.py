@@ -15,7 +15,7 @@ from ...shapes.verdict import Verdict
 from .consistency import rate_of, span
 from .entries import Imported, ImportedCase, case_of, failed, imported
 from .printed import read_printed
-from .table import ImportedTable, TimeCell
+from .table import ImportedTable, Reader, TimeCell
 
 SOURCE = "Primus-Turbo benchmark"
 
@@ -33,39 +33,39 @@ def matches(table: ImportedTable) -> bool:
 
 def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     """Forward and backward of a row become the passes `fwd` and `bwd` of one case."""
-    passes = {pass_: word for pass_, word in PASSES.items() if f"{word} Time (ms)" in table}
-    readers = {pass_: table.reader(f"{word} Time (ms)", "0.001") for pass_, word in passes.items()}
+    passes = {f"{word} Time (ms)": pass_ for pass_, word in PASSES.items() if f"{word} Time (ms)" in table}
     wrong: list[str] = []
 
-    def cases(row: int) -> Iterator[ImportedCase]:
+    def case(row: int, column: str, reading: Reader) -> ImportedCase:
         groups = table.size(row, "B", 1)
         op = Op.GROUPED_GEMM if groups > 1 else Op.GEMM
         sizes, _ = table.sized(row, "MNK")
-        sizes |= {"M": sizes["M"] * groups, "E": groups}
-        for pass_, word in passes.items():
-            reading = _checked(table, row, readers[pass_](row))
-            case = case_of(
-                table,
-                row,
-                "M",
-                reading,
-                sizes,
-                op,
-                pass_,
-                provider=PROVIDER,
-                model=table.text(row, "Case"),
-                layer=str(op),
-                dtype=table.text(row, "Dtype"),
-                scheme=table.text(row, "Granularity", table.text(row, "granularity")),
-                device=table.text(row, "GPU"),
-            )
-            if reading.verdict is Verdict.PASSED:
-                wrong.extend(_wrong_rate(table, row, word, case.flops))
-            yield case
+        cell = _checked(table, row, reading(row))
+        found = case_of(
+            table,
+            row,
+            "M",
+            cell,
+            sizes | {"M": sizes["M"] * groups, "E": groups},
+            op,
+            passes[column],
+            provider=PROVIDER,
+            model=table.text(row, "Case"),
+            layer=str(op),
+            dtype=table.text(row, "Dtype"),
+            scheme=table.text(row, "Granularity", table.text(row, "granularity")),
+            device=table.text(row, "GPU"),
+        )
+        if cell.verdict is Verdict.PASSED:
+            wrong.extend(_wrong_rate(table, row, PASSES[passes[column]], found.flops))
+        return found
 
-    timed = [f"{word} Time (ms)" for word in passes.values()]
-    found = imported(SOURCE, table, cases, timed)
-    notes = (*found.notes, *_notes(table, Pass.BWD in passes), *(f"{table.where} {line}" for line in wrong[:3]))
+    found = imported(SOURCE, table, dict.fromkeys(passes, "0.001"), case)
+    notes = (
+        *found.notes,
+        *_notes(table, Pass.BWD in passes.values()),
+        *(f"{table.where} {line}" for line in wrong[:3]),
+    )
     if len(wrong) > 3:
         notes = (*notes, f"{table.where}: {len(wrong)} TFLOPS in all do not follow from the printed times")
     return replace(found, notes=notes)

@@ -41,6 +41,9 @@ class TimeCell:
     resolution_s: float = 0.0
 
 
+Reader = Callable[[int], TimeCell]
+"""What reads the time of a row."""
+
 CHECKS = ("pass", "passed", "correct", "is_correct", "valid", "ok")
 """Headers, in lower case, of a column that says whether the output was right."""
 
@@ -122,7 +125,7 @@ class ImportedTable:
             self.fail(row, name, f"{quote(text)} is not a positive whole number")
         return size
 
-    def reader(self, name: str, unit_s: str, free_text: bool = False) -> Callable[[int], TimeCell]:
+    def reader(self, name: str, unit_s: str, free_text: bool = False) -> Reader:
         """Return what reads the time of a row in column `name`, with the rounding of the whole column.
 
         It is of `unit_s` seconds each ("0.001": exact) unless the cell has its own unit. `free_text`: anything that is

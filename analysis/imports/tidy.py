@@ -6,7 +6,7 @@ verdict; one of time_s, time_ms, time_us, time_ns and tflops. What is not mapped
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -17,7 +17,7 @@ from .columns import TEXTS, ColumnRole
 from .entries import Imported, ImportedCase, case_of, failed, imported
 from .printed import SECONDS, read_printed
 from .recognition import read_column
-from .table import FAILURES, RIGHT, WRONG, ImportedTable, TimeCell
+from .table import FAILURES, RIGHT, WRONG, ImportedTable, Reader, TimeCell
 from .words import is_secondary, is_time, size_named, unit_of
 
 SOURCE = "table"
@@ -63,9 +63,7 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
         name for name in table.header if name not in {*names.values(), timed, *table.wrong(columns.values()).values()}
     ]
     notes = (f"{table.where}: columns that were not used: {', '.join(unused)}",) if unused else ()
-    reading = table.reader(timed, unit_s)
-    cases = partial(_entry, table, names, reading)
-    found = imported(SOURCE, table, cases, [timed], notes, named=columns.values())
+    found = imported(SOURCE, table, {timed: unit_s}, partial(_case, table, names), notes, named=columns.values())
     return replace(found, rounding={timed: f"{found.rounding[timed]} of TFLOPS"}) if "tflops" in names else found
 
 
@@ -133,22 +131,20 @@ def _only_time(table: ImportedTable) -> tuple[str, str]:
     )
 
 
-def _entry(
-    table: ImportedTable, names: dict[str, str], times: Callable[[int], TimeCell], row: int
-) -> Iterator[ImportedCase]:
+def _case(table: ImportedTable, names: dict[str, str], row: int, column: str, reading: Reader) -> ImportedCase:
     stated = {key: text for key, name in names.items() if (text := table.text(row, name))}
     # Results in JSON may have different sizes.
     sizes = {key: table.size(row, names[key]) for key in SIZES if key in (stated if table.source else names)}
     for key, known in (*_KNOWN.items(), ("verdict", _WORDS)):
         if key in stated and stated[key].lower() not in known:
             table.fail(row, names[key], f"{quote(stated[key])} is none of {', '.join(known)}")
-    reading = times(row)
+    cell = reading(row)
     if (word := stated.get("verdict", "")) and (verdict := _WORDS[word.lower()]) is not Verdict.PASSED:
-        reading = failed(reading, verdict, f"{word} in the file")
+        cell = failed(cell, verdict, f"{word} in the file")
     op, pass_ = Op(stated["op"].lower()) if "op" in stated else None, Pass(stated.get("pass", Pass.FWD).lower())
     texts = {name: stated[name] for name in _FIELDS if name in stated}
-    case = case_of(table, row, names.get("M", table.header[0]), reading, sizes, op, pass_, **texts)
-    yield replace(case, reading=_of_rate(table, row, names["tflops"], case)) if "tflops" in names else case
+    case = case_of(table, row, names.get("M", table.header[0]), cell, sizes, op, pass_, **texts)
+    return replace(case, reading=_of_rate(table, row, names["tflops"], case)) if "tflops" in names else case
 
 
 def _of_rate(table: ImportedTable, row: int, name: str, case: ImportedCase) -> TimeCell:

@@ -27,8 +27,8 @@ Programming Guide", throughput of native arithmetic instructions, compute capabi
 class Ceiling:
     """One limit: FLOP/s, byte/s, op/s, Hz or (launch, fill) seconds. `name` identifies it.
 
-    `kind` is measured, spec (published) or derived (computed from others; `source` says how). The other fields are as in
-    ceilings.csv, which calls `what` ceiling; they are empty for what is computed here.
+    `kind` is measured, spec (published) or derived (computed from others; `source` says how). The other fields are as
+    in ceilings.csv, which calls `what` ceiling; they are empty for what is computed here.
     """
 
     value: float

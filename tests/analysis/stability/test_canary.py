@@ -30,18 +30,14 @@ def test_drift_is_slowest_over_fastest_and_the_line_of_theil_and_sen():
     gemm = 1e-3 * np.exp(0.004 * minutes + rng.normal(0, 0.002, 12))
     gemm[5] *= 1.3  # one reading beside a burst of other work
     canary = pd.DataFrame([reading(minute, time) for minute, time in zip(minutes, gemm, strict=True)])
-    found, copy = drifts_by_device(canary.sample(frac=1, random_state=1), None)[
-        0
-    ]  # the order of the rows does not matter
+    found, copy = drifts_by_device(canary.sample(frac=1, random_state=1), None)[0]  # in any order
     assert (found.kind, found.readings) == ("gemm", 12)
     assert found.range == pytest.approx(gemm.max() / gemm.min() - 1)
-    slope = stats.theilslopes(np.log(gemm), minutes).slope
-    assert found.trend == pytest.approx(math.expm1(11 * slope))
+    assert found.trend == pytest.approx(math.expm1(11 * stats.theilslopes(np.log(gemm), minutes).slope))
     assert found.trend == pytest.approx(math.expm1(0.044), abs=0.005)  # the planted one, in spite of the outlier
     assert (copy.kind, copy.range, copy.trend) == ("copy", 0.0, 0.0)
-    assert [(drift.readings, drift.range, drift.trend) for drift in drifts_by_device(canary.head(1), None)[0]] == [
-        (1, None, None)
-    ] * 2
+    alone = drifts_by_device(canary.head(1), None)[0]
+    assert [(drift.readings, drift.range, drift.trend) for drift in alone] == [(1, None, None)] * 2
     assert drifts_by_device(canary.head(0), None) == {}
 
 
