@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from ..frames.coordinates import CASE
+from ..frames.notes import MIXED
 from ..statistics.arrays import Floats, floats
 from .decide import FALSE_DISCOVERY, Word
 from .effects import Effects
-from .versions import MIXED
 
 STEPS = (0.01, 0.05)
 """Changes of time that are counted, as shares, on both sides."""

@@ -81,16 +81,16 @@ def align(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
     sides = {side: frame.set_index([*CASE]) for side, frame in (("base", base), ("head", head))}
     index = pd.MultiIndex.from_tuples(order, names=CASE)
     joined: dict[str, object] = {}
-    for side, frame in sides.items():
-        found = frame.reindex(index)
-        for name in ("verdict", "reason", *DETAILS):
-            joined[f"{side}_{name}"] = found[name].fillna("").astype(str).to_numpy()
-        joined[f"{side}_time_s"] = found["time_s"].to_numpy(dtype=np.float64)
-        too_fast = found["impossible"].eq(True).to_numpy()
-        joined[f"{side}_impossible"] = too_fast
-        joined[f"{side}_reason"] = found["reason"].fillna("").astype(str).mask(too_fast, IMPOSSIBLE).to_numpy()
-    steps = [frame.reindex(index)["resolution_s"].to_numpy(dtype=np.float64) for frame in sides.values()]
-    flops = sides["head"].reindex(index)["flops"].combine_first(sides["base"].reindex(index)["flops"])
+    found = {side: frame.reindex(index) for side, frame in sides.items()}
+    for side, frame in found.items():
+        too_fast = frame["impossible"].eq(True)
+        texts = frame[["verdict", "reason", *DETAILS]].fillna("").astype(str)
+        texts["reason"] = texts["reason"].mask(too_fast, IMPOSSIBLE)
+        joined |= {f"{side}_{name}": texts[name].to_numpy() for name in texts}
+        joined[f"{side}_time_s"] = frame["time_s"].to_numpy(dtype=np.float64)
+        joined[f"{side}_impossible"] = too_fast.to_numpy()
+    steps = [frame["resolution_s"].to_numpy(dtype=np.float64) for frame in found.values()]
+    flops = found["head"]["flops"].combine_first(found["base"]["flops"])
     cases = pd.DataFrame(joined, index=index).reset_index()
     return cases.assign(resolution_s=np.fmax(np.fmax(*steps), 0.0), flops=flops.to_numpy(dtype=np.float64))
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from ...shapes.files.json_file import parse_value
+from ..frames.notes import MIXED
 from ..frames.tables import flat_settings
 from .breakdown import compared
 from .effects import Effects
-from .versions import MIXED
 
 
 def binaries(effects: Effects) -> list[dict[str, Any]]:
@@ -22,16 +22,22 @@ def binaries(effects: Effects) -> list[dict[str, Any]]:
     base, head   distinct binaries in each version
     """
     found = []
-    for (provider, pass_), rows in compared(effects).groupby(["provider", "pass"], sort=False):
+    for place, rows in _places(effects):
         known = ~rows["base_artifact"].isin(["", MIXED]) & ~rows["head_artifact"].isin(["", MIXED])
         same = known & (rows["base_artifact"] == rows["head_artifact"])
         counts = {"same": same, "other": known & ~same, "unknown": ~known}
         counts["configured"] = rows["base_config"] == rows["head_config"]
         distinct = {side: rows.loc[known, f"{side}_artifact"].nunique() for side in ("base", "head")}
-        sums = {name: int(one.sum()) for name, one in counts.items()}
         if known.any():
-            found.append({"provider": str(provider), "pass": str(pass_), "cases": len(rows), **sums, **distinct})
+            sums = {name: int(one.sum()) for name, one in counts.items()}
+            found.append(place | {"cases": len(rows)} | sums | distinct)
     return found
+
+
+def _places(effects: Effects) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Yield each provider and pass with its compared cases."""
+    for (provider, pass_), rows in compared(effects).groupby(["provider", "pass"], sort=False):
+        yield {"provider": str(provider), "pass": str(pass_)}, rows
 
 
 def settings(effects: Effects) -> list[dict[str, Any]]:
@@ -40,14 +46,12 @@ def settings(effects: Effects) -> list[dict[str, Any]]:
     One entry per provider, pass and setting.
     """
     found = []
-    for (provider, pass_), rows in compared(effects).groupby(["provider", "pass"], sort=False):
+    for place, rows in _places(effects):
         sides = {side: _counted(rows, side) for side in ("base", "head")}
         for name in sorted({*sides["base"], *sides["head"]}, key=_natural):
             counts = {side: counter[name] for side, counter in sides.items()}
             if counts["base"] != counts["head"]:
-                found.append(
-                    {"provider": str(provider), "pass": str(pass_), "setting": name, "cases": len(rows), **counts}
-                )
+                found.append(place | {"setting": name, "cases": len(rows)} | counts)
     return found
 
 

@@ -198,6 +198,8 @@ def compare_runs(
     elif told:
         could = f"that could be {explained.sum()} of {(explained | left).sum()} verdicts."
         notes = (f"{told[0].upper()}{told[1:]}: {could}", *notes)
+    arms = {"base": base[1], "head": head[1], "null": null, OWN: own}
+    runs = {arm: run for arm, run in arms.items() if run is not None}
     return Result(
         base[0],
         head[0],
@@ -207,10 +209,8 @@ def compare_runs(
         same,
         (*notes, *_of_sums(effects), *_of_null(same), *_of_controls(effects)),
         selection=chosen,
-        runs={"base": base[1], "head": head[1]}
-        | ({"null": null} if null is not None else {})
-        | ({OWN: own} if own is not None else {}),
-        searches={side: run.tuning for side, run in (("base", base[1]), ("head", head[1])) if len(run.tuning)},
+        runs=runs,
+        searches={side: runs[side].tuning for side in ("base", "head") if len(runs[side].tuning)},
         withheld=withheld,
     )
 

@@ -89,11 +89,8 @@ def suite_change(effects: Effects, unique: bool = False, rows: "pd.Series[bool] 
 
 def by_pass(effects: Effects, unique: bool = False) -> dict[str, SuiteChange]:
     """The same for each pass separately: passes share no mean."""
-    found = {
-        str(name): suite_change(effects, unique, effects.cases["pass"] == name)
-        for name in effects.cases["pass"].unique()
-    }
-    return {name: change for name, change in found.items() if change is not None}
+    passes = ((name, effects.cases["pass"] == name) for name in effects.cases["pass"].unique())
+    return {str(name): change for name, rows in passes if (change := suite_change(effects, unique, rows)) is not None}
 
 
 def _means(values: Floats, keys: np.ndarray) -> Floats:

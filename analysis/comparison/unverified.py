@@ -81,15 +81,14 @@ class Unverified:
 
 def rank_unverified(effects: Effects) -> Unverified:
     """Rank the changes of imported tables against what the tables themselves exclude."""
-    cases = effects.cases[effects.cases["effect"].notna()].copy()
-    cases["low"], cases["high"] = rounding_interval(cases)
+    cases = as_unverified(effects).cases
+    cases = cases[cases["effect"].notna()].copy()
     duplicates = find_duplicates(cases)
     spread = duplicates.spread if duplicates else 0.0
     bounds = np.stack([floats(cases, "margin"), _two_steps(cases), np.full(len(cases), spread)])
     cases["threshold"] = bounds.max(axis=0)
     cases["bound"] = np.array(BOUNDS)[bounds.argmax(axis=0)]
     cases["ranked"] = cases["effect"].abs() > cases["threshold"] + _TIE
-    cases["word"] = Word.UNVERIFIED.value
     return Unverified(cases, duplicates)
 
 

@@ -7,6 +7,7 @@ from ...shapes.errors import UsageError
 from ...shapes.verdict import Verdict
 from ..frames.coordinates import CASE, METHOD
 from ..frames.load import RunData
+from ..frames.notes import MIXED
 from ..imports.entries import Imported
 from ..run.summarize import round_medians, summarize
 from .effects import Order, Versions, align
@@ -38,12 +39,8 @@ def from_runs(base: RunData, head: RunData, order: Order) -> Versions:
     return Versions(cases, rounds, order)
 
 
-MIXED = "mixed"
-"""What a case had several of over its rounds: it says neither "same" nor "another"."""
-
-
 def _settled(summary: pd.DataFrame, run: RunData) -> pd.DataFrame:
-    """Mark what differs between the rounds of a case."""
+    """Mark what differs between the rounds of a case: it says neither "same" nor "another"."""
     passed = run.cells[run.cells["verdict"] == Verdict.PASSED].groupby("cell_id")
     found = summary.copy()
     for name in ("config", "artifact", "identity"):

@@ -11,7 +11,6 @@ edge, when neither end can come nearer to the undecided M between them, or when 
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -68,7 +67,10 @@ def further(
     for row in crossings.to_dict("records"):
         place = tuple(row[name] for name in PLACE)
         taken = asked.get(place, set())
-        free = partial(_is_free, place, taken, can)
+
+        def free(size: int, place: Place = place, taken: Collection[int] = taken) -> bool:
+            return size not in taken and can(Further(place, size))
+
         sizes: list[int] = []
         for before, after in pairwise(row["regions"]):
             low, high = int(before.last_M), int(after.first_M)
@@ -76,10 +78,6 @@ def further(
             sizes += next_sizes(low, high, row["Ms"], free, wide, ratio)
         wanted += [Further(place, size) for size in sizes[: max(0, most - len(taken))]]
     return wanted
-
-
-def _is_free(place: Place, asked: Collection[int], can: Callable[[Further], bool], size: int) -> bool:
-    return size not in asked and can(Further(place, size))
 
 
 def next_sizes(

@@ -10,7 +10,7 @@ model   so are all shapes of a model, or of a tenth of many models; a shape that
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -130,39 +130,33 @@ def by_round(timings: Timings, arch: str, margin: float) -> HeldOut:
 
 def by_shape(timings: Timings, arch: str, margin: float) -> HeldOut:
     """Hold shapes out, each of them separately when there are few."""
-    codes = timings.cases["shape"].to_numpy(dtype=np.int64)
-    distinct = int(codes.max()) + 1
-    if distinct < 2:
-        return HeldOut({}, 0, "one shape: nothing is left to fit on")
-    folds = min(distinct, MOST_FOLDS)
-    return _by_cases(timings, arch, margin, ((codes % folds == fold, codes % folds != fold) for fold in range(folds)))
+    return _by_group(timings, [(code,) for code in timings.cases["shape"]], "one shape", arch, margin)
 
 
 def by_model(timings: Timings, arch: str, margin: float) -> HeldOut:
     """Leave models out, with every shape that they have."""
-    models = list(dict.fromkeys(name for names in timings.cases["models"] for name in names))
-    if len(models) < 2:
-        return HeldOut({}, 0, f"one model ({', '.join(models)}): nothing is left to fit on")
+    models = timings.cases["models"].tolist()
+    return _by_group(timings, models, f"one model ({', '.join(models[0])})", arch, margin)
+
+
+def _by_group(timings: Timings, groups: Sequence[Sequence[Hashable]], alone: str, arch: str, margin: float) -> HeldOut:
+    """Hold out the cases of one fold of groups after the other; `groups` has those of each case [C]."""
+    names = list(dict.fromkeys(name for of_case in groups for name in of_case))
+    if len(names) < 2:
+        return HeldOut({}, 0, f"{alone}: nothing is left to fit on")
+    folds = min(len(names), MOST_FOLDS)
+    fold_of = {name: index % folds for index, name in enumerate(names)}
     codes = timings.cases["shape"].to_numpy(dtype=np.int64)
-    folds = min(len(models), MOST_FOLDS)
-    fold_of = {name: index % folds for index, name in enumerate(models)}
-    held = np.array([[fold in {fold_of[name] for name in names} for fold in range(folds)]
-                     for names in timings.cases["models"]])  # fmt: skip
-    pairs = [(held[:, fold], ~np.isin(codes, codes[held[:, fold]])) for fold in range(folds)]
-    left = [(test, train) for test, train in pairs if train.any()]
-    if not left:
+    found = []
+    for fold in range(folds):
+        cases = np.array([fold in {fold_of[name] for name in of_case} for of_case in groups])
+        others = ~np.isin(codes, codes[cases])  # no shape of those that are held out
+        if others.any():
+            held = timings.of_cases(cases)
+            found.append(_Fold(timings.of_cases(others), held, held, cases))
+    if not found:
         return HeldOut({}, 0, "every model has all shapes: nothing is left to fit on")
-    return _by_cases(timings, arch, margin, left)
-
-
-def _by_cases(timings: Timings, arch: str, margin: float, masks: Iterable[tuple[Flags, Flags]]) -> HeldOut:
-    """Fit on the second mask of each pair and choose for the first, which has no shape of the second."""
-
-    def split(masks: tuple[Flags, Flags]) -> _Fold:
-        held = timings.of_cases(masks[0])
-        return _Fold(timings.of_cases(masks[1]), held, held, masks[0])
-
-    return _held_out(timings, map(split, masks), arch, margin)
+    return _held_out(timings, found, arch, margin)
 
 
 class _Fold(NamedTuple):

@@ -72,12 +72,11 @@ class Timings:
         return moments(self.log_ratio).mean
 
     def of_rounds(self, wanted: Ints) -> "Timings":
-        """Keep these rounds."""
-        rules = {name: (ratios[:, wanted], words) for name, (ratios, words) in self.rules.items()}
-        return replace(self, log_ratio=self.log_ratio[:, :, wanted], rules=rules)
+        """Keep these rounds, without `rules`."""
+        return replace(self, log_ratio=self.log_ratio[:, :, wanted], rules={})
 
     def of_cases(self, wanted: Flags) -> "Timings":
-        """Keep these cases; their weights are scaled to sum to 1 again."""
+        """Keep these cases, without `rules`; their weights are scaled to sum to 1 again."""
         weights = self.weights[wanted]
         return replace(
             self,
@@ -86,10 +85,7 @@ class Timings:
             step=self.step[wanted],
             time_s=self.time_s[wanted],
             weights=weights / weights.sum() if weights.sum() > 0 else weights,
-            rules={
-                name: (ratios[wanted], tuple(np.asarray(words, dtype=object)[wanted]))
-                for name, (ratios, words) in self.rules.items()
-            },
+            rules={},
             first_cells=self.first_cells[wanted],
         )
 
@@ -116,25 +112,26 @@ def timings(
     if len(set(arms)) != len(arms) or len(arms) < 2:
         raise UsageError(f"nothing to choose from: name two providers or more of {', '.join(known)}")
     names = (*arms, *rules)
-    here, dropped = _asked_alike(summary.loc[(summary["cache"] == cache) & summary["provider"].isin(names)], names)
+    notes = list[str]()
+    here = summary.loc[(summary["cache"] == cache) & summary["provider"].isin(names)]
+    here = _asked_alike(here, names, notes)
     if count := int(here["impossible"].sum()):
-        dropped.append(f"excluded, because they are faster than the device allows: {count} of {len(here)} cells")
+        notes.append(f"excluded, because they are faster than the device allows: {count} of {len(here)} cells")
     cells = deciding(here).reset_index(drop=True)
     place, places = _codes(cells, COORDINATES)
     column = _numbers_of(cells, names)
     own = np.full((places, len(names)), -1, dtype=np.int64)
     own[place, column] = np.arange(len(cells))
-    own, differing = _timed_alike(own, cells)
+    own = _timed_alike(own, cells, notes)
     ratios = _ratios(own, cells, rounds)
-    own, unpaired = _paired(own, ratios)
-    dropped += [*differing, *unpaired]
+    unpaired = (own >= 0) & (own[:, :1] >= 0) & ~np.isfinite(ratios).any(axis=2)
+    own = _without(own, unpaired, "they have no round in common with the incumbent", notes)
     usable = own[:, 0] >= 0
     if not usable.any():
         raise UsageError(f"{arms[0]} has no {cache} time: name another with --incumbent, or another --cache")
     alone = usable & (own[:, 1 : len(arms)] < 0).all(axis=1)
     if (usable == alone).all():
         raise UsageError(f"no GEMM has a {cache} time of {arms[0]} and of one of {', '.join(arms[1:])}")
-    notes = [*dropped]
     if lost := int((~usable).sum()):
         notes.append(f"excluded, because {arms[0]} has no time: {lost} of {places} problems")
     if alone.any():
@@ -212,7 +209,7 @@ def _numbers_of(cells: pd.DataFrame, names: Sequence[str]) -> Ints:
     return np.asarray(found.to_numpy(), dtype=np.int64)
 
 
-def _asked_alike(cells: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+def _asked_alike(cells: pd.DataFrame, names: Sequence[str], notes: list[str]) -> pd.DataFrame:
     """Drop the M that a refinement added without asking all of these."""
     place, places = _codes(cells, COORDINATES)
     added = np.zeros(places, dtype=bool)
@@ -220,13 +217,12 @@ def _asked_alike(cells: pd.DataFrame, names: Sequence[str]) -> tuple[pd.DataFram
     asked = np.zeros((places, len(names)), dtype=bool)
     asked[place, _numbers_of(cells, names)] = True
     added &= ~asked.all(axis=1)
-    if not added.any():
-        return cells, []
-    note = f"excluded, because a refinement added them without all of these: {int(added.sum())} of {places} problems"
-    return cells.loc[~added[place]], [note]
+    if count := int(added.sum()):
+        notes.append(f"excluded, because a refinement added them without all of these: {count} of {places} problems")
+    return cells.loc[~added[place]]
 
 
-def _timed_alike(own: Ints, cells: pd.DataFrame) -> tuple[Ints, list[str]]:
+def _timed_alike(own: Ints, cells: pd.DataFrame, notes: list[str]) -> Ints:
     """Drop cells that were not timed as the incumbent's was; `own` [places, names] indexes `cells`, -1 for none."""
     differ = np.zeros(own.shape, dtype=bool)
     for name in ALIKE:
@@ -235,19 +231,13 @@ def _timed_alike(own: Ints, cells: pd.DataFrame) -> tuple[Ints, list[str]]:
         found = np.where(own >= 0, values[own], -1)
         differ |= (found != found[:, :1]) | np.isin(found, mixed)
     differ &= (own >= 0) & (own[:, :1] >= 0)
-    notes = []
-    if count := int(differ.sum()):
-        notes.append(f"excluded, because they were timed in another way than the incumbent's: {count} cells")
-    return np.where(differ, -1, own), notes
+    return _without(own, differ, "they were timed in another way than the incumbent's", notes)
 
 
-def _paired(own: Ints, ratios: Floats) -> tuple[Ints, list[str]]:
-    """Drop cells that have no round in common with the incumbent's; `ratios` [places, names, R] are of all."""
-    unpaired = (own >= 0) & (own[:, :1] >= 0) & ~np.isfinite(ratios).any(axis=2)
-    if not unpaired.any():
-        return own, []
-    note = f"excluded, because they have no round in common with the incumbent: {int(unpaired.sum())} cells"
-    return np.where(unpaired, -1, own), [note]
+def _without(own: Ints, excluded: Flags, why: str, notes: list[str]) -> Ints:
+    if count := int(excluded.sum()):
+        notes.append(f"excluded, because {why}: {count} cells")
+    return np.where(excluded, -1, own)
 
 
 def _ratios(own: Ints, cells: pd.DataFrame, rounds: pd.DataFrame) -> Floats:

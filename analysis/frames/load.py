@@ -161,12 +161,11 @@ def load_run(folder: Path) -> RunData:
             f"{folder}: {missing[0]} is missing; copy the whole run folder, or measure it again with rooflens run"
         )
     contents = {table.name: content for table, content in stored.items() if content is not None}
-    cells, samples = (parse_table(contents[table.name], table, str(folder / table.file)) for table in (CELLS, SAMPLES))
-    ceilings, telemetry, canary, tuning = (
-        parse_table(contents[table.name], table, str(folder / table.file))
-        if table.name in contents
-        else empty_table(table)
-        for table in (CEILINGS, TELEMETRY, CANARY, TUNING)
+    cells, samples, ceilings, telemetry, canary, tuning = (
+        empty_table(table)
+        if (content := stored[table]) is None
+        else parse_table(content, table, str(folder / table.file))
+        for table in (CELLS, SAMPLES, CEILINGS, TELEMETRY, CANARY, TUNING)
     )
     renamed = [_was_reference(*pair) for pair in zip(cells["provider"], cells["role"], strict=True)]
     cells["role"] = cells["role"].mask(np.array(renamed, dtype=bool), REFERENCE)

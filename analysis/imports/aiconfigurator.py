@@ -10,14 +10,14 @@ the mean of six calls after three. Tried with the tables of the package
 aiconfigurator-core 0.12.0.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from ...shapes.errors import UsageError
 from ...shapes.verdict import Verdict
-from .entries import Imported, ImportedCase, imported
+from .entries import Imported, ImportedCase, case_of, imported
 from .printed import read_printed
-from .table import ImportedTable
+from .table import ImportedTable, Reader
 
 SOURCE = "AIConfigurator table"
 
@@ -74,11 +74,13 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     for row in sorted(readings, key=lambda row: (readings[row].verdict != Verdict.PASSED, readings[row].time_s)):
         fastest.setdefault(tuple(table.text(row, name) for name in CASE), row)
 
-    def case(row: int) -> Iterator[ImportedCase]:
-        M, N, K = (table.size(row, name) for name in "mnk")
-        yield ImportedCase(
-            problem=table.problem(row, "m", M, N, K),
-            reading=readings[row],
+    def case(row: int, column: str, reading: Reader) -> ImportedCase:
+        return case_of(
+            table,
+            row,
+            "m",
+            reading(row),
+            table.sized(row, "mnk")[0],
             provider=f"{table.text(row, 'framework')} {table.text(row, 'version')}",
             device=table.text(row, "device"),
             dtype="bf16",
@@ -89,7 +91,7 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     counts = {"rows for one case the last": len(table) - len(kept)}
     counts["kernels for one case the fastest"] = len(kept) - len(fastest)
     notes = [f"{table.where}: of several {what} counts ({count} others)" for what, count in counts.items() if count]
-    return imported(SOURCE, table, case, ["latency"], notes, sorted(fastest.values()))
+    return imported(SOURCE, table, {"latency": "0.001"}, case, notes, sorted(fastest.values()))
 
 
 DECIMALS = 4

@@ -6,12 +6,13 @@ and the kernel latency the GEMMs alone; ones with a graph `batch,layer,latency_u
 files say neither N nor K nor the number of experts.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 
 from ...shapes.errors import UsageError, quote
 from ...shapes.problem import Op
-from .entries import Imported, ImportedCase, imported
-from .table import ImportedTable
+from .entries import Imported, ImportedCase, case_of, imported
+from .table import ImportedTable, Reader
 
 SOURCE = "aiter MoE benchmark"
 
@@ -37,20 +38,23 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     if name not in table:
         raise UsageError(f"{table.where} line 1: there is no column {quote(name)}; choose one of {', '.join(CHOICES)}")
     tokens = table.header[0]  # named after what the sweep varies, batch as shipped
-    reading = table.reader(name, "0.000001")
 
-    def case(row: int) -> Iterator[ImportedCase]:
-        yield ImportedCase(
-            reading=reading(row),
+    def case(row: int, column: str, reading: Reader) -> ImportedCase:
+        found = case_of(
+            table,
+            row,
+            tokens,
+            reading(row),
+            {"M": table.size(row, tokens)},
+            Op.MOE_GEMM,
             provider=f"aiter {name.removesuffix('_us')}",
             layer=table.text(row, "layer", "moe_gemm"),
-            problem=table.problem(row, tokens, table.size(row, tokens), op=Op.MOE_GEMM),
-            flops=_flops(table, row),
             kernels=table.text(row, "kernel"),
         )
+        return replace(found, flops=_flops(table, row))
 
     notes = (f"{SOURCE}: N, K and experts are not in the file and stand as 1; compare files of one configuration",)
-    return imported(SOURCE, table, case, [name], notes)
+    return imported(SOURCE, table, {name: "0.000001"}, case, notes)
 
 
 def _flops(table: ImportedTable, row: int) -> float:

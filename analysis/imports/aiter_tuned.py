@@ -7,12 +7,12 @@ q_dtype_w,q_type,use_g1u1,doweight_stage1,...,us1,...,us2,...,us,...`. A row is 
 library it came from is the result, not the case.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from ...shapes.errors import UsageError
-from ...shapes.problem import Op, Problem
-from .entries import UNKNOWN, Imported, ImportedCase, imported, useful_flops
-from .table import ImportedTable
+from ...shapes.problem import Op, Pass
+from .entries import Imported, ImportedCase, case_of, imported
+from .table import ImportedTable, Reader
 
 SOURCE = "aiter tuned table"
 
@@ -25,6 +25,11 @@ DETAIL = (
 )
 """Other columns that tell cases apart: the layer."""
 
+MOE = ("token", "model_dim", "inter_dim", "expert", "topk")
+
+GEMM = ("B", "M", "N", "K", "b", "m", "n", "k", "E", "top_k")
+"""Columns of sizes: of MoE M, K, N, E and top_k; of GEMMs, which some tables write in lower case."""
+
 TOLERATED = 0.05
 """errRatio, the share of elements outside rtol = atol = 1e-2, that the tuner of blockscale GEMMs accepts."""
 
@@ -32,8 +37,7 @@ TOLERATED = 0.05
 def matches(table: ImportedTable) -> bool:
     """Tell by the header."""
     tuned = any(name in table for name in ("cu_num", "gfx", "libtype", "kernelName", "splitK"))
-    gemm = _sizes(table) is not None
-    return tuned and (gemm or _is_moe(table))
+    return tuned and (_is_moe(table) or any(all(name in table for name in names) for names in ("MNK", "mnk")))
 
 
 def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
@@ -42,19 +46,27 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
         raise UsageError(
             f"{table.where} line 1: column us is missing: an untuned table has no times; give the tuned one"
         )
-    reading = table.reader("us", "0.000001")
 
-    def case(row: int) -> Iterator[ImportedCase]:
-        problem, layer, products = (_moe if _is_moe(table) else _gemm)(table, row)
-        yield ImportedCase(
-            problem=problem,
-            reading=reading(row),
+    def case(row: int, column: str, reading: Reader) -> ImportedCase:
+        is_moe, of = _is_moe(table), table.text(row, "q_dtype_w")
+        op = Op.MOE_GEMM if is_moe or "-moe-" in of else Op.GROUPED_GEMM if "E" in table else Op.GEMM
+        # FLOPs are those of both stages, gate and up counted when there are both.
+        products = 1 if not is_moe else 3 if table.text(row, "use_g1u1", "0") in ("1", "True") else 2
+        sizes, _ = table.sized(row, MOE if is_moe else GEMM)
+        return case_of(
+            table,
+            row,
+            "token" if is_moe else "M",
+            reading(row),
+            sizes,
+            op,
+            Pass.FWD,
+            products,
             provider="aiter",
             device=_device(table, row),
-            layer=" ".join([layer, *_said(table, row, DETAIL)]),
-            dtype=table.text(row, "dtype", UNKNOWN).removeprefix("torch."),
-            scheme=" ".join(_said(table, row, STORAGE)) or UNKNOWN,
-            flops=useful_flops(problem) * products,
+            layer=" ".join(["fused_moe" if is_moe else "gemm", *_said(table, row, DETAIL)]),
+            dtype=table.text(row, "dtype").removeprefix("torch."),
+            scheme=" ".join(_said(table, row, STORAGE)),
             config=" ".join(_said(table, row, ("libtype", "kernelId", "solidx", "splitK", "block_m", "ksplit"))),
             kernels=" ".join(filter(None, (table.text(row, f"kernelName{stage}") for stage in ("", "1", "2")))),
         )
@@ -63,43 +75,15 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     inexact = sum(_error(table, row) > TOLERATED for row in range(len(table)))
     if inexact:
         notes.append(f"{table.where}: errRatio of {inexact} rows is above {TOLERATED:g}, which the tuner let pass")
-    return imported(SOURCE, table, case, ["us"], notes)
-
-
-def _gemm(table: ImportedTable, row: int) -> tuple[Problem, str, int]:
-    names = _sizes(table)
-    assert names is not None
-    batch, *sizes = names
-    M, N, K = (table.size(row, name) for name in sizes)
-    op = Op.GEMM
-    if "E" in table:  # a table of rooflens dispatch
-        op = Op.MOE_GEMM if "-moe-" in table.text(row, "q_dtype_w") else Op.GROUPED_GEMM
-    more = {"B": table.size(row, batch, 1), "E": table.size(row, "E", 1), "top_k": table.size(row, "top_k", 1)}
-    return table.problem(row, sizes[0], M, N, K, op=op, **more), "gemm", 1
-
-
-def _moe(table: ImportedTable, row: int) -> tuple[Problem, str, int]:
-    """N is inter_dim and K model_dim; FLOPs are those of both stages, gate and up counted when there are both."""
-    tokens, hidden, inner = (table.size(row, name) for name in ("token", "model_dim", "inter_dim"))
-    experts, top_k = table.size(row, "expert"), table.size(row, "topk")
-    problem = table.problem(row, "token", tokens, inner, hidden, op=Op.MOE_GEMM, E=experts, top_k=top_k)
-    return problem, "fused_moe", 3 if table.text(row, "use_g1u1", "0") in ("1", "True") else 2
+    return imported(SOURCE, table, {"us": "0.000001"}, case, notes)
 
 
 def _said(table: ImportedTable, row: int, names: tuple[str, ...]) -> list[str]:
     return [f"{name}={text.removeprefix('torch.')}" for name in names if (text := table.text(row, name))]
 
 
-def _sizes(table: ImportedTable) -> tuple[str, ...] | None:
-    """Names of the columns of B, M, N and K, which some tables write in lower case."""
-    for names in (("B", "M", "N", "K"), ("b", "m", "n", "k")):
-        if all(name in table for name in names[1:]):
-            return names
-    return None
-
-
 def _is_moe(table: ImportedTable) -> bool:
-    return all(name in table for name in ("token", "model_dim", "inter_dim", "expert", "topk"))
+    return all(name in table for name in MOE)
 
 
 def _device(table: ImportedTable, row: int) -> str:

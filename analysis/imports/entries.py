@@ -1,16 +1,16 @@
 """One imported row per case: what every source is brought to, with neutral values for what it does not say."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from ...shapes.errors import UsageError
-from ...shapes.problem import SIZES, Problem
+from ...shapes.problem import SIZES, Op, Pass, Problem
 from ...shapes.verdict import Verdict
 from ..frames.coordinates import CASE, DETAILS
-from .table import ImportedTable, RowError, TimeCell
+from .table import ImportedTable, Reader, RowError, TimeCell
 
 UNKNOWN = "unknown"
 """What a source does not say; the same on both sides, so that rows of one tool align."""
@@ -22,19 +22,19 @@ PROBLEM = (*SIZES, "op", "pass")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedCase:
-    """One case of a file; `flops` where they are not those of the problem, or NaN. `imported` adds its `place`."""
+    """One case of a file, as `case_of` builds it; `flops` NaN where they do not count. `imported` adds its `place`."""
 
     place: str = ""
     reading: TimeCell
-    provider: str
     problem: Problem
+    flops: float
+    provider: str = "imported"
     model: str = "any"
-    layer: str = "gemm"
+    layer: str = ""
     dtype: str = UNKNOWN
     scheme: str = UNKNOWN
     cache: str = UNKNOWN
     device: str = ""
-    flops: float | None = None
     config: str = ""
     kernels: str = ""
     note: str = ""
@@ -43,6 +43,40 @@ class ImportedCase:
         """Value of a column of CASE."""
         value = getattr(self.problem if name in PROBLEM else self, "pass_" if name == "pass" else name)
         return str(value) if isinstance(value, str) else value
+
+
+def case_of(
+    table: ImportedTable,
+    row: int,
+    column: str,
+    reading: TimeCell,
+    sizes: Mapping[str, int],
+    op: Op | None = None,
+    pass_: Pass = Pass.FWD,
+    products: int = 1,
+    /,
+    **texts: str,
+) -> ImportedCase:
+    """Build the case of a row; empty `texts` (fields of `ImportedCase`) are as if they were not given.
+
+    M, N or K that is not among `sizes` stands as 1, and FLOPs do not count then. Without an `op`, experts say which it
+    is. The call computes `products` times the FLOPs of the problem.
+
+    Raises RowError that names the `column` where there is no such problem.
+    """
+    experts = Op.MOE_GEMM if "top_k" in sizes else Op.GROUPED_GEMM
+    try:
+        problem = Problem(
+            **{"M": 1, "N": 1, "K": 1, **sizes},
+            op=op or (experts if sizes.get("E", 1) > 1 else Op.GEMM),
+            pass_=pass_,
+        )
+    except UsageError as error:
+        table.fail(row, column, str(error))
+    is_whole = {"M", "N", "K"} <= sizes.keys()
+    flops = float(problem.flops) * products if is_whole and problem.flops else math.nan
+    stated = {"layer": "gemm" * is_whole} | {name: text for name, text in texts.items() if text}
+    return ImportedCase(problem=problem, reading=reading, flops=flops, **stated)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,24 +105,28 @@ NAMED_ROWS = 3
 def imported(
     source: str,
     table: ImportedTable,
-    cases: Callable[[int], Iterable[ImportedCase]],
-    timed: Iterable[str],
+    timed: Mapping[str, str],
+    case: Callable[[int, str, Reader], ImportedCase],
     notes: Iterable[str] = (),
     rows: Iterable[int] | None = None,
     named: Collection[str] = (),
+    free_text: bool = False,
 ) -> Imported:
-    """Bring the rows of a table into its frame, and say which were skipped and why; `timed` are its columns of times.
+    """Bring the rows of a table into its frame, and say which were skipped and why.
 
-    `named` columns have a role that a user gave them.
+    `timed` are its columns of times with their units, read with `free_text` as `ImportedTable.reader` says. Each
+    is a `case` of a row, made from the row, the column and what reads it. `named` columns have a role from a user.
 
     Raises UsageError where every row is to be skipped.
     """
     entries: list[ImportedCase] = []
     skipped: list[RowError] = []
     wrong = table.wrong(named)
+    readers = {column: table.reader(column, unit_s, free_text) for column, unit_s in timed.items()}
     for row in range(len(table)) if rows is None else rows:
         try:
-            entries += [_checked(case, table.place(row), wrong.get(row, "")) for case in cases(row)]
+            cases = [case(row, column, reading) for column, reading in readers.items()]
+            entries += [_checked(one, table.place(row), wrong.get(row, "")) for one in cases]
         except RowError as error:
             skipped.append(error)
     if skipped and not entries:
@@ -99,11 +137,11 @@ def imported(
         notes = [*notes, f"{table.where}: {len(skipped)} of {len(table)} rows skipped: {named}{more}"]
     rounding = {name: str(table.rounding(name)) for name in timed}
     device = ", ".join(dict.fromkeys(entry.device for entry in entries if entry.device))
-    frame = frame_of(entries, table.where)
+    frame = _frame(entries, table.where)
     return Imported(table.source or source, frame, rounding, device, (*table.notes, *notes))
 
 
-def frame_of(entries: Sequence[ImportedCase], where: str) -> pd.DataFrame:
+def _frame(entries: Sequence[ImportedCase], where: str) -> pd.DataFrame:
     """Put entries into the frame of `Imported`. Raises UsageError when two of them are one case."""
     seen: dict[tuple[object, ...], str] = {}
     for entry in entries:
@@ -119,15 +157,9 @@ def frame_of(entries: Sequence[ImportedCase], where: str) -> pd.DataFrame:
     for name in ("verdict", "reason", "time_s", "resolution_s"):
         columns[name] = [getattr(entry.reading, name) for entry in entries]
     columns["verdict"] = [str(entry.reading.verdict) for entry in entries]
-    columns["flops"] = [useful_flops(entry.problem) if entry.flops is None else entry.flops for entry in entries]
-    for name in ("device", *DETAILS):
+    for name in ("flops", "device", *DETAILS):
         columns[name] = [getattr(entry, name, "") for entry in entries]
     return pd.DataFrame(columns)
-
-
-def useful_flops(problem: Problem) -> float:
-    """FLOPs of a problem as a stored column has them; NaN where there are none to count."""
-    return float(problem.flops) or math.nan
 
 
 def _checked(case: ImportedCase, place: str, wrong: str) -> ImportedCase:

@@ -18,7 +18,7 @@ from ...shapes.errors import UsageError, shorten
 from ...shapes.files.json_file import parse_content
 from .printed import SECONDS
 from .table import EXAMPLE, ImportedTable
-from .words import is_time, size_named, unit_of
+from .words import is_time, split_parameters, unit_of
 
 Record = dict[str, object]
 
@@ -54,19 +54,10 @@ def tables_of_json(content: bytes, where: str) -> list[ImportedTable]:
 
 def _table(records: list[Record], others: Counter[str], where: str, source: str) -> ImportedTable:
     header = dict.fromkeys(name for record in records for name in record)
-    if AXES in header:  # of nvbench, whose benchmarks have axes of their own
-        axes = dict.fromkeys(name for record in records for name in record[AXES])  # type: ignore[attr-defined]
-        records = [record | record.pop(AXES) for record in records]  # type: ignore[operator]
-        names = [*header]
-        at = names.index(AXES)
-        header = dict.fromkeys([*names[:at], *axes, *names[at + 1 :]])
     rows = tuple(tuple("" if record.get(name) is None else str(record[name]) for name in header) for record in records)
     notes = tuple(f"{where}: {count} results are of {name}, and not read" for name, count in others.items())
     return ImportedTable(where, tuple(header), rows, tuple(range(1, len(rows) + 1)), source=source, notes=notes)
 
-
-AXES = "axes"
-"""Key of a record: values by axis, which become columns in its place."""
 
 TAGS = {
     "nv/cold/time/gpu/mean": "GPU Time (sec)",
@@ -78,14 +69,16 @@ TAGS = {
 
 def _nvbench(root: Any) -> Iterator[Record]:
     names = {device["id"]: device["name"] for device in root["devices"]}
-    for benchmark in root["benchmarks"]:
-        for state in benchmark["states"] or ():
-            record = {"Benchmark": benchmark["name"], "Device": state["device"]}
-            record |= {"Device Name": names.get(state["device"], state["device"])}
-            record[AXES] = {axis["name"]: axis["value"] for axis in state["axis_values"] or ()}
-            record["Skipped"] = (state.get("skip_reason") or "Yes") if state.get("is_skipped") else "No"
-            found = {one["tag"]: _value(one) for one in state["summaries"] or ()}
-            yield record | {name: found.get(tag) for tag, name in TAGS.items()}
+    states = [(benchmark["name"], state) for benchmark in root["benchmarks"] for state in benchmark["states"] or ()]
+    every = dict.fromkeys(axis["name"] for _, state in states for axis in state["axis_values"] or ())
+    for benchmark, state in states:
+        device = names.get(state["device"], state["device"])
+        axes = {axis["name"]: axis["value"] for axis in state["axis_values"] or ()}
+        skipped = (state.get("skip_reason") or "Yes") if state.get("is_skipped") else "No"
+        found = {one["tag"]: _value(one) for one in state["summaries"] or ()}
+        record: Record = {"Benchmark": benchmark, "Device": state["device"], "Device Name": device}
+        record |= {name: axes.get(name) for name in every} | {"Skipped": skipped}
+        yield record | {name: found.get(tag) for tag, name in TAGS.items()}
 
 
 def _value(summary: Mapping[str, Any]) -> object:
@@ -118,15 +111,8 @@ def _argument(at: int, text: str) -> tuple[str, str]:
 
 
 def _split(parameters: Mapping[str, object]) -> Record:
-    """Sizes by their names, and everything else as the layer."""
-    sizes, rest = Record(), dict(parameters)
-    for name in sorted(parameters, key=lambda name: name != size_named(name)):  # M before another word for it
-        value = parameters[name]
-        size = size_named(name) or (name.upper() if name in ("m", "n", "k", "b") else "")
-        if size and size not in sizes and re.fullmatch(r"[0-9]{1,18}", str(value)):
-            sizes[size] = value
-            rest.pop(name)
-    return {**sizes, "layer": " ".join(f"{name}={value}" for name, value in rest.items())}
+    sizes, rest = split_parameters(parameters)
+    return {**sizes, "layer": rest}
 
 
 def _pytest(root: Any) -> Iterator[Record]:

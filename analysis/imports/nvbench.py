@@ -6,13 +6,14 @@ Source: NVIDIA/nvbench @66212f1, nvbench/csv_printer.cu, json_printer.cu and det
 precision; noise is relative; axes of different benchmarks share the columns, empty where they do not apply.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from functools import partial
 
 from ...shapes.errors import UsageError
 from ...shapes.verdict import Verdict
-from .entries import UNKNOWN, Imported, ImportedCase, imported
-from .table import ImportedTable, TimeCell
+from .entries import Imported, ImportedCase, case_of, imported
+from .table import ImportedTable, Reader, TimeCell
+from .words import listed
 
 SOURCE = "nvbench"
 
@@ -21,8 +22,6 @@ COLD, BATCH = "GPU Time", "Batch GPU"
 
 CACHES = {COLD: "cold", BATCH: "warm"}
 """Isolated launches are preceded by a flush of the L2, batched ones are not."""
-
-_SIZES = {"m": "M", "n": "N", "k": "K", "b": "B", "batch": "B"}
 
 _TEXTS = ("dtype", "scheme", "model", "layer")
 
@@ -44,59 +43,29 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     column = f"{timing} (sec)"
     end = table.header.index("Skipped")
     names = [name for name in table.header[len(_FIRST) : end] if not name.endswith(" (pow2)")]
-    numbers = set(table.texts("Device"))
+    several = len(set(table.texts("Device"))) > 1
     following = table.header.index(column) + 1  # another noise is that of the CPU
     noise = following if table.header[following : following + 1] == ("Noise",) else None
-    reading = table.reader(column, "1")
 
-    def case(row: int) -> Iterator[ImportedCase]:
+    def case(row: int, column: str, reading: Reader) -> ImportedCase:
+        """Axes name sizes, or are `_TEXTS`; `_PROVIDERS` add to the name of the benchmark, the others to the layer."""
         skipped = table.text(row, "Skipped", "No")
-        axes = {name: value for name in names if (value := table.text(row, name))}
-        if len(numbers) > 1:
-            axes["Device"] = table.text(row, "Device")
+        sizes, axes = table.sized(row, filter(partial(table.text, row), [*names, *["Device"] * several]))
+        provider = " ".join([table.text(row, "Benchmark"), *_taken(axes, _PROVIDERS).values()])
+        texts = _taken(axes, _TEXTS)
+        texts["layer"] = " ".join(filter(None, [texts.get("layer"), listed(axes)]))
         reason = "skipped by the benchmark" if skipped == "Yes" else skipped
-        yield _case(
-            table,
-            row,
-            axes,
-            reading=reading(row) if skipped == "No" else TimeCell(Verdict.UNSUPPORTED, reason),
-            cache=CACHES[timing],
-            note="" if skipped != "No" or noise is None else _noise_note(table.rows[row][noise]),
-        )
+        cell = reading(row) if skipped == "No" else TimeCell(Verdict.UNSUPPORTED, reason)
+        texts |= {"device": table.text(row, "Device Name"), "cache": CACHES[timing], "provider": provider}
+        note = "" if skipped != "No" or noise is None else _noise_note(table.rows[row][noise])
+        return case_of(table, row, "Benchmark", cell, sizes, note=note, **texts)
 
-    return imported(SOURCE, table, case, [column])
+    return imported(SOURCE, table, {column: "1"}, case)
 
 
-def _case(table: ImportedTable, row: int, axes: Mapping[str, str], **known: Any) -> ImportedCase:
-    """Build the entry of one state.
-
-    Axes M, N, K, B and batch are sizes; dtype, scheme, model and layer themselves; provider is added to the name of
-    the benchmark; the others make up the layer. Case and word order do not matter. `known` are other fields of it.
-    """
-    sizes: dict[str, int] = {}
-    texts: dict[str, str] = {}
-    providers, rest = [table.text(row, "Benchmark")], []
-    for name, value in axes.items():
-        key = name.lower()
-        if key in _SIZES:
-            sizes[_SIZES[key]] = table.size(row, name)
-        elif key in _TEXTS:
-            texts[key] = value
-        elif key in _PROVIDERS:
-            providers.append(value)
-        else:
-            rest.append(f"{name}={value}")
-    return ImportedCase(
-        problem=table.problem(row, "Benchmark", **({"M": 1} | sizes)),
-        provider=" ".join(providers),
-        model=texts.get("model", "any"),
-        dtype=texts.get("dtype", UNKNOWN),
-        scheme=texts.get("scheme", UNKNOWN),
-        layer=" ".join(filter(None, [texts.get("layer"), *rest])) or "gemm",
-        device=table.text(row, "Device Name"),
-        flops=None if {"M", "N", "K"} <= set(sizes) else float("nan"),
-        **known,
-    )
+def _taken(axes: dict[str, str], keys: tuple[str, ...]) -> dict[str, str]:
+    """Remove the axes that are called like one of `keys` in any case, and return their values by it."""
+    return {name.lower(): axes.pop(name) for name in [*axes] if name.lower() in keys}
 
 
 def _noise_note(share: str) -> str:

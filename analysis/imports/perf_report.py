@@ -6,21 +6,18 @@ where batched, and for models `M,hidden_dim,intermediate_dim,[batch,]model_name,
 are do_bench's in ms; a file holds one metric, which by default is the throughput.
 """
 
-import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from ...shapes.errors import UsageError, shorten
-from .entries import Imported, ImportedCase, imported
+from .entries import Imported, ImportedCase, case_of, imported
 from .printed import SECONDS
-from .table import ImportedTable, TimeCell
-from .words import is_secondary, is_time, unit_of
+from .table import ImportedTable, Reader
+from .words import is_secondary, is_time, listed, unit_of
 
 SOURCE = "Triton perf_report"
 
 _LINE = re.compile(r"(?P<line>.+?) \((?P<label>.+)\)")
-
-_SIZES = {"M": "M", "N": "N", "K": "K", "m": "M", "n": "N", "k": "K", "batch": "B", "B": "B"}
 
 _METRICS = ("Time_(ms)", "ms")
 """Lines that are named after the metric, not after an implementation."""
@@ -42,44 +39,28 @@ def matches(table: ImportedTable) -> bool:
 def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     """One case per row and line."""
     lines = {name: match for name in table.header if (match := _LINE.fullmatch(name))}
-    timed = {name: unit for name, match in lines.items() if is_time(name) and (unit := unit_of(match["label"]))}
+    timed = {
+        name: SECONDS[unit] for name, match in lines.items() if is_time(name) and (unit := unit_of(match["label"]))
+    }
     if not timed:
         raise UsageError(
             f"{table.where} line 1: {', '.join(map(shorten, lines))}: no times in ms, us or s; run the benchmark with "
             "--metric time"
         )
-    readers = {name: table.reader(name, SECONDS[unit]) for name, unit in timed.items()}
 
-    def cases(row: int) -> Iterator[ImportedCase]:
-        for name, reading in readers.items():
-            yield _entry(table, row, reading(row), lines[name]["line"])
+    def case(row: int, column: str, reading: Reader) -> ImportedCase:
+        line = lines[column]["line"]
+        sizes, stated = table.sized(row, [name for name in table.header if name not in lines])
+        model, layer = stated.pop("model_name", ""), [listed(stated)]
+        provider = "triton"
+        if "hidden_dim" in table:
+            layer.insert(0, line)
+        elif line not in _METRICS:
+            provider = line
+        layers = " ".join(filter(None, layer))
+        return case_of(table, row, "M", reading(row), sizes, provider=provider, model=model, layer=layers)
 
     notes = [f"{SOURCE}: do_bench clears 256 MB between calls, which some last level caches outlive"]
     if "hidden_dim" in table:
         notes.append(f"{SOURCE}: N and K depend on tp and GLU, which the file does not say; they stand as 1")
-    return imported(SOURCE, table, cases, timed, notes)
-
-
-def _entry(table: ImportedTable, row: int, reading: TimeCell, line: str) -> ImportedCase:
-    plain = [name for name in table.header if not _LINE.fullmatch(name)]
-    if "hidden_dim" in table:
-        known = ("M", "batch", "model_name")
-        stated = " ".join(f"{name}={table.text(row, name)}" for name in plain if name not in known)
-        return ImportedCase(
-            problem=table.problem(row, "M", table.size(row, "M"), B=table.size(row, "batch", 1)),
-            reading=reading,
-            provider="triton",
-            model=table.text(row, "model_name", "any"),
-            layer=f"{line} {stated}",
-            flops=math.nan,
-        )
-    sizes = {_SIZES[name]: table.size(row, name) for name in plain if name in _SIZES}
-    stated = " ".join(f"{name}={table.text(row, name)}" for name in plain if name not in _SIZES)
-    whole = "N" in sizes and "K" in sizes
-    return ImportedCase(
-        problem=table.problem(row, "M", **sizes),
-        reading=reading,
-        provider="triton" if line in _METRICS else line,
-        layer=stated or "gemm",
-        flops=None if whole else math.nan,
-    )
+    return imported(SOURCE, table, timed, case, notes)

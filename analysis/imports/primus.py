@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ...shapes.errors import quote
-from ...shapes.problem import Op, Pass, Problem
+from ...shapes.problem import Op, Pass
 from ...shapes.verdict import Verdict
 from .consistency import rate_of, span
-from .entries import UNKNOWN, Imported, ImportedCase, failed, imported
+from .entries import Imported, ImportedCase, case_of, failed, imported
 from .printed import read_printed
-from .table import ImportedTable, TimeCell
+from .table import ImportedTable, Reader, TimeCell
 
 SOURCE = "Primus-Turbo benchmark"
 
@@ -33,33 +33,39 @@ def matches(table: ImportedTable) -> bool:
 
 def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
     """Forward and backward of a row become the passes `fwd` and `bwd` of one case."""
-    passes = {pass_: word for pass_, word in PASSES.items() if f"{word} Time (ms)" in table}
-    readers = {pass_: table.reader(f"{word} Time (ms)", "0.001") for pass_, word in passes.items()}
+    passes = {f"{word} Time (ms)": pass_ for pass_, word in PASSES.items() if f"{word} Time (ms)" in table}
     wrong: list[str] = []
 
-    def cases(row: int) -> Iterator[ImportedCase]:
+    def case(row: int, column: str, reading: Reader) -> ImportedCase:
         groups = table.size(row, "B", 1)
-        M, N, K = (table.size(row, name) for name in ("M", "N", "K"))
         op = Op.GROUPED_GEMM if groups > 1 else Op.GEMM
-        for pass_, word in passes.items():
-            problem = table.problem(row, "M", M * groups, N, K, op=op, pass_=pass_, E=groups)
-            reading = _checked(table, row, readers[pass_](row))
-            if reading.verdict is Verdict.PASSED:
-                wrong.extend(_wrong_rate(table, row, word, problem))
-            yield ImportedCase(
-                problem=problem,
-                reading=reading,
-                provider=PROVIDER,
-                model=table.text(row, "Case"),
-                layer=str(op),
-                dtype=table.text(row, "Dtype", UNKNOWN),
-                scheme=table.text(row, "Granularity", table.text(row, "granularity", UNKNOWN)),
-                device=table.text(row, "GPU"),
-            )
+        sizes, _ = table.sized(row, "MNK")
+        cell = _checked(table, row, reading(row))
+        found = case_of(
+            table,
+            row,
+            "M",
+            cell,
+            sizes | {"M": sizes["M"] * groups, "E": groups},
+            op,
+            passes[column],
+            provider=PROVIDER,
+            model=table.text(row, "Case"),
+            layer=str(op),
+            dtype=table.text(row, "Dtype"),
+            scheme=table.text(row, "Granularity", table.text(row, "granularity")),
+            device=table.text(row, "GPU"),
+        )
+        if cell.verdict is Verdict.PASSED:
+            wrong.extend(_wrong_rate(table, row, PASSES[passes[column]], found.flops))
+        return found
 
-    timed = [f"{word} Time (ms)" for word in passes.values()]
-    found = imported(SOURCE, table, cases, timed)
-    notes = (*found.notes, *_notes(table, Pass.BWD in passes), *(f"{table.where} {line}" for line in wrong[:3]))
+    found = imported(SOURCE, table, dict.fromkeys(passes, "0.001"), case)
+    notes = (
+        *found.notes,
+        *_notes(table, Pass.BWD in passes.values()),
+        *(f"{table.where} {line}" for line in wrong[:3]),
+    )
     if len(wrong) > 3:
         notes = (*notes, f"{table.where}: {len(wrong)} TFLOPS in all do not follow from the printed times")
     return replace(found, notes=notes)
@@ -76,10 +82,10 @@ def _checked(table: ImportedTable, row: int, reading: TimeCell) -> TimeCell:
     return reading
 
 
-def _wrong_rate(table: ImportedTable, row: int, word: str, problem: Problem) -> Iterator[str]:
+def _wrong_rate(table: ImportedTable, row: int, word: str, flops: float) -> Iterator[str]:
     """Say which TFLOPS the printed time does not allow, rounding included."""
     time, rate = table.text(row, f"{word} Time (ms)"), read_printed(table.text(row, f"{word} TFLOPS"))
-    allowed = rate_of(problem.flops, span(time), 1e-3)
+    allowed = rate_of(flops, span(time), 1e-3)
     if rate and rate.value and not rate.span.meets(allowed):
         yield (
             f"{table.place(row)}: {word} TFLOPS {rate.text} cannot follow from {time} ms: that allows "

@@ -1,18 +1,18 @@
 """A table as texts that know where they stand, so that every complaint names file, line and column."""
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ...shapes.errors import UsageError, quote, shorten
 from ...shapes.files import csv_file
 from ...shapes.files.file_text import decoded
-from ...shapes.problem import Problem
 from ...shapes.verdict import Verdict
 from .printed import SECONDS, read_printed, read_size
 from .rounding import Rounding, RoundingKind, detect
+from .words import parameter_named
 
 FAILURES = {
     "error": (Verdict.RUNTIME_ERROR, "ERROR in the file"),
@@ -40,6 +40,9 @@ class TimeCell:
     time_s: float = float("nan")
     resolution_s: float = 0.0
 
+
+Reader = Callable[[int], TimeCell]
+"""What reads the time of a row."""
 
 CHECKS = ("pass", "passed", "correct", "is_correct", "valid", "ok")
 """Headers, in lower case, of a column that says whether the output was right."""
@@ -122,14 +125,33 @@ class ImportedTable:
             self.fail(row, name, f"{quote(text)} is not a positive whole number")
         return size
 
-    def reader(self, name: str, unit_s: str, free_text: bool = False) -> Callable[[int], TimeCell]:
+    def reader(self, name: str, unit_s: str, free_text: bool = False) -> Reader:
         """Return what reads the time of a row in column `name`, with the rounding of the whole column.
 
         It is of `unit_s` seconds each ("0.001": exact) unless the cell has its own unit. `free_text`: anything that is
         not a number is the message of an error; otherwise only the words of `FAILURES`. Raises RowError.
         """
         rounding = self.rounding(name)
-        return lambda row: self._reading(row, name, self.text(row, name), unit_s, rounding, free_text)
+
+        def reading(row: int) -> TimeCell:
+            text = self.text(row, name)
+            cell = read_printed(text)
+            if cell is None or cell.unit not in ("", *SECONDS):
+                known = FAILURES.get(text.lower().lstrip("+-"))
+                if known is None and not free_text:
+                    self.fail(
+                        row, name, f"{quote(text)} is not a time; correct it, or empty it where nothing was timed"
+                    )
+                return TimeCell(*known) if known else TimeCell(Verdict.RUNTIME_ERROR, " ".join(text.split()))
+            if cell.value < 0:
+                self.fail(row, name, f"{text} is negative: no time; delete the line, or measure again")
+            if not cell.value:
+                return TimeCell(Verdict.UNSUPPORTED, f"time is {text} in the file: not timed, or less than half a step")
+            unit = SECONDS[cell.unit] if cell.unit else unit_s
+            step = rounding.step(cell.digits) * float(unit)
+            return TimeCell(Verdict.PASSED, "", float(Decimal(cell.digits) * Decimal(unit)), step)
+
+        return reading
 
     def rounding(self, name: str) -> Rounding:
         """How the positive numbers of a column were rounded; those with several units are as printed."""
@@ -144,12 +166,11 @@ class ImportedTable:
         """Texts of a column, "" where there is no such column."""
         return [self.text(row, name) for row in range(len(self))]
 
-    def problem(self, row: int, name: str, M: int, N: int = 1, K: int = 1, **stated: Any) -> Problem:
-        """Make the problem of a row. Raises RowError that names the column `name` where there is no such problem."""
-        try:
-            return Problem(M, N, K, **stated)
-        except UsageError as error:
-            self.fail(row, name, str(error))
+    def sized(self, row: int, names: Iterable[str]) -> tuple[dict[str, int], dict[str, str]]:
+        """Sizes in the columns that are called like one, single letters in either case; and the texts of the others."""
+        here = [name for name in names if name in self]
+        sizes = {size: self.size(row, name) for name in here if (size := parameter_named(name))}
+        return sizes, {name: self.text(row, name) for name in here if not parameter_named(name)}
 
     def place(self, row: int) -> str:
         """Where a row is."""
@@ -158,21 +179,6 @@ class ImportedTable:
     def fail(self, row: int, name: str, message: str) -> NoReturn:
         """Raise RowError that names the place."""
         raise RowError(f"{self.where} {self.place(row)}, column {shorten(name)}: {message}")
-
-    def _reading(self, row: int, name: str, text: str, unit_s: str, rounding: Rounding, free_text: bool) -> TimeCell:
-        cell = read_printed(text)
-        if cell is None or cell.unit not in ("", *SECONDS):
-            known = FAILURES.get(text.lower().lstrip("+-"))
-            if known is None and not free_text:
-                self.fail(row, name, f"{quote(text)} is not a time; correct it, or empty it where nothing was timed")
-            return TimeCell(*known) if known else TimeCell(Verdict.RUNTIME_ERROR, " ".join(text.split()))
-        if cell.value < 0:
-            self.fail(row, name, f"{text} is negative: no time; delete the line, or measure again")
-        if not cell.value:
-            return TimeCell(Verdict.UNSUPPORTED, f"time is {text} in the file: not timed, or less than half a step")
-        unit = SECONDS[cell.unit] if cell.unit else unit_s
-        step = rounding.step(cell.digits) * float(unit)
-        return TimeCell(Verdict.PASSED, "", float(Decimal(cell.digits) * Decimal(unit)), step)
 
 
 def parse(content: bytes, where: str) -> ImportedTable:

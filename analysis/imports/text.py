@@ -32,7 +32,8 @@ LEAST = 3
 
 def tables_in(content: bytes, where: str, suffix: str = "") -> list[ImportedTable]:
     """Find the tables of a file, whose name ends in `suffix` (else as `where` does). Raises UsageError without any."""
-    refuse_pointer(content, where)
+    if content.startswith(LFS_POINTER):
+        raise UsageError(f"{where} is a pointer of Git LFS and not the table: fetch it with git lfs pull")
     if content.startswith(MAGIC):
         return [parse_parquet(content, where)]
     if is_json(content):
@@ -225,12 +226,6 @@ MOST_ROWS = 2_000_000
 
 MOST_BYTES = 1 << 30
 """Bytes of a file that is read, once unpacked."""
-
-
-def refuse_pointer(content: bytes, where: str) -> None:
-    """Raise UsageError for a pointer of Git LFS in place of the file that it points to."""
-    if content.startswith(LFS_POINTER):
-        raise UsageError(f"{where} is a pointer of Git LFS and not the table: fetch it with git lfs pull")
 
 
 def parse_parquet(content: bytes, where: str) -> ImportedTable:

@@ -6,17 +6,18 @@ verdict; one of time_s, time_ms, time_us, time_ns and tflops. What is not mapped
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from ...shapes.errors import UsageError, quote, unknown_name
-from ...shapes.problem import SIZES, Op, Pass, Problem
+from ...shapes.problem import SIZES, Op, Pass
 from ...shapes.verdict import Verdict
 from .columns import TEXTS, ColumnRole
-from .entries import UNKNOWN, Imported, ImportedCase, failed, imported, useful_flops
+from .entries import Imported, ImportedCase, case_of, failed, imported
 from .printed import SECONDS, read_printed
 from .recognition import read_column
-from .table import FAILURES, RIGHT, WRONG, ImportedTable, TimeCell
+from .table import FAILURES, RIGHT, WRONG, ImportedTable, Reader, TimeCell
 from .words import is_secondary, is_time, size_named, unit_of
 
 SOURCE = "table"
@@ -35,6 +36,9 @@ _WORDS = {
 }
 
 
+_FIELDS = ("provider", "model", "layer", "dtype", "scheme", "cache", "device")
+"""Keys of texts that a case has as they are."""
+
 _KNOWN: dict[str, tuple[str, ...]] = {"op": tuple(Op), "pass": tuple(Pass)}
 
 
@@ -52,17 +56,15 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
         if name not in table:
             raise UsageError(f"{table.where} line 1: {unknown_name('column', name, list(table.header))}")
     names = _found(table) | dict(columns)
-    reading, rounding, timed = _times(table, names)
+    timed, unit_s = _time(table, names)
     if twice := next((name for name in (*names.values(), timed) if table.header.count(name) > 1), ""):
         raise UsageError(f"{table.where} line 1: several columns are called {twice}; rename the others in the file")
     unused = [
         name for name in table.header if name not in {*names.values(), timed, *table.wrong(columns.values()).values()}
     ]
     notes = (f"{table.where}: columns that were not used: {', '.join(unused)}",) if unused else ()
-    found = imported(
-        SOURCE, table, lambda row: _entry(table, row, reading, names), [timed], notes, named=columns.values()
-    )
-    return replace(found, rounding={timed: rounding})
+    found = imported(SOURCE, table, {timed: unit_s}, partial(_case, table, names), notes, named=columns.values())
+    return replace(found, rounding={timed: f"{found.rounding[timed]} of TFLOPS"}) if "tflops" in names else found
 
 
 def _found(table: ImportedTable) -> dict[str, str]:
@@ -84,17 +86,13 @@ def _fits(key: str, texts: list[str]) -> bool:
     return key not in SIZES or (bool(cells) and (key in ("M", "N", "K") or all(cell.value % 1 == 0 for cell in cells)))
 
 
-_Reader = Callable[[int], TimeCell]
-
-
-def _times(table: ImportedTable, names: dict[str, str]) -> tuple[_Reader, str, str]:
-    """What reads the time of a row, how times were rounded, and the column."""
+def _time(table: ImportedTable, names: dict[str, str]) -> tuple[str, str]:
+    """Column of the time, or of a rate, and the seconds of one of its unit as exact text, of a rate "1"."""
     given = [key for key in names if key in TIMES or key == "tflops"]
     if len(given) > 1:
         raise UsageError(f"--column: {' and '.join(given)} name a time twice; keep one")
     if given == ["tflops"]:
-        name = names["tflops"]
-        return _from_rates(table, name, names), f"{table.rounding(name)} of TFLOPS", name
+        return names["tflops"], "1"
     if given:
         name, unit = names[given[0]], TIMES[given[0]]
         if (said := unit_of(name)) not in (None, unit):
@@ -104,7 +102,7 @@ def _times(table: ImportedTable, names: dict[str, str]) -> tuple[_Reader, str, s
             )
     else:
         name, unit = _only_time(table)
-    return table.reader(name, SECONDS[unit]), str(table.rounding(name)), name
+    return name, SECONDS[unit]
 
 
 def _only_time(table: ImportedTable) -> tuple[str, str]:
@@ -133,51 +131,28 @@ def _only_time(table: ImportedTable) -> tuple[str, str]:
     )
 
 
-def _from_rates(table: ImportedTable, name: str, names: dict[str, str]) -> _Reader:
-    """Times from rates in TFLOPS of the useful FLOPs; a step of the rate is a step of the time."""
-    rates = table.reader(name, "1")
-
-    def reading(row: int) -> TimeCell:
-        rate, flops = rates(row), useful_flops(_problem(table, row, names))
-        if rate.verdict is not Verdict.PASSED:
-            return rate
-        if math.isnan(flops):
-            table.fail(row, name, "a quantization has no FLOPs to turn a rate into a time")
-        time = flops / (rate.time_s * 1e12)
-        return TimeCell(Verdict.PASSED, "", time, time * rate.resolution_s / rate.time_s)
-
-    return reading
-
-
-def _sizes_of(table: ImportedTable, row: int, names: dict[str, str]) -> list[str]:
-    """Sizes of a row; results in JSON may have different ones."""
-    named = [key for key in SIZES if key in names]
-    return [key for key in named if table.text(row, names[key])] if table.source else named
+def _case(table: ImportedTable, names: dict[str, str], row: int, column: str, reading: Reader) -> ImportedCase:
+    stated = {key: text for key, name in names.items() if (text := table.text(row, name))}
+    # Results in JSON may have different sizes.
+    sizes = {key: table.size(row, names[key]) for key in SIZES if key in (stated if table.source else names)}
+    for key, known in (*_KNOWN.items(), ("verdict", _WORDS)):
+        if key in stated and stated[key].lower() not in known:
+            table.fail(row, names[key], f"{quote(stated[key])} is none of {', '.join(known)}")
+    cell = reading(row)
+    if (word := stated.get("verdict", "")) and (verdict := _WORDS[word.lower()]) is not Verdict.PASSED:
+        cell = failed(cell, verdict, f"{word} in the file")
+    op, pass_ = Op(stated["op"].lower()) if "op" in stated else None, Pass(stated.get("pass", Pass.FWD).lower())
+    texts = {name: stated[name] for name in _FIELDS if name in stated}
+    case = case_of(table, row, names.get("M", table.header[0]), cell, sizes, op, pass_, **texts)
+    return replace(case, reading=_of_rate(table, row, names["tflops"], case)) if "tflops" in names else case
 
 
-def _problem(table: ImportedTable, row: int, names: dict[str, str]) -> Problem:
-    sizes = {key: table.size(row, names[key]) for key in _sizes_of(table, row, names)}
-    many = Op.GEMM if sizes.get("E", 1) == 1 else Op.MOE_GEMM if "top_k" in sizes else Op.GROUPED_GEMM
-    words: dict[str, str] = {}
-    for key, known, neutral in (("op", _KNOWN["op"], many), ("pass", _KNOWN["pass"], Pass.FWD)):
-        words[key] = table.text(row, names[key], neutral) if key in names else neutral
-        if words[key] not in known:
-            table.fail(row, names[key], f"{quote(words[key])} is none of {', '.join(known)}")
-    sizes = dict.fromkeys(("M", "N", "K"), 1) | sizes
-    column = names.get("M", table.header[0])
-    return table.problem(row, column, **sizes, op=Op(words["op"]), pass_=Pass(words["pass"]))
-
-
-def _entry(table: ImportedTable, row: int, times: _Reader, names: dict[str, str]) -> Iterator[ImportedCase]:
-    problem, reading = _problem(table, row, names), times(row)
-    if "verdict" in names and (word := table.text(row, names["verdict"])):
-        verdict = _WORDS.get(word.lower())
-        if verdict is None:
-            table.fail(row, names["verdict"], f"{quote(word)} is none of {', '.join(_WORDS)}")
-        if verdict is not Verdict.PASSED:
-            reading = failed(reading, verdict, f"{word} in the file")
-    is_whole = {"M", "N", "K"} <= {*_sizes_of(table, row, names)}
-    texts = {"provider": "imported", "model": "any", "layer": "gemm" if is_whole else ""}
-    texts |= dict.fromkeys(("dtype", "scheme", "cache"), UNKNOWN) | {"device": ""}
-    texts |= {key: text for key in texts if key in names and (text := table.text(row, names[key]))}
-    yield ImportedCase(problem=problem, reading=reading, flops=None if is_whole else math.nan, **texts)
+def _of_rate(table: ImportedTable, row: int, name: str, case: ImportedCase) -> TimeCell:
+    """Time from a rate in TFLOPS of the useful FLOPs; a step of the rate is a step of the time."""
+    rate = case.reading
+    if rate.verdict is not Verdict.PASSED:
+        return rate
+    if math.isnan(case.flops):
+        table.fail(row, name, "it takes M, N and K, and no quantization, to turn a rate into a time")
+    time = case.flops / (rate.time_s * 1e12)
+    return TimeCell(Verdict.PASSED, "", time, time * rate.resolution_s / rate.time_s)

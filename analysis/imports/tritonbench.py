@@ -5,21 +5,21 @@ value is `(M, N, K)` for GEMMs and `x_val` by default; latency is a median in ms
 that failed has its message in place of its first metric, and nothing in the others).
 """
 
-import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from ...shapes.errors import UsageError
-from ...shapes.problem import Op, Problem
 from ...shapes.verdict import Verdict
-from .entries import Imported, ImportedCase, imported
-from .table import ImportedTable, TimeCell
+from .entries import Imported, ImportedCase, case_of, imported
+from .table import ImportedTable, Reader, TimeCell
+from .words import split_parameters
 
 SOURCE = "tritonbench"
 
 SUFFIX = "-latency"
 
-_SIZES = {"m": "M", "n": "N", "k": "K", "b": "B", "batch": "B", "g": "E", "group_size": "E"}
+_EXPERTS = ("g", "group_size")
+"""What the number of groups is called in a label."""
 
 
 def matches(table: ImportedTable) -> bool:
@@ -35,15 +35,19 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
         raise UsageError(f"{table.where} line 1: no column ends in {SUFFIX}; run tritonbench with --metrics latency")
     label = table.header[0]
     wanted = [row for row in range(len(table)) if table.text(row, label) not in ("average", "hashes")]
-    readers = {name: table.reader(name, "0.001", free_text=True) for name in timed}
 
-    def cases(row: int) -> Iterator[ImportedCase]:
-        for name, reading in readers.items():
-            provider = name.removesuffix(SUFFIX)
-            first = next(other for other in table.header[1:] if other.startswith(f"{provider}-"))
-            yield _entry(table, row, label, provider, _with_message(table, row, reading(row), first))
+    def case(row: int, column: str, reading: Reader) -> ImportedCase:
+        provider, value = column.removesuffix(SUFFIX), table.text(row, label)
+        first = next(other for other in table.header[1:] if other.startswith(f"{provider}-"))
+        cell = _with_message(table, row, reading(row), first)
+        names = ["E" if name.lower() in _EXPERTS else name for name in re.findall(r"\w+", label)]
+        values = re.findall(r"[^\s,()]+", value)
+        sizes, layer = split_parameters(dict(zip(names, values, strict=False)))
+        if not {"M", "N", "K"} <= sizes.keys() or len(values) != len(names):
+            sizes, layer = {}, f"{label}={value}"
+        return case_of(table, row, label, cell, sizes, provider=provider, layer=layer)
 
-    return imported(SOURCE, table, cases, timed, rows=wanted)
+    return imported(SOURCE, table, dict.fromkeys(timed, "0.001"), case, rows=wanted, free_text=True)
 
 
 def _with_message(table: ImportedTable, row: int, reading: TimeCell, first: str) -> TimeCell:
@@ -52,18 +56,3 @@ def _with_message(table: ImportedTable, row: int, reading: TimeCell, first: str)
         return reading
     message = table.text(row, first)
     return TimeCell(Verdict.RUNTIME_ERROR, message) if message else reading
-
-
-def _entry(table: ImportedTable, row: int, label: str, provider: str, reading: TimeCell) -> ImportedCase:
-    value = table.text(row, label)
-    names = re.findall(r"\w+", label)
-    values = re.findall(r"[^\s,()]+", value)
-    known = [_SIZES.get(name.lower(), "") for name in names]
-    if not {"M", "N", "K"} <= set(known) or len(values) != len(names) or not all(map(str.isdigit, values)):
-        layer = f"{label}={value}"
-        return ImportedCase(problem=Problem(1, 1, 1), reading=reading, provider=provider, layer=layer, flops=math.nan)
-    sizes = {size: int(text) for size, text in zip(known, values, strict=True) if size}
-    rest = " ".join(f"{name}={text}" for name, text, size in zip(names, values, known, strict=True) if not size)
-    op = Op.GROUPED_GEMM if sizes.get("E", 1) > 1 else Op.GEMM
-    problem = table.problem(row, label, **sizes, op=op)
-    return ImportedCase(problem=problem, reading=reading, provider=provider, layer=rest or str(op))

@@ -1,13 +1,18 @@
 """The vocabulary of table headers: one table of names and of the coordinate or quantity that each may stand for."""
 
 import re
+from collections.abc import Mapping
 
 from .printed import SECONDS, UNITS
 
+TOTAL_M = frozenset(("token", "tokens", "num_tokens", "M_total", "total_M"))
+"""Headers that say that M counts the rows of all experts."""
+
+PER_EXPERT_M = frozenset(("M_per_expert", "m/group", "m/expert", "M/group", "M/expert"))
+
 SIZES = {
     **{name: name for name in ("M", "N", "K", "B", "E", "top_k")},
-    **dict.fromkeys(("token", "tokens", "num_tokens", "M_total", "total_M", "M_per_expert"), "M"),
-    **dict.fromkeys(("m/group", "m/expert", "M/group", "M/expert"), "M"),
+    **dict.fromkeys((*TOTAL_M, *PER_EXPERT_M), "M"),
     "inter_dim": "N",
     "model_dim": "K",
     **dict.fromkeys(("batch", "batch_size"), "B"),
@@ -25,10 +30,25 @@ def size_named(name: str) -> str:
     return SIZES.get(plain) or _ANY_CASE.get(plain.lower(), "")
 
 
-TOTAL_M = frozenset(("token", "tokens", "num_tokens", "M_total", "total_M"))
-"""Headers that say that M counts the rows of all experts."""
+def parameter_named(name: str) -> str:
+    """Return the size that a parameter of a benchmark gives, as `size_named` does; also for a letter in lower case."""
+    return size_named(name) or (name.upper() if name in ("m", "n", "k", "b") else "")
 
-PER_EXPERT_M = frozenset(("M_per_expert", "m/group", "m/expert", "M/group", "M/expert"))
+
+def split_parameters(parameters: Mapping[str, object]) -> tuple[dict[str, int], str]:
+    """Sizes by their names, M before another word for it, and everything else in words."""
+    sizes, rest = dict[str, int](), dict(parameters)
+    for name in sorted(parameters, key=lambda name: name != size_named(name)):
+        size = parameter_named(name)
+        if size and size not in sizes and re.fullmatch(r"[0-9]{1,18}", str(parameters[name])):
+            sizes[size] = int(str(rest.pop(name)))
+    return sizes, listed(rest)
+
+
+def listed(parameters: Mapping[str, object]) -> str:
+    """Write "name=value" of each, one blank apart."""
+    return " ".join(f"{name}={value}" for name, value in parameters.items())
+
 
 PASSES = {
     **dict.fromkeys(("fwd", "forward"), "fwd"),

@@ -1,9 +1,8 @@
 """The limits of the device that cells are compared with, each with its source."""
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import pandas as pd
 
@@ -28,31 +27,28 @@ Programming Guide", throughput of native arithmetic instructions, compute capabi
 class Ceiling:
     """One limit: FLOP/s, byte/s, op/s, Hz or (launch, fill) seconds. `name` identifies it.
 
-    `kind` is measured, spec (published) or derived (computed from others; `source` says how).
+    `kind` is measured, spec (published) or derived (computed from others; `source` says how). The other fields are as
+    in ceilings.csv, which calls `what` ceiling; they are empty for what is computed here.
     """
 
     value: float
     name: str
     kind: str
     source: str
+    what: str = ""
+    level: str = ""
+    pattern: str = ""
+    dtype: str = ""
 
     def __str__(self) -> str:
         return f"{self.name} ({self.kind}: {self.source})"
-
-
-class _Row(NamedTuple):
-    what: str
-    level: str
-    pattern: str
-    dtype: str
-    ceiling: Ceiling
 
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
     """All limits of one run, from the rows of ceilings.csv. A limit that is absent is None, and limits nothing."""
 
-    rows: tuple[_Row, ...]
+    rows: tuple[Ceiling, ...]
 
     @classmethod
     def of(cls, table: pd.DataFrame) -> "Ceilings":
@@ -61,19 +57,22 @@ class Ceilings:
         rows = []
         for what, level, pattern, dtype, value, kind, source in fields.itertuples(index=False, name=None):
             name = " ".join(filter(None, (level, dtype, pattern, what)))
-            rows.append(_Row(what, level, pattern, dtype, Ceiling(float(value), name, kind, source)))
+            rows.append(Ceiling(float(value), name, kind, source, what, level, pattern, dtype))
         return cls(tuple(rows))
 
-    def _best(self, what: str, *kinds: str, **columns: Collection[str]) -> Ceiling | None:
-        """Highest ceiling of the given kinds (all by default) whose `columns` have one of the given values."""
-        found = (
-            row.ceiling
+    def _of(self, what: str, *kinds: str, **columns: Collection[str]) -> Iterator[Ceiling]:
+        """Ceilings of the given kinds (all by default) whose `columns` have one of the given values."""
+        return (
+            row
             for row in self.rows
             if row.what == what
-            and (not kinds or row.ceiling.kind in kinds)
+            and (not kinds or row.kind in kinds)
             and all(getattr(row, name) in values for name, values in columns.items())
         )
-        return max(found, key=_value, default=None)
+
+    def _best(self, what: str, *kinds: str, **columns: Collection[str]) -> Ceiling | None:
+        """Highest of them."""
+        return max(self._of(what, *kinds, **columns), key=_value, default=None)
 
     def bandwidth(self, level: str, traffic: str = "read") -> Ceiling | None:
         """Best measured bandwidth of a level for "read" or "copy" traffic; else any measured, else the published.
@@ -106,13 +105,12 @@ class Ceilings:
 
         Launches of one tile do not count: they compute. Runs before patterns had names have "" for the empty launch.
         """
-        launches = (row for row in self.rows if row.what == "launch")
-        floors = (row.ceiling for row in launches if row.pattern.partition(" ")[0] in ("", "empty"))
+        floors = (row for row in self._of("launch") if row.pattern.partition(" ")[0] in ("", "empty"))
         return min(floors, key=_value, default=None)
 
     def fill(self, cache: str) -> Ceiling | None:
         """Latency of filling and draining a kernel: the launch of a single tile less the empty one, both as cold."""
-        floors = {row.pattern: row.ceiling for row in self.rows if row.what == "launch"}
+        floors = {row.pattern: row for row in self._of("launch")}
         for state in (cache, "warm"):
             tile, empty = floors.get(f"tile {state}"), floors.get(f"empty {state}")
             if tile and empty:
@@ -122,8 +120,7 @@ class Ceilings:
 
     def latency(self, level: str) -> Ceiling | None:
         """Time of one load from a level that waits for nothing but the one before it."""
-        found = (row.ceiling for row in self.rows if row.what == "latency" and row.level == level)
-        return min(found, key=_value, default=None)
+        return min(self._of("latency", level=[level]), key=_value, default=None)
 
     def vector(self, arch: str = "") -> Ceiling | None:
         """Instructions of single lanes per second: the best measured rate, else the derived, else the published.
@@ -169,7 +166,7 @@ class Ceilings:
 
     def types_at(self, flops_per_s: float) -> tuple[str, ...]:
         """Types whose highest known rate is at least `flops_per_s`, the slowest first."""
-        dtypes = dict.fromkeys(row.dtype for row in self.rows if row.what == "peak")
+        dtypes = dict.fromkeys(row.dtype for row in self._of("peak"))
         peaks = {dtype: peak.value for dtype in dtypes if (peak := self._best("peak", dtype=_widened(dtype)))}
         return tuple(sorted((dtype for dtype, rate in peaks.items() if rate >= flops_per_s), key=peaks.__getitem__))
 

@@ -125,7 +125,7 @@ def _raised(ceilings: pd.DataFrame, canary: Sequence[Drift]) -> Iterator[str]:
     raised = []
     for row in Ceilings.of(ceilings.loc[ceilings["source"].str.startswith(REACHED)]).rows:
         why = "; or its operands stayed in the cache" if row.what == "bandwidth" else ""
-        raised.append(f"{row.ceiling.name} ({row.ceiling.source}{why})")
+        raised.append(f"{row.name} ({row.source}{why})")
         part = _CANARY_OF.get(row.what, "")
         for drift in canary:
             if drift.kind == part and drift.range is not None and drift.range > SLOWDOWN_ON_CPU:

@@ -94,6 +94,22 @@ _COLUMNS = (
 _SIZES = ("M_total", "M_per_expert", "flops", "compulsory_bytes", "output_bytes")
 
 
+_TEXTS = (
+    *("config", "kernels", "dispatched", "artifact", "identity", "source", "math_dtype", "cache_level", "stop_reason"),
+)
+
+_NUMBERS = {
+    "last": ("moved_bytes", *_GEOMETRY),
+    "min": ("blocked", "snr_db", "cosine"),
+    "max": (
+        *("relative_error", "max_abs_error", "prepare_s"),
+        *("copies", "launches_per_sample", "candidates", "tuning_s"),
+    ),
+    "sum": ("elapsed_s",),
+}
+"""What becomes of the numbers of rounds that differ."""
+
+
 def _counting(samples: pd.DataFrame) -> pd.DataFrame:
     """Exclude what was discarded."""
     counts = samples["discarded"] == ""
@@ -110,18 +126,7 @@ def _verdicts(cells: pd.DataFrame) -> pd.DataFrame:
 
 def _facts(cells: pd.DataFrame) -> pd.DataFrame:
     """Per cell what its commit rows say; where rounds differ, the last one that says anything, or the worst."""
-    stored = [
-        "config",
-        "kernels",
-        "dispatched",
-        "artifact",
-        "identity",
-        "source",
-        "math_dtype",
-        *METHOD,
-        "cache_level",
-        "stop_reason",
-    ]
+    stored = [*_TEXTS, *METHOD]
     texts = cells[stored]
     stated = cells.assign(**texts.where(texts != ""))
     groups = stated.groupby("cell_id", sort=False)
@@ -133,19 +138,10 @@ def _facts(cells: pd.DataFrame) -> pd.DataFrame:
     ran_out = (cells["stop_reason"] == "budget").groupby(cells["cell_id"]).any()
     facts["stop_reason"] = facts["stop_reason"].mask(ran_out.reindex(facts.index), "budget")
     numbers = groups.agg(
-        moved_bytes=("moved_bytes", "last"),
-        blocked=("blocked", "min"),
-        snr_db=("snr_db", "min"),
-        relative_error=("relative_error", "max"),
-        cosine=("cosine", "min"),
-        max_abs_error=("max_abs_error", "max"),
-        elapsed_s=("elapsed_s", "sum"),
-        prepare_s=("prepare_s", "max"),
         configs=("config", "nunique"),
         records_discards=("discarded", "count"),
         last_started=("started_at", "max"),
-        **{name: (name, "max") for name in ("copies", "launches_per_sample", "candidates", "tuning_s")},
-        **{name: (name, "last") for name in _GEOMETRY},
+        **{name: (name, how) for how, names in _NUMBERS.items() for name in names},
     )
     numeric = [column.name for column in GEOMETRY if column.kind is not ColumnType.TEXT]
     stored_whole = ["moved_bytes", "copies", "launches_per_sample", "candidates", *numeric]

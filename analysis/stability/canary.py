@@ -64,11 +64,6 @@ def device_numbers(processes: "pd.Series[int]", device_of: Mapping[int, int] | N
     return processes.map(numbers).astype("int64")
 
 
-def drifts(canary: pd.DataFrame) -> tuple[Drift, ...]:
-    """Return the drift of GEMM and copy of a run of one device from the rows of canary.csv; empty without any."""
-    return worst_drifts(drifts_by_device(canary, None).values())
-
-
 def drifts_by_device(canary: pd.DataFrame, device_of: Mapping[int, int] | None) -> dict[int, tuple[Drift, ...]]:
     """Return the drift of GEMM and copy of each device that has a reading, by its number (`device_numbers`).
 
@@ -135,7 +130,7 @@ def disturbances(
     `least` has the `thresholds`.
     """
     found = changes(cells, canary, device_of)
-    largest = pd.DataFrame({kind: _largest(found[kind], cells["cell_id"], least[kind]) for kind in KINDS})
+    largest = found.where(found > pd.Series(least)).groupby(cells["cell_id"]).max().dropna(how="all")
     texts = [str(_slowed(row)) for row in largest.itertuples(index=False, name=None)]
     return pd.Series(texts, index=largest.index, dtype="str")
 
@@ -160,12 +155,6 @@ def _trend(at: Floats, times: Floats) -> float | None:
     rise = np.log(times[second] / times[first])[apart]
     slope = float(np.median(rise / (at[second] - at[first])[apart]))
     return float(np.expm1(slope * span))
-
-
-def _largest(changes: "pd.Series[float]", cell_ids: "pd.Series[str]", threshold: float) -> "pd.Series[float]":
-    """Per cell the largest change above the threshold."""
-    slower = changes.loc[changes > threshold]
-    return slower.groupby(cell_ids.loc[slower.index]).max()
 
 
 def _slowed(changes: Iterable[float]) -> Disturbance:

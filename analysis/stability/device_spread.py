@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
-import pandas as pd
 from scipy.special import stdtrit
 
 from ...shapes.verdict import Verdict
 from ..frames.coordinates import COORDINATES
 from ..frames.load import RunData
-from ..statistics.arrays import Floats, Ints
+from ..statistics.arrays import Floats, Ints, floats
 from .canary import KINDS, device_numbers, slowdown
 from .devices import MeasuredDevice
 
@@ -66,9 +65,9 @@ def spreads(run: RunData, devices: Sequence[MeasuredDevice]) -> tuple[Spread, ..
     for _, group in groupby(several, key=lambda one: one.arch):
         alike = list(group)
         if len(alike) > 1:
-            found += [
-                _spread(kind, alike, [_logarithms(readings[one.number], kind) for one in alike]) for kind in KINDS
-            ]
+            for kind in KINDS:
+                times = (floats(readings[one.number], f"{kind}_s") for one in alike)
+                found.append(_spread(kind, alike, [np.log(values) for values in times]))
     return tuple(found)
 
 
@@ -146,7 +145,3 @@ def _distances(values: Floats) -> Floats:
 def _of_median(counts: Ints) -> Floats:
     """Variance of a median over that of a mean: of one or two it is the mean, of many normal ones pi / 2."""
     return np.where(counts > 2, np.pi / 2, 1.0)
-
-
-def _logarithms(rows: pd.DataFrame, kind: str) -> Floats:
-    return np.asarray(np.log(rows[f"{kind}_s"].to_numpy(dtype=np.float64)), dtype=np.float64)

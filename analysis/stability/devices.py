@@ -27,7 +27,7 @@ class MeasuredDevice:
     """One device of a run. `label` is distinct among them; `place` is where on its host it is (index or slot).
 
     number      its position among `devices` of run.json, and its number in `canary.device_numbers`
-    host, uuid  "" where unknown; `short_uuid` is the beginning that identifies it
+    host        "" where unknown; `short_uuid` is the beginning of the uuid that identifies it
     cells       distinct cells with a row in cells.csv, whatever their verdict; rounds: rows
     readings    of the canary; `canary_s` their median time by part (`canary.KINDS`), in seconds, empty without any
     drifts      `canary.drifts_by_device`, empty without a reading
@@ -39,7 +39,6 @@ class MeasuredDevice:
     host: str
     place: str
     arch: str
-    uuid: str
     short_uuid: str
     cells: int
     rounds: int
@@ -72,7 +71,6 @@ def measured_devices(run: RunData, drifts: Mapping[int, tuple[Drift, ...]]) -> t
             host=entry.host,
             place=_place(entry),
             arch=entry.arch,
-            uuid=entry.uuid,
             short_uuid=uuids[number],
             cells=int(counts["nunique"].get(number, 0)),
             rounds=int(counts["size"].get(number, 0)),
@@ -120,10 +118,10 @@ def labels(entries: Sequence[Device]) -> list[str]:
     """
     hosts = {entry.host for entry in entries}
     uuids = short_uuids(entries)
-    names = []
-    for entry, uuid in zip(entries, uuids, strict=True):
-        host = entry.host if len(hosts) > 1 else ""
-        names.append(" ".join(filter(None, (host, uuid or _place(entry)))))
+    names = [
+        " ".join(filter(None, (entry.host if len(hosts) > 1 else "", uuid or _place(entry))))
+        for entry, uuid in zip(entries, uuids, strict=True)
+    ]
     again = Counter(names)
     return [f"{name} #{number}" if again[name] > 1 else name for number, name in enumerate(names, start=1)]
 

@@ -61,7 +61,7 @@ def drift(frame: pd.DataFrame) -> pd.DataFrame:
     """
     found: list[dict[str, object]] = []
     for cell, group in canonical(frame).groupby(list(CELL), sort=False):
-        searches = [_Searched(rows) for _, rows in group.groupby(["cell_id", "search"], sort=False)]
+        searches = _searches(group)
         for a, b in combinations([one for one in searches if one.winner is not None], 2):
             flipped = a.winner != b.winner
             costs = (a.cost(b.winner), b.cost(a.winner)) if flipped else (np.nan, np.nan)
@@ -111,10 +111,7 @@ def gain(frame: pd.DataFrame) -> pd.DataFrame:
     rows = canonical(frame)
     found = []
     for provider, own_rows in rows.groupby("provider", sort=False):
-        cells = [
-            [_Searched(one) for _, one in group.groupby(["cell_id", "search"], sort=False)]
-            for _, group in own_rows.groupby(list(CELL), sort=False)
-        ]
+        cells = [_searches(group) for _, group in own_rows.groupby(list(CELL), sort=False)]
         won = [[one for one in searches if one.winner is not None] for searches in cells]
         own = [[-one.over_default(one.winner) for one in searches] for searches in won]
         others = [
@@ -194,6 +191,10 @@ class _Searched:
     def _log_ratio(self, config: str | None, other: str | None) -> float:
         times = [self.times.get(name) if name is not None else None for name in (config, other)]
         return float(np.log(times[0] / times[1])) if times[0] and times[1] else np.nan
+
+
+def _searches(rows: pd.DataFrame) -> list[_Searched]:
+    return [_Searched(one) for _, one in rows.groupby(SEARCH, sort=False)]
 
 
 def _geometric(logs_by_cell: list[list[float]]) -> float:

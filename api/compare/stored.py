@@ -18,9 +18,9 @@ from ...analysis.comparison.identity import Identity, Version, identity_of
 from ...analysis.comparison.machine_code import Difference
 from ...analysis.comparison.machine_code import compare as compare_isa
 from ...analysis.comparison.result import OWN, Result, Side, compare_runs, compare_tables
-from ...analysis.comparison.versions import MIXED
 from ...analysis.frames.coordinates import CASE
 from ...analysis.frames.load import RunData, load_run, table_content
+from ...analysis.frames.notes import MIXED
 from ...analysis.frames.tables import empty_table, parse_table
 from ...analysis.imports.columns import Override
 from ...analysis.imports.read import read

@@ -8,7 +8,7 @@ import pytest
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.run.pipeline import analyze
 from rooflens.analysis.run.summarize import summarize
-from rooflens.analysis.stability.canary import KINDS, changes, disturbances, drifts, slowdown, thresholds
+from rooflens.analysis.stability.canary import KINDS, changes, disturbances, drifts_by_device, slowdown, thresholds
 from scipy import stats
 
 from ..several_devices import reading, stamp
@@ -30,21 +30,21 @@ def test_drift_is_slowest_over_fastest_and_the_line_of_theil_and_sen():
     gemm = 1e-3 * np.exp(0.004 * minutes + rng.normal(0, 0.002, 12))
     gemm[5] *= 1.3  # one reading beside a burst of other work
     canary = pd.DataFrame([reading(minute, time) for minute, time in zip(minutes, gemm, strict=True)])
-    found, copy = drifts(canary.sample(frac=1, random_state=1))  # the order of the rows does not matter
+    found, copy = drifts_by_device(canary.sample(frac=1, random_state=1), None)[0]  # in any order
     assert (found.kind, found.readings) == ("gemm", 12)
     assert found.range == pytest.approx(gemm.max() / gemm.min() - 1)
-    slope = stats.theilslopes(np.log(gemm), minutes).slope
-    assert found.trend == pytest.approx(math.expm1(11 * slope))
+    assert found.trend == pytest.approx(math.expm1(11 * stats.theilslopes(np.log(gemm), minutes).slope))
     assert found.trend == pytest.approx(math.expm1(0.044), abs=0.005)  # the planted one, in spite of the outlier
     assert (copy.kind, copy.range, copy.trend) == ("copy", 0.0, 0.0)
-    assert [(drift.readings, drift.range, drift.trend) for drift in drifts(canary.head(1))] == [(1, None, None)] * 2
-    assert drifts(canary.head(0)) == ()
+    alone = drifts_by_device(canary.head(1), None)[0]
+    assert [(drift.readings, drift.range, drift.trend) for drift in alone] == [(1, None, None)] * 2
+    assert drifts_by_device(canary.head(0), None) == {}
 
 
 def test_the_trend_of_a_long_run_spans_all_of_it():
     minutes = np.arange(1203) / 40
     canary = pd.DataFrame([reading(minute, 1e-3 * math.exp(0.002 * minute)) for minute in minutes])
-    assert drifts(canary)[0].trend == pytest.approx(math.expm1(0.002 * minutes[-1]), rel=1e-6)
+    assert drifts_by_device(canary, None)[0][0].trend == pytest.approx(math.expm1(0.002 * minutes[-1]), rel=1e-6)
 
 
 def test_the_readings_around_a_round_are_the_last_before_and_the_first_after_it():
