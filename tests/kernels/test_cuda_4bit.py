@@ -120,6 +120,7 @@ def check_extremes(inputs: FourBitInputs, output: torch.Tensor) -> None:
     assert (output.double().clamp(limits.min, limits.max) - exact.clamp(limits.min, limits.max)).abs().le(allowed).all()
 
 
+@pytest.mark.slow
 @needs_compiler
 @EXTREMES
 def test_extreme_scales(scheme, dtype, tile, m, tmp_path):
@@ -151,6 +152,7 @@ def vars_of(record: object) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
+@pytest.mark.slow
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("scheme", "dtype", "sizes"),

@@ -183,6 +183,7 @@ def test_all_experts_together_fill_the_device_with_tiles_of_wgrad():
     assert (wgrad["BM"], wgrad["BN"]) == (128, 128)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_tiles_are_apart():
     """What is not finite in a row of X is not in another tile of the same block."""
@@ -195,6 +196,7 @@ def test_tiles_are_apart():
     assert output[128:].isfinite().all()
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_columns_are_apart():
     """What is not finite in one of the tiles of a block, or in its scales, is in no other."""
@@ -223,6 +225,7 @@ def test_traffic():
     assert CUDA_GROUPED.working_set_bytes(problem, scheme, config) == moved
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_scales_need_no_alignment():
     inputs = inputs_of((130, 264, 512), DType.BF16)

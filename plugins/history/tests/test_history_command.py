@@ -114,8 +114,8 @@ def test_runs_that_know_their_commits_are_decided_between_these(nightly, invoke)
     [
         ({"dirty": True}, "n06 was measured with uncommitted changes"),
         ({"files": []}, "only large changes"),
-        ({"files": ["/elsewhere/k.py"]}, "only large changes"),
-        ({"tuned": "/home/me/tuned"}, "only large changes"),
+        pytest.param({"files": ["/elsewhere/k.py"]}, "only large changes", marks=pytest.mark.slow),
+        pytest.param({"tuned": "/home/me/tuned"}, "only large changes", marks=pytest.mark.slow),
     ],
 )
 def test_commits_that_do_not_hold_what_was_measured_decide_nothing(nightly, invoke, at_six, words):
