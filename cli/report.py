@@ -67,7 +67,7 @@ def report(targets: tuple[str, ...], outputs: tuple[str, ...], ascii_only: bool,
     Presets:
       full         everything that is known of a run
       crossover    up to which M a kernel wins: headline maxima, crossovers, curves
-      decode-grid  one grid of speedups, layer x M, with its ties
+      decode-grid  one grid of speedups, shape x M, and the fastest of each cell
       three-way    a kernel beside the one that it replaces and a reference
       flat         time, rate and bandwidth of every shape of one sweep
       branch       what changed between two versions

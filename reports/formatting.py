@@ -469,11 +469,6 @@ def _m(value: float) -> str:
     return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def ratio_header(incumbent: str, challenger: str) -> str:
-    """Say which way a time ratio goes: `dequant_blas ÷ simt_4bit (time), > 1: simt_4bit is faster`."""
-    return f"{incumbent} {DIVIDE} {challenger} (time), > 1: {challenger} is faster"
-
-
 def effect(value: float | None, low: float | None = None, high: float | None = None) -> str:
     """Write a difference of ln time, with its 95 % interval, as the change of time, head ÷ base − 1: +12.71% slower."""
     if not known(value):

@@ -166,7 +166,7 @@ OF_A_RUN: dict[str, Preset[View]] = {
         ),
         Preset(
             "decode-grid",
-            "one grid of speedups, layer x M, with its ties",
+            "one grid of speedups, shape x M, and the fastest of each cell",
             (_headline(means, limit), speedup_of_challengers, winners, known_limitations, open_items),
             (curves, *_CONTEXT),
             _lacks_comparison,

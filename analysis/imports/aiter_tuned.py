@@ -27,8 +27,7 @@ DETAIL = (
 
 MOE = ("token", "model_dim", "inter_dim", "expert", "topk")
 
-GEMM = ("B", "M", "N", "K", "b", "m", "n", "k", "E", "top_k")
-"""Columns of sizes: of MoE M, K, N, E and top_k; of GEMMs, which some tables write in lower case."""
+"""Columns of its sizes: M, K, N, E and top_k."""
 
 TOLERATED = 0.05
 """errRatio, the share of elements outside rtol = atol = 1e-2, that the tuner of blockscale GEMMs accepts."""
@@ -52,7 +51,8 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
         op = Op.MOE_GEMM if is_moe or "-moe-" in of else Op.GROUPED_GEMM if "E" in table else Op.GEMM
         # FLOPs are those of both stages, gate and up counted when there are both.
         products = 1 if not is_moe else 3 if table.text(row, "use_g1u1", "0") in ("1", "True") else 2
-        sizes, _ = table.sized(row, MOE if is_moe else GEMM)
+        letters = "BMNK" if "M" in table else "bmnk"
+        sizes, _ = table.sized(row, MOE if is_moe else (*letters, "E", "top_k"))
         return case_of(
             table,
             row,

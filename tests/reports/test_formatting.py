@@ -102,7 +102,6 @@ CASES = {
         ((8, 8), "M = 8"),
         ((None, None), "every M"),
     ],
-    fmt.ratio_header: [(("dequant_blas", "simt_4bit"), "dequant_blas ÷ simt_4bit (time), > 1: simt_4bit is faster")],
     fmt.sizes: [
         (([1, 2, 4, 8, 16, 32],), "1, 2, 4, …, 32"),
         (([1, 2, 4, 8, 16, 33],), "1, 2, 4, 8, 16, 33"),

@@ -154,13 +154,16 @@ def _figure(view: View) -> Figure | None:
     charts = [] if not has_canary else _canaries(canary, lines) if run.several_devices else [_canary(canary)]
     charts += [_strip(strip, telemetry, lines) for strip in known]
     last = len(charts) - 1
+    count = len({*telemetry["device"], *canary["device"]}) if run.several_devices else 0
+    title = "Canary and telemetry over the run" if has_canary and known else "Canary" if has_canary else "Telemetry"
+    some = f" of {len(lines)} of {count} devices" if count > len(lines) else ""
     placed = tuple(
         _over(chart, elapsed_axis(end, "time since the start" if number == last else ""), spans)
         for number, chart in enumerate(charts)
     )
     return Figure(
         "drift-strips",
-        "Canary and telemetry over the run" if has_canary and known else "Canary" if has_canary else "Telemetry",
+        f"{title}{some}",
         placed,
         how_to_read=_how(run.several_devices, has_canary, bool(known), bool(cut)),
         alt=_alt(charts, telemetry, words),

@@ -255,7 +255,7 @@ def _roofs(slopes: list[Ceiling], peaks: list[Ceiling], top: float, x: Axis, low
             roofs.append(Roof(_roof_label(slope), start, slope.value * start, ridge, top, slope.kind == "measured"))
     steepest = max(slope.value for slope in slopes)
     for peak in peaks:
-        start = min(peak.value, top) / steepest
+        start = max(x.low, min(peak.value, top) / steepest)
         solid, dotted = peak.kind == "measured", peak.kind == "derived"
         roofs.append(Roof(_roof_label(peak), start, peak.value, x.high, peak.value, solid, dotted))
     return tuple(roofs)

@@ -52,7 +52,7 @@ def _peaks(rows: list[Row], part: Slice) -> Table:
         if flops:
             line |= {Column("highest rate", unit): rate_cell(fast, unit), fast_at: _where(fast)}
         lines.append(line | {Column("highest bandwidth", "GB/s"): traffic_cell(wide), wide_at: _where(wide)})
-    how = f"{'Useful FLOPs (2MNK) over time; compulsory' if flops else 'Compulsory'} bytes over time."
+    how = f"{'Useful FLOPs over time; compulsory' if flops else 'Compulsory'} bytes over time."
     return table(f"peaks-{part.id}", "Highest rates reached", lines, _left_out(every, rows), how_to_read=how)
 
 

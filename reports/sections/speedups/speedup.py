@@ -17,9 +17,9 @@ from .sizes import averaged, label_and_size
 HOW = (
     "Each number is the time of {baseline} divided by the time of the provider named above the grid: above 1 (blue) "
     "that provider is faster, below 1 (red) it is slower; the {averaged} of the ratio of the round's medians. "
-    "Hatched with ~: undecided, the 95% interval includes 1: it is not claimed as a speedup. ~1.0× is a measured tie: "
-    "the whole interval rounds to 1.0. A number has no more digits than its interval leaves. The interval of a "
-    "geometric mean runs from the mean of the lower to the mean of the upper ends."
+    "Hatched with ~: undecided, the 95% interval includes 1 or is unknown: it is not claimed as a speedup. ~1.0× is a "
+    "measured tie: the whole interval rounds to 1.0. A number has no more digits than its interval leaves. The "
+    "interval of a geometric mean runs from the mean of the lower to the mean of the upper ends."
 )
 
 

@@ -175,9 +175,11 @@ def _beside(view: View, trio: Trio) -> Table:
     lines = _tabulated(problems, rate_unit(rows), present, ratios, rates, trio.limits)
     named = ", ".join(f"{word} {name}" for word, name in present.items())
     left = len(trio.problems) - len(problems)
+    lacks = {name: len(problems) - len(trio.with_both(name)) for name in present.values() if name != new}
     reading = (
         f"Sides: {named}. Ratios are of times, > 1: {new} is faster. {fmt.plural(len(problems), 'problem')}"
-        f"{f'; {left} without a time of {new} excluded' if left else ''}."
+        f"{f'; {left} without a time of {new} excluded' if left else ''}"
+        f"{''.join(f'; {count} without a ratio to {name}' for name, count in lacks.items() if count)}."
     )
     beside = " and ".join(name for name in present.values() if name != new)
     title = view.titled(f"{new} beside {beside}" if beside else new, trio.part)

@@ -226,6 +226,21 @@ def test_what_cannot_be_read_says_where_and_what_to_do(tmp_path, text, columns, 
     assert words in fails(file(tmp_path, text), columns)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("M,tokens,N,K,triton (ms)\n128,16,64,32,1.5\n", {"M": 128, "N": 64, "K": 32, "layer": "tokens=16"}),
+        ("tokens,M,N,K,triton (ms)\n16,128,64,32,1.5\n", {"M": 128, "layer": "tokens=16"}),
+        ("cu_num,M,N,K,b,us\n304,16,64,32,True,5\n", {"M": 16, "B": 1}),
+        ("cu_num,b,m,n,k,us\n304,2,16,64,32,5\n", {"M": 16, "B": 2}),
+    ],
+)
+def test_a_size_is_said_once_by_its_own_name_first(tmp_path, text, expected):
+    (tmp_path / "table.csv").write_text(text)
+    (case,) = read(tmp_path / "table.csv").frame.to_dict("records")
+    assert {name: case[name] for name in expected} == expected
+
+
 def test_nvbench_csv_and_json_say_the_same():
     table, document = read(DATA / "nvbench.csv"), read(DATA / "nvbench.json")
     assert table.device == document.device == "NVIDIA H200"
