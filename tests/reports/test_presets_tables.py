@@ -36,7 +36,7 @@ def many_ties(folder, rounds=3):
 
 
 @pytest.mark.parametrize(
-    ("rounds", "band"), [(3, " (run-to-run 0.97× to 1.03×)"), (1, "; one common round: no interval")]
+    ("rounds", "band"), [(3, " (their rounds up to 1.06× apart)"), (1, "; one common round: no interval")]
 )
 def test_ties_say_how_far_they_scatter_and_are_not_claimed(tmp_path, rounds, band):
     found = chapters_of(many_ties(tmp_path / "run", rounds), speedup_of_challengers)

@@ -146,7 +146,7 @@ def test_the_decode_grid_has_the_printed_speedups(decode):
     for row in printed:
         if row["tie"] == "0":
             assert shown[row["proj"], f"M={row['M']}"] == row["printed"]
-    assert "27 faster, 0 slower, 1 undecided (run-to-run 0.97× to 1.05×)" in table.reading
+    assert "27 faster, 0 slower, 1 undecided (their rounds up to 1.08× apart)" in table.reading
 
 
 def test_the_tie_is_not_claimed(decode):

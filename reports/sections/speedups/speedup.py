@@ -120,7 +120,7 @@ def _reading(rows: Iterable[Row], scatter: pd.DataFrame) -> str:
     told = f"{fmt.plural(len(known), 'cell')}: {', '.join(f'{count} {word}' for word, count in counts.items())}"
     own = scatter[scatter.index.isin([row["cell_id"] for row in known if row["verdict"] == "undecided"])]
     if (own["rounds"] > 1).any():
-        told += f" (run-to-run {fmt.ratio(float(own['low'].min()))} to {fmt.ratio(float(own['high'].max()))})"
+        told += f" (their rounds up to {fmt.ratio(float((own['high'] / own['low']).max()))} apart)"
     if left_out := len(listed) - len(known):
         told += f"; {fmt.plural(left_out, 'cell')} without both times excluded"
     return "; ".join([told, *dict.fromkeys(str(row["reason"]) for row in known if row["reason"])]) + "."
