@@ -56,7 +56,7 @@ def read(table: ImportedTable, columns: Mapping[str, str]) -> Imported:
         return case_of(
             table,
             row,
-            "token" if is_moe else "M",
+            "token" if is_moe else letters[1],
             reading(row),
             sizes,
             op,

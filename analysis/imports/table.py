@@ -12,7 +12,7 @@ from ...shapes.files.file_text import decoded
 from ...shapes.verdict import Verdict
 from .printed import SECONDS, read_printed, read_size
 from .rounding import Rounding, RoundingKind, detect
-from .words import parameter_named, size_named
+from .words import sizes_named
 
 FAILURES = {
     "error": (Verdict.RUNTIME_ERROR, "ERROR in the file"),
@@ -167,14 +167,11 @@ class ImportedTable:
         return [self.text(row, name) for row in range(len(self))]
 
     def sized(self, row: int, names: Iterable[str]) -> tuple[dict[str, int], dict[str, str]]:
-        """Sizes in the columns that are called like one, M before another word for it; and the texts of the others."""
+        """Sizes in the columns that are called like one (`sizes_named`), and the texts of the others."""
         here = [name for name in names if name in self]
-        claims: dict[str, str] = {}
-        for name in sorted(here, key=lambda name: name != size_named(name)):
-            claims.setdefault(parameter_named(name), name)
-        taken = {name: size for size, name in claims.items() if size}
-        texts = {name: self.text(row, name) for name in here if name not in taken}
-        return {size: self.size(row, name) for name, size in taken.items()}, texts
+        named = sizes_named(here)
+        texts = {name: self.text(row, name) for name in here if name not in named}
+        return {size: self.size(row, name) for name, size in named.items()}, texts
 
     def place(self, row: int) -> str:
         """Where a row is."""

@@ -1,7 +1,7 @@
 """The vocabulary of table headers: one table of names and of the coordinate or quantity that each may stand for."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from .printed import SECONDS, UNITS
 
@@ -36,13 +36,18 @@ def parameter_named(name: str) -> str:
 
 
 def split_parameters(parameters: Mapping[str, object]) -> tuple[dict[str, int], str]:
-    """Sizes by their names, M before another word for it, and everything else in words."""
-    sizes, rest = dict[str, int](), dict(parameters)
-    for name in sorted(parameters, key=lambda name: name != size_named(name)):
-        size = parameter_named(name)
-        if size and size not in sizes and re.fullmatch(r"[0-9]{1,18}", str(parameters[name])):
-            sizes[size] = int(str(rest.pop(name)))
-    return sizes, listed(rest)
+    """Sizes by their names, and everything else in words."""
+    named = sizes_named(name for name, value in parameters.items() if re.fullmatch(r"[0-9]{1,18}", str(value)))
+    rest = {name: value for name, value in parameters.items() if name not in named}
+    return {size: int(str(parameters[name])) for name, size in named.items()}, listed(rest)
+
+
+def sizes_named(names: Iterable[str]) -> dict[str, str]:
+    """Return the size that each of these parameters gives, of those that give one: M before another word for it."""
+    found: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: name != size_named(name)):
+        found.setdefault(parameter_named(name), name)
+    return {name: size for size, name in found.items() if size}
 
 
 def listed(parameters: Mapping[str, object]) -> str:

@@ -35,7 +35,7 @@ def render(report: Report, ascii_only: bool = False) -> str:
 def bars(rows: tuple[Bar, ...], ascii_only: bool = False) -> str:
     """Draw bars whose lengths are in proportion to their values, one a line."""
     longest = max(row.value for row in rows) or 1.0
-    left, right = (max(len(getattr(row, name)) for row in rows) for name in ("label", "text"))
+    left, right = max(len(row.label) for row in rows), max(len(row.text) for row in rows)
     return "\n".join(
         f"{row.label:<{left}}  {row.text:>{right}}  {_bar(row.value / longest, ascii_only)}".rstrip() for row in rows
     )

@@ -26,7 +26,7 @@ ELEVEN = (
 
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory):
-    """Figures of every kind of report, and of a run with eleven providers, by report and id."""
+    """Figures of every kind of report, and of runs with eleven providers and of large M alone, by report and id."""
     folder = tmp_path_factory.mktemp("figures")
     golden_subjects.write_runs(folder)
     usual = synthetic.modelled_latency(synthetic.H200)
@@ -41,6 +41,17 @@ def figures(tmp_path_factory):
     )
     reports = {name: golden_subjects.report_of(folder, name) for name in PRESETS}
     reports["eleven"] = build_report(load_run(folder / "eleven"))
+    synthetic.write_run(
+        folder / "large",
+        machine=synthetic.H200,
+        providers=ELEVEN[:2],
+        Ms=(4096, 8192),
+        rounds=2,
+        samples=2,
+        latency=lambda cell: usual(cell) * (100 if cell.provider == "simt_4bit" else 1),
+        columns=lambda cell, _: {"math_dtype": "fp32" if cell.provider == "simt_4bit" else "bf16"},
+    )
+    reports["large"] = build_report(load_run(folder / "large"))
     return {
         (name, block.id): block
         for name, report in reports.items()
@@ -48,6 +59,24 @@ def figures(tmp_path_factory):
         for block in section.blocks
         if isinstance(block, Figure)
     }
+
+
+def test_what_is_drawn_lies_within_its_axes(figures):
+    for name, figure in figures.items():
+        for chart in figure.charts:
+            drawn = {
+                "roofs": [(x, chart.y.low) for roof in chart.roofs for x in (roof.x0, roof.x1)],
+                "points": [(point.x, point.y) for series in chart.series for point in series.points],
+                "boxes": [corner for box in chart.boxes for corner in ((box.x0, box.y0), (box.x1, box.y1))],
+            }
+            for kind, corners in drawn.items():
+                assert all(_is_on(chart.x, x) and _is_on(chart.y, y) for x, y in corners), (name, kind)
+    assert any(chart.roofs for chart in figures["large", "roofline-figure-bf16-nf4-g64-cold"].charts)
+
+
+def _is_on(axis, value):
+    slack = 1e-6 * (axis.high - axis.low)
+    return axis.low - slack <= value <= axis.high + slack
 
 
 @pytest.fixture(scope="module")

@@ -100,5 +100,6 @@ def test_few_devices_have_a_line_each_with_its_name_and_colour(tmp_path):
 
 def test_of_many_devices_as_many_are_drawn_as_there_are_colours(tmp_path):
     figure = of_devices(tmp_path, 9)
+    assert figure.title == "Canary and telemetry over the run, 7 of 9 devices"
     assert [entry.style for entry in figure.legend[:7]] == [1, 2, 3, 4, 5, 6, 7]
     assert all(len(chart.series) == 7 for chart in figure.charts)

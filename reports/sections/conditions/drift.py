@@ -156,7 +156,7 @@ def _figure(view: View) -> Figure | None:
     last = len(charts) - 1
     count = len({*telemetry["device"], *canary["device"]}) if run.several_devices else 0
     title = "Canary and telemetry over the run" if has_canary and known else "Canary" if has_canary else "Telemetry"
-    some = f" of {len(lines)} of {count} devices" if count > len(lines) else ""
+    some = f", {len(lines)} of {count} devices" if count > len(lines) else ""
     placed = tuple(
         _over(chart, elapsed_axis(end, "time since the start" if number == last else ""), spans)
         for number, chart in enumerate(charts)
