@@ -71,9 +71,15 @@ class Server:
         return pid
 
 
-@cache
 def workers():
-    """Of runs: the first decomposition of torch imports torch._dynamo."""
+    """The one server of workers, whichever thread asks first."""
+    with LOCK:
+        return server_of_workers()
+
+
+@cache
+def server_of_workers():
+    """The first decomposition of torch imports torch._dynamo."""
     return Server("import numpy, torch._dynamo, rooflens.harness.sweep.supervisor, rooflens.harness.worker.worker")
 
 
