@@ -9,7 +9,7 @@ from ..shapes.errors import UsageError
 from ..shapes.run_folder.columns import CELLS
 from ..shapes.run_folder.manifest import MANIFEST, read_manifest
 from ..shapes.verdict import Verdict
-from .planned import PlannedRun, refuse_another
+from .planned import PlannedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def stored_units(plan: PlannedRun) -> int:
     path = folder / CELLS.file
     try:
         manifest = read_manifest(folder / MANIFEST, ("device", "providers", "timer"))
-        refuse_another(manifest, suite, folder)
+        plan.refuse_another(manifest)
         rows = parse_table(path.read_bytes(), CELLS, str(path))
     except FileNotFoundError as error:
         raise UsageError(f"no run to resume: {error.filename} does not exist; omit --resume to start one") from None

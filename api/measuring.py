@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Self
 
-from ..shapes.errors import IncompleteError, unknown_name
-from ..shapes.plugins import Hook, provided
+from ..shapes.errors import IncompleteError, Interrupted, RooflensError, unknown_name
 from ..shapes.protocol import settings_of
 from ..shapes.request import FORMER, Request, options
 from ..shapes.run_folder.columns import TUNING
-from ..shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest, read_manifest
+from ..shapes.run_folder.manifest import MANIFEST, TUNED_COPY, Manifest, glance, read_manifest
 from ..shapes.values import listed
 from .planned import PlannedRun, as_started, planned, table_hash
 from .refine import Refiner
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ..harness.compare.runner import Turn
     from ..harness.storage.store import RunStore
+    from ..harness.sweep.deadline import Deadline
     from ..harness.sweep.events import Event, Observer
     from ..harness.sweep.in_child import Declared
     from ..harness.worker.messages import Setup
@@ -105,57 +106,105 @@ def measured(
     content: Manifest,
     observer: "Observer",
     should_stop: Callable[[], bool] = lambda: False,
+    turn: "Turn | None" = None,
+    deadline: "Deadline | None" = None,
 ) -> bool:
-    """Measure a planned run in its opened folder, and refine it, or search; True when all is complete."""
+    """Measure a planned run in its opened folder, and refine it, or search; True when all is complete.
+
+    A `turn` of a comparison has its place, and the comparison its `deadline`.
+
+    Raises IncompleteError when devices are missing for the rest.
+    """
     from ..harness.sweep.deadline import Deadline
+    from ..harness.sweep.device_sweep import DeviceSweep
     from ..harness.sweep.sweep import Sweep
+    from .devices import target
 
     request, folder = plan.request, plan.folder
     refiner = Refiner(plan.refinement, folder, plan.cells, content) if plan.refinement else None
-    sweep = Sweep(
-        store,
-        plan.cells,
-        _pinned(plan, store, content, should_stop),
-        observer,
-        calibrate=bool(request.calibrate),
-        deadline=Deadline(plan.deadline or math.inf, should_stop),
-        more=refiner.more if refiner else None,
-        budget=plan.budget,
-        retry=request.retry,
-        searches=request.searches or 0,
-    )
-    with resumable(
-        folder, lambda: "finished searches" if request.searches else f"{len(store.verdicts)} finished units"
-    ):
-        complete = sweep.run(content)
+    setup, more = _pinned(plan, store, content, should_stop), refiner.more if refiner else None
+    deadline = deadline or Deadline(plan.deadline or math.inf, should_stop)
+    done = "finished searches" if request.searches else None
+    with resumable(folder, lambda: done or f"{len(store.verdicts)} finished units"):
+        if request.on_devices and not turn:
+            with target(request, content.device.arch if content.device else "", deadline.should_stop) as found:
+                earlier, content.fleet = content.fleet, found.stored
+                devices = DeviceSweep(
+                    *(store, plan.cells, setup, observer, found.places, found.arch, bool(request.calibrate), deadline),
+                    *(more, request.retry, found.most, found.patience_s),
+                )
+                try:
+                    complete = devices.run(content)
+                except RooflensError as error:
+                    if earlier:  # what was refused, or is gone, is no way to resume
+                        content.fleet = earlier
+                        store.write_manifest(content)
+                    if isinstance(error, Interrupted):
+                        raise
+                    raise error.saying(f"{error}; {how_to_resume(folder)}") from error
+            if devices.unmeasured:
+                raise IncompleteError(f"{devices.unmeasured}: {how_to_resume(folder)}")
+        else:
+            sweep = Sweep(
+                *(store, plan.cells, setup, observer, bool(request.calibrate), deadline, more, plan.budget),
+                *(request.retry, request.searches or 0, turn.place if turn else None),
+            )
+            if turn:
+                sweep.start_process = turn.machine.start
+            complete = sweep.run(content)
     return complete and (refiner is None or refiner.complete)
 
 
 class TurnExecutor:
-    """Measures turns of versions (see `harness.compare.runner.Turn`), whose files are imported once to be planned."""
+    """Measures turns of versions (see `harness.compare.runner.Turn`), whose files are imported once to be planned.
+
+    The run folders of versions stay open for later turns, and for the threads of other devices.
+    """
 
     def __init__(self) -> None:
-        self._own: dict[Path | None, Mapping[str, Declared]] = {}
+        self._own: dict[str, Mapping[str, Declared]] = {}
+        self.open_runs: dict[Path, RunStore] = {}
+        self._manifests: dict[Path, Manifest] = {}
+        self.alone, self._held = RLock(), ExitStack()
 
-    def __call__(self, turn: "Turn", observer: "Observer", should_stop: Callable[[], bool] = lambda: False) -> bool:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._held.close()
+        self.open_runs.clear()
+
+    def __call__(self, turn: "Turn", observer: "Observer", deadline: "Deadline") -> bool:
         """Measure a turn. Without named providers, those of its files alone are measured."""
         from ..harness.compare.replay import keep_only
         from ..harness.sweep.events import Doing
         from ..harness.sweep.in_child import Declared
 
-        version = turn.interpreter.folder if turn.interpreter else None
-        if version not in self._own:
-            self._own[version] = own_providers(
-                turn.request, lambda what: observer(Doing(what)), should_stop, turn.interpreter
-            )
-        own, named = self._own[version], turn.request.providers
-        # What is named may be of the version alone: its worker knows.
-        known = {name: Declared("", "") for name in named} | dict(own) if turn.interpreter else own
-        plan = planned(replace(turn.request, providers=named or tuple(own)), known)
-        cells = keep_only(plan.cells, turn.cells) if turn.cells else plan.cells
-        plan = replace(plan, origin=turn.origin, interpreter=turn.interpreter, cells=cells)
-        with plan.opened() as (store, content):
-            return measured(plan, store, content, observer, should_stop)
+        request, named = turn.request, turn.request.providers
+        with self.alone:
+            if turn.version not in self._own:
+                doing = lambda what: observer(Doing(what))  # noqa: E731
+                self._own[turn.version] = own_providers(
+                    request, doing, deadline.check, turn.interpreter, turn.machine.start
+                )
+            own = self._own[turn.version]
+            # What is named may be of the version alone: its worker knows.
+            known = {name: Declared("", "") for name in named} | dict(own) if turn.interpreter else own
+            plan = planned(replace(request, providers=named or tuple(own)), known)
+            cells = keep_only(plan.cells, turn.cells) if turn.cells else plan.cells
+            device = turn.place.device if turn.place else request.device
+            plan = replace(plan, origin=turn.origin, interpreter=turn.interpreter, cells=cells)
+            plan = replace(plan, request=replace(plan.request, device=device))
+            rounds = (self._manifests.get(plan.folder) or glance(plan.folder)).rounds or 0
+            if plan.folder in self.open_runs:
+                plan.describe(self._manifests[plan.folder])
+            else:
+                opened = self._held.enter_context(plan.opened())
+                self.open_runs[plan.folder], self._manifests[plan.folder] = opened
+            store, content = self.open_runs[plan.folder], self._manifests[plan.folder]
+            # Another part, of this device or another one, may be further.
+            content.rounds = content.protocol.rounds = max(rounds, content.rounds or 0)
+        return measured(plan, store, content, observer, deadline.should_stop, turn, replace(deadline))
 
 
 def _pinned(plan: PlannedRun, store: "RunStore", content: Manifest, should_stop: Callable[[], bool]) -> "Setup":
@@ -209,16 +258,15 @@ def _carried_out(plan: PlannedRun, file: str, tell: Tell | None, command: Sequen
 
     complete: bool
     with ExitStack() as held:
-        there = held.enter_context(provided(Hook.RUN)(plan, command)) if plan.request.on_devices else None
         observer = held.enter_context(watched(tell, plan.deadline if plan.budget else None))
         for note in plan.notes:
             observer(Remarked(f"note: {note}"))
-        if there:
-            complete, unmeasured = there(observer, held.enter_context(stop_signals()))
-            if unmeasured:
-                observer(Remarked(unmeasured))
-        else:
-            complete = measured(plan, *held.enter_context(plan.opened(command)), observer)
+        stopped = held.enter_context(stop_signals()) if plan.request.on_devices else lambda: False
+        try:
+            complete = measured(plan, *held.enter_context(plan.opened(command)), observer, stopped)
+        except IncompleteError as error:  # devices are missing: what they have measured is there
+            complete = False
+            observer(Remarked(str(error)))
     if not (plan.folder / file).is_file():
         raise IncompleteError(how_to_resume(plan.folder))
     return complete

@@ -24,7 +24,7 @@ from ..shapes.scan import Scan
 from ..shapes.suite import Suite
 from ..shapes.tuned import TunedTable
 from .refine import Refinement, stored_cells
-from .run_folders import TUNED, is_tuned, manifest_to_resume, new_folder
+from .run_folders import TUNED, how_to_resume, is_tuned, manifest_to_resume, new_folder
 from .selection import on_a_suite, own_providers, skipped, suite_of, unheard
 
 if TYPE_CHECKING:
@@ -83,13 +83,52 @@ class PlannedRun:
 
         resume = bool(self.request.resume)
         if resume and (self.folder / MANIFEST).is_file():
-            refuse_another(read_manifest(self.folder / MANIFEST), self.suite, self.folder)
+            self.refuse_another(read_manifest(self.folder / MANIFEST))
         with RunStore.reopen(self.folder) if resume else RunStore.create(self.folder) as store:
             content = store.read_manifest() if resume else manifest(self.folder, self.suite, self.request, command)
-            beside = self.interpreter.folder if self.interpreter else Path()
-            describe(content, self.suite, self.cells, self.request, beside)
+            self.describe(content)
             _describe_scan(content, self.scan, self.varied, resume)
             yield store, content
+
+    def describe(self, content: Manifest) -> None:
+        """Describe the run in run.json. On resume, the plan is that of the latest call; earlier shapes stay.
+
+        A version of a comparison is of the repository that its interpreter runs in.
+        """
+        suite, request = self.suite, self.request
+        shapes = list(dict.fromkeys(cell.shape for cell in self.cells))
+        found = _repository(request, self.interpreter.folder if self.interpreter else Path())
+        if content.device is None:  # nothing is measured yet
+            content.repository = found
+        elif content.repository and found and (found.commit, found.dirty) != (content.repository.commit, False):
+            content.repository.dirty = True
+        content.request, content.description = request.stored(), suite.description
+        content.baseline, content.challengers = suite.baseline, list(suite.challengers)
+        content.shapes += [shape for shape in shapes if shape not in content.shapes]
+        content.rounds = suite.protocol.rounds
+        if request.searches:
+            content.tune, content.request, content.planned_units = content.request, None, 0
+        content.protocol = StoredProtocol(**asdict(suite.protocol), caches=[cache.value for cache in suite.caches])
+
+    def refuse_another(self, content: Manifest) -> None:
+        """Raise UsageError when the run of this run.json cannot be resumed as planned.
+
+        It may be of another suite, seed, tuned table or version of rooflens, or of several devices in place of one.
+        """
+        folder = self.folder
+        if content.tuned and content.tuned != table_hash(folder):
+            raise UsageError(
+                f"cannot resume: {folder / TUNED_COPY} is not the table that the run began with; restore it"
+            )
+        if not content.is_current:
+            raise UsageError(f"cannot resume: {folder} was begun by an earlier version of rooflens; start a new run")
+        protocol = self.suite.protocol
+        for what, was, found in (("suite", content.suite, self.suite.name), ("seed", content.seed, protocol.seed)):
+            if was != found:
+                raise UsageError(f"cannot resume: {what} was {was} and is {found} now; choose another -o")
+        if bool(content.fleet) != self.request.on_devices and content.device:
+            who = "several devices" if content.fleet else "one device"
+            raise UsageError(f"{folder} was measured by {who}: {how_to_resume(folder)}")
 
 
 def planned(
@@ -176,28 +215,6 @@ def manifest(folder: Path, suite: Suite, request: Request, command: Sequence[str
     )
 
 
-def describe(
-    content: Manifest, suite: Suite, cells: "tuple[Cell, ...]", request: Request, beside: Path = Path()
-) -> None:
-    """Describe the run in run.json. On resume, the plan is that of the latest call; earlier shapes stay.
-
-    Without files of its own it is of the repository `beside`.
-    """
-    shapes = list(dict.fromkeys(cell.shape for cell in cells))
-    found = _repository(request, beside)
-    if content.device is None:  # nothing is measured yet
-        content.repository = found
-    elif content.repository and found and (found.commit, found.dirty) != (content.repository.commit, False):
-        content.repository.dirty = True
-    content.request, content.description = request.stored(), suite.description
-    content.baseline, content.challengers = suite.baseline, list(suite.challengers)
-    content.shapes += [shape for shape in shapes if shape not in content.shapes]
-    content.rounds = suite.protocol.rounds
-    if request.searches:
-        content.tune, content.request, content.planned_units = content.request, None, 0
-    content.protocol = StoredProtocol(**asdict(suite.protocol), caches=[cache.value for cache in suite.caches])
-
-
 def _describe_scan(content: Manifest, scan: Scan | None, varied: "Mapping[Cell, Cell]", resume: bool) -> None:
     """Describe the scan in run.json. Raises UsageError when the resumed run is of another scan, or of none."""
     before, now = content.scan.text if content.scan else None, scan.text if scan else None
@@ -215,17 +232,6 @@ def table_hash(folder: Path) -> str:
     """Hash of the tuned table that a run has kept; "" without one."""
     path = folder / TUNED_COPY
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else ""
-
-
-def refuse_another(content: Manifest, suite: Suite, folder: Path | None) -> None:
-    """Raise UsageError when the run of this run.json is of another suite, seed, tuned table or version of rooflens."""
-    if content.tuned and folder and content.tuned != table_hash(folder):
-        raise UsageError(f"cannot resume: {folder / TUNED_COPY} is not the table that the run began with; restore it")
-    if not content.is_current:
-        raise UsageError(f"cannot resume: {folder} was begun by an earlier version of rooflens; start a new run")
-    for what, was, found in (("suite", content.suite, suite.name), ("seed", content.seed, suite.protocol.seed)):
-        if was != found:
-            raise UsageError(f"cannot resume: {what} was {was} and is {found} now; choose another -o")
 
 
 def _scan_of(request: Request, suite: Suite) -> Scan | None:

@@ -114,18 +114,15 @@ class Progress:
             case Grown(total):
                 self._total = total
                 self._bar.update(self._task, total=total)
-            case Doing(what, underway):
-                self.doing(what, underway)
+            case Doing(what):
+                self.doing(what)
             case Finished():
                 self._finish(event)
             case Remarked(text):
                 self.remark(text)
 
-    def doing(self, what: str, underway: int = 0) -> None:
-        """Show what is done now, beside `underway` finished units; without a bar as a line, from time to time."""
-        done = min(self._done + underway, self._total)
-        if underway:
-            self._bar.update(self._task, completed=done)
+    def doing(self, what: str) -> None:
+        """Show what is done now; without a bar as a line, from time to time."""
         self._bar.update(self._task, description=escape(visible(what)))
         now = time.monotonic()
         if not self._bar.disable or now - self._last_line < LINE_EVERY_S:
@@ -134,12 +131,12 @@ class Progress:
         if not self._total:  # it is not planned yet
             self.remark(what)
             return
-        fresh = done - self._done_before
-        left_s = (now - self._begun) / fresh * (self._total - done) if fresh else None
+        fresh = self._done - self._done_before
+        left_s = (now - self._begun) / fresh * (self._total - self._done) if fresh else None
         if self._deadline is not None:
             left_s = max(0.0, self._deadline - now)
         left = "" if left_s is None else f", about {left_s:.0f} s left"
-        self.remark(f"{done} of {self._total} units{left}: {what}")
+        self.remark(f"{self._done} of {self._total} units{left}: {what}")
 
     def _finish(self, event: Finished) -> None:
         """Move the bar; a failure is told once per provider and reason.

@@ -16,6 +16,7 @@ from ..shapes.suite import Suite, cache_state, compared_with
 
 if TYPE_CHECKING:
     from ..harness.sweep.in_child import Declared
+    from ..harness.sweep.supervisor import Start
     from ..harness.worker.messages import Interpreter
 
 
@@ -32,10 +33,12 @@ def own_providers(
     doing: Callable[[str], object] = unheard,
     should_stop: Callable[[], bool] = lambda: False,
     interpreter: "Interpreter | None" = None,
+    start: "Start | None" = None,
 ) -> "dict[str, Declared]":
     """Return what the providers of the request's files declare, which are imported elsewhere, and may compile.
 
-    `doing` is told what takes long, and it ends when it `should_stop`; `interpreter` imports them (None: this one).
+    `doing` is told what takes long, and it ends when it `should_stop`; `interpreter` imports them (None: this one),
+    in a process that `start` starts (None: here).
     """
     alone = _file_of(request)
     files = [*request.files, *([alone] if alone else ())]
@@ -45,7 +48,7 @@ def own_providers(
 
     protocol = Protocol() if alone else suites.load(request.suite or "").protocol
     limit_s = request.over(protocol).build_timeout_s
-    return declared([file.resolve() for file in files], limit_s, doing, should_stop, interpreter)
+    return declared([file.resolve() for file in files], limit_s, doing, should_stop, interpreter, start)
 
 
 def _file_of(request: Request) -> Path | None:

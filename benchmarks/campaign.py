@@ -38,6 +38,7 @@ from rooflens.harness.compare.replay import COORDINATES, coordinates
 from rooflens.harness.compare.runner import Turn
 from rooflens.harness.machine.device import find_device
 from rooflens.harness.plan.plan import plan
+from rooflens.harness.sweep.deadline import Deadline
 from rooflens.harness.timing.samples import NOT_BLOCKED
 from rooflens.shapes.protocol import LIMITS, Protocol
 from rooflens.shapes.request import Request, declared_options
@@ -248,7 +249,7 @@ class Job:
     folder: Path
     cells: pd.DataFrame
 
-    def turn(self, device: str, left_s: float) -> Turn:
+    def turn(self, device: str) -> Turn:
         """Return what measures it."""
         asked = self.entry.request
         request = replace(
@@ -257,7 +258,6 @@ class Job:
             files=tuple(UPSTREAM / file for _, file in self.entry.peers),
             to=self.folder,
             device=device,
-            max_time=left_s,
         )
         return Turn(request, cells=coordinates(self.cells.to_dict("records")))
 
@@ -287,7 +287,9 @@ def measure(waiting: list[Job], gpus: int, deadline: float) -> None:
                 job = waiting.pop(0)
             began, lines = time.monotonic(), [""]
             try:
-                is_whole = TurnExecutor()(job.turn(device, left - 10), told(lines.append), stop.is_set)
+                with TurnExecutor() as turns:
+                    until = Deadline(began + left - 10, stop.is_set)
+                    is_whole = turns(job.turn(device), told(lines.append), until)
                 ended = "whole" if is_whole else "cut short"
             except Exception as error:  # it costs its own part
                 ended = f"{type(error).__name__}: {error}"

@@ -75,8 +75,8 @@ class Device:
     spec: DeviceSpec | None = None
     reported_chiplets: int = 0
     host: str = about("of several devices: host name", "")
-    slot: Whole | None = about("of a fleet: position on its host", None)
-    stations: Whole | None = about("of a fleet: device workers that measured on it", None)
+    slot: Whole | None = about("of several: position on its host", None)
+    stations: Whole | None = about("of several: sessions that measured on it", None)
     processes: tuple[Whole, ...] | None = about("of several devices: its values of the column `process`", None)
     unknown: dict[str, Any] = others()
 

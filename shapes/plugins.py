@@ -19,17 +19,14 @@ GROUP = "rooflens.plugins"
 
 
 class Hook(StrEnum):
-    """Places at which a plugin may join in, and what it gives there."""
+    """Cluster at which a plugin may join in, and what it gives there."""
 
     CHAPTER = "chapter of a run"
     """`View -> Section | None`, in the reports that show every chapter."""
     LIMITATIONS = "limitations"
     """`View -> Iterator[Limitation]`: rows of the chapter on known limitations."""
-    RUN = "run --jobs"
-    """`(PlannedRun, command) -> context` of `(observer, should_stop) -> (complete, unmeasured)`, which measures it on
-    several devices; `unmeasured` says what is not because devices are missing."""
-    COMPARE = "compare --jobs"
-    """`(Request, folder, comparison, deadline, observer) -> context` with what `OneDevice` of api/compare has."""
+    PLACES = "--address"
+    """`address -> context` of the `Cluster` (`harness.sweep.cluster`) of the cluster there."""
     LAUNCH = "launched code"
     """`Binary -> Facts`: what the code of a launch shows: workgroups at once, instructions per weight, a schedule."""
 

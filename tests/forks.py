@@ -34,14 +34,15 @@ def serve(handle):
     os._exit(0)  # without a word of what bindings leak
 
 
-def become(asked, handles, parent, folder, variables, code):
-    """Run the code as a child of `parent`, with this output, and a pipe or none."""
+def become(asked, handles, parent, folder, cores, variables, code):
+    """Run the code as a child of `parent`, on these cores, with this output, and a pipe or none."""
     while os.getppid() != parent:
         os.sched_yield()
     for number, one in enumerate(handles[:2], 1):
         os.dup2(one, number)
         os.close(one)
     os.chdir(folder)
+    os.sched_setaffinity(0, cores)
     os.environ.clear()
     os.environ.update(variables)
     asked.send(str(os.getpid()).encode())
@@ -62,7 +63,8 @@ class Server:
 
     def fork(self, code, *handles):
         """Return the process that runs the code; `handles`: where it prints, and what warns, and a pipe."""
-        told = {"parent": os.getpid(), "folder": os.getcwd(), "variables": os.environ | self._variables, "code": code}
+        told = {"parent": os.getpid(), "folder": os.getcwd(), "cores": [*os.sched_getaffinity(0)], "code": code}
+        told["variables"] = os.environ | self._variables
         with LOCK:
             ctypes.CDLL(None).prctl(SET_SUBREAPER, 1, 0, 0, 0)
             socket.send_fds(self._asked, [json.dumps(told).encode()], handles)

@@ -89,8 +89,8 @@ def test_what_is_missing_expired_disturbed_or_cut_short_is_measured_again_and_no
     assert line.split()[:5] == ["planted", "10", "4", "1", "5"]
 
     (job,) = jobs({ENTRY: cells}, tmp_path)
-    turn = job.turn("cuda:1", 99)
-    assert (turn.request.device, turn.request.max_time) == ("cuda:1", 99)
+    turn = job.turn("cuda:1")
+    assert turn.request.device == "cuda:1"
     providers = pd.DataFrame(turn.cells, columns=campaign.CELL).groupby("M")["provider"].agg(set)
     assert providers.to_dict() == {M: {"simt_4bit", "dequant_blas"} for M in (2, 4, 8, 16)}
 

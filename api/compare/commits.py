@@ -1,91 +1,128 @@
 """Two commits measured in turn: a comparison is begun or resumed, and the cases that chose anew are replayed."""
 
+import math
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Self
 
 from ...analysis.comparison.result import OWN, Result
+from ...harness.compare.checkouts import Checkouts
+from ...harness.compare.replay import Row, SuitePart, divided, rows_of
 from ...harness.compare.runner import CompareRunner
 from ...harness.compare.spec import CompareSpec, scratch_of, stored, suite_hash
 from ...harness.compare.worktrees import Repository
+from ...harness.plan.plan import plan
+from ...harness.sweep.deadline import Deadline
 from ...harness.sweep.events import Observer, Remarked
-from ...kernels.cache_folder import make_private
 from ...shapes.errors import UsageError
-from ...shapes.plugins import Hook, provided
 from ...shapes.protocol import COMPARED_ROUNDS
 from ...shapes.request import Request
-from ...shapes.run_folder.manifest import COMPARISON
+from ...shapes.run_folder.manifest import COMPARISON, glance
 from ..measuring import Tell, TurnExecutor
 from ..run_folders import how_to_resume, new_folder, refuse_foreign_owner, resumable
+from ..selection import suite_of
 from ..stopping import stop_signals
 from .stored import flips, replay, stored_comparison
 
 OWN_SEARCHES = 3
 """Searches of --tune for head's own configurations."""
 
+PARTS_PER_DEVICE = 2
+"""More would shorten the wait for the last device, but every round of every part starts a process."""
 
-class OneDevice:
-    """Measures on this machine, in the environment of this process; a plugin offers the same for several devices.
 
-    At the end, checkouts and environments are removed, unless a later call resumes the comparison. `what` is the
-    comparison, divided for the devices; `unmeasured` says what is not measured because devices are missing.
+class Measuring:
+    """Measures comparisons of one call: on this device, or on those that its request means.
+
+    At the end of the block checkouts and environments are removed, unless a later call resumes the comparison in
+    `folder`.
+    `unmeasured` says what is not measured because devices are missing.
     """
 
-    unmeasured = ""
+    _made: Checkouts | None
 
-    def __init__(
-        self, request: Request, folder: Path, what: CompareSpec, deadline: float | None, observer: Observer
-    ) -> None:
-        self.what = what
+    def __init__(self, request: Request, folder: Path, deadline: Deadline, observer: Observer) -> None:
         self._request, self._folder, self._deadline, self._observer = request, folder, deadline, observer
-        self._runners: list[CompareRunner] = []
-        self._turns = TurnExecutor()
-        self._scratch = scratch_of(folder.resolve())
-        self._complete = True
+        self._scratch, self._made = scratch_of(folder.resolve()), None
+        self._is_complete, self.unmeasured = False, ""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *given: object) -> None:
-        for runner in self._runners:
-            runner.release()
-        if kind is None and self._complete:
-            self._runners[0].clean_up()
-        elif kind is None:
+        if self._made and self._is_complete:
+            self._made.remove()
+        elif kind is None and self._scratch.exists():
             self._observer(Remarked(f"checkouts and environments stay in {self._scratch} until it is resumed"))
 
-    def measure(self, folder: Path, what: CompareSpec, should_stop: Callable[[], bool]) -> bool:
+    def measure(self, folder: Path, what: CompareSpec) -> bool:
         """Measure a comparison in `folder`; True when it is complete."""
-        make_private(self._scratch, "ROOFLENS_CACHE")  # programs are run from there
-        runner = CompareRunner(folder, what, self._observer, self._turns, self._scratch, self._request.retry)
-        self._runners.append(runner)
-        with resumable(self._folder, lambda: "finished rounds"):
-            self._complete = runner.run(should_stop, self._deadline)
-        return self._complete
+        self._is_complete = False
+        on = self._on_devices if self._request.on_devices else self._on_one
+        with resumable(self._folder, lambda: "finished rounds"), TurnExecutor() as turns:
+            self._is_complete = on(folder, what, turns)
+        return self._is_complete
+
+    def _on_one(self, folder: Path, what: CompareSpec, turns: TurnExecutor) -> bool:
+        return self._runner(folder, what, turns).run(self._deadline)
+
+    def _runner(self, folder: Path, what: CompareSpec, turns: TurnExecutor, *parts: SuitePart) -> CompareRunner:
+        runner = CompareRunner(folder, what, self._observer, turns, self._scratch, self._request.retry, parts)
+        runner.open_runs, runner.alone = turns.open_runs, turns.alone
+        self._made = self._made or runner.checkouts(self._deadline)
+        return runner
+
+    def _on_devices(self, folder: Path, what: CompareSpec, turns: TurnExecutor) -> bool:
+        from ...harness.compare.device_runner import measured_on_devices
+        from ..devices import target
+
+        known = glance(folder / "base").device
+        with target(self._request, known.arch if known else "", self._deadline.should_stop) as found:
+            if not what.chunks:
+                offered = found.places.offered()[found.arch]
+                what = replace(what, chunks=PARTS_PER_DEVICE * min(found.most or offered, offered))
+            parts = divided(_rows(what), what.chunks)
+            what = replace(what, chunks=len(parts))
+            runner = self._runner(folder, what, turns, *parts)
+            complete, self.unmeasured = measured_on_devices(
+                runner, found.places, found.arch, self._deadline, self._observer, found.most, found.patience_s
+            )
+        return complete
+
+
+def _rows(what: CompareSpec) -> Sequence[Row]:
+    """Return what is to be divided: the cells of `what`, or all of the suite.
+
+    The suite is planned with its own providers. A filter on providers is left to the arms, which have others.
+    """
+    if what.cells:
+        return what.cells
+    request = replace(what.asked("run"), providers=())
+    expression = request.filter_expression or ""
+    return rows_of(plan(suite_of(request), "" if re.search(r"\bprovider\b", expression) else expression))
 
 
 def measured_commits(request: Request, observer: Observer) -> Result:
     """Measure two commits in turn, and compare them."""
     began = time.monotonic()
-    opened = provided(Hook.COMPARE) if request.on_devices else OneDevice
     folder = request.to or new_folder("compare")
     request, what = (
         _stored(request) if request.resume else (request, _what(request, folder, lambda text: observer(Remarked(text))))
     )
     if not request.resume and (folder / COMPARISON).exists():
         raise UsageError(f"{folder} holds a comparison already: resume it with --resume, or choose another -o")
-    deadline = request.deadline(began)
-    with opened(request, folder, what, deadline, observer) as measuring, stop_signals() as stopped:
-        what = measuring.what
-        complete = measuring.measure(folder, what, stopped)
-        result = stored_comparison(folder)
-        if complete and not what.searches and (count := len(flips(result))):
-            observer(Remarked(f"{count} cases chose another configuration: run both in both versions"))
-            complete = replay(folder, what, result, partial(measuring.measure, should_stop=stopped))
+    with stop_signals() as stopped:
+        deadline = Deadline(request.deadline(began) or math.inf, stopped)
+        with Measuring(request, folder, deadline, observer) as measuring:
+            complete = measuring.measure(folder, what)
             result = stored_comparison(folder)
+            if complete and not what.searches and (count := len(flips(result))):
+                observer(Remarked(f"{count} cases chose another configuration: run both in both versions"))
+                complete = replay(folder, what, result, measuring.measure)
+                result = stored_comparison(folder)
     if not complete and not measuring.unmeasured:
         observer(Remarked(f"stopped at --max-time; {how_to_resume(folder)}"))
     return replace(result, complete=complete, unmeasured=measuring.unmeasured)

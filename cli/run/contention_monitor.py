@@ -78,7 +78,7 @@ class ContentionMonitor(Progress):
         super().__call__(event)
         if isinstance(event, Started):
             self._meanwhile.join()
-            if event.finished < event.total:
+            if event.finished < event.total and self._manifest.device:
                 self._look_at_host()
         elif isinstance(event, Finished) and event.verdict is Verdict.PASSED and not self._looked_at_device:
             self._looked_at_device = True

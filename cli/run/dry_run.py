@@ -24,9 +24,7 @@ def show_plan(plan: PlannedRun) -> None:
     """
     cells, table, refinement, protocol = plan.cells, plan.table, plan.refinement, plan.suite.protocol
     units = len(cells) * protocol.rounds
-    stored = (
-        stored_units(plan) if plan.request.resume and not plan.request.on_devices else 0
-    )  # before anything is printed
+    stored = stored_units(plan) if plan.request.resume else 0  # before anything is printed
     _show_cells(cells)
     if table:
         kinds = sorted({f"{key.arch} with {key.compute_units} compute units" for key in table.choices})

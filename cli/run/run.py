@@ -11,10 +11,8 @@ import click
 from ...api.measuring import measured
 from ...api.planned import PlannedRun, planned
 from ...api.progress import Progress
-from ...api.run_folders import how_to_resume
 from ...api.stopping import stop_signals
 from ...shapes.errors import IncompleteError
-from ...shapes.plugins import Hook, provided
 from ...shapes.request import Request
 from ..shared.options import command_with, parameters
 
@@ -74,13 +72,17 @@ def run_request(
 
         show_plan(plan)
         return
-    complete, unmeasured = _measure_on_devices(plan) if request.on_devices else (_measure(plan, load, report), "")
+    complete, missing = False, None
+    try:
+        complete = _measure(plan, load, report)
+    except IncompleteError as error:
+        missing = error
     measured_at = time.monotonic()
     from .end_of_run import conclude
 
-    conclude(plan.folder, complete=complete and not unmeasured, report=report, strict=strict)
-    if unmeasured:
-        raise IncompleteError(f"{unmeasured}: {how_to_resume(plan.folder)}")
+    conclude(plan.folder, complete=complete, report=report, strict=strict)
+    if missing:
+        raise missing
     if plan.budget:
         within_s, after_s = measured_at - began, time.monotonic() - measured_at
         click.echo(f"{'time':<14}{within_s:.0f} s to start and measure, then {after_s:.0f} s for the results")
@@ -106,13 +108,6 @@ def _measure(plan: PlannedRun, load: "HostLoad", report: bool) -> bool:
         ContentionMonitor(sys.stderr, content, store, load, deadline, _import_report if report else int) as progress,
     ):
         return measured(plan, store, content, progress, stopped)
-
-
-def _measure_on_devices(plan: PlannedRun) -> tuple[bool, str]:
-    """Return whether everything is complete, and what is not measured because devices are missing."""
-    with provided(Hook.RUN)(plan, sys.argv[1:]) as measure, stop_signals() as stopped, Progress(sys.stderr) as progress:
-        found: tuple[bool, str] = measure(progress, stopped)
-        return found
 
 
 def _import_report() -> None:

@@ -14,6 +14,7 @@ import venv
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ...kernels.provider_paths import checkout_folders
 from ...shapes.errors import Interrupted, UsageError
@@ -46,6 +47,13 @@ _VISIBLE = "zzz-invoking-python.pth"
 """Read after the .pth files of what --setup installed, so that those win."""
 
 _SHOWN_LINES = 5
+
+
+class PreparedVersion(NamedTuple):
+    """A version that is ready, and the environment variables of its processes on its machine."""
+
+    environment: "VersionEnvironment"
+    variables: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)

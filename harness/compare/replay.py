@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,66 @@ def write_table(path: Path, rows: Iterable[Mapping[Hashable, Any]], side: str, d
 def coordinates(rows: Iterable[Mapping[Hashable, Any]]) -> list[Row]:
     """Return what `keep_only` needs of rows that name cells."""
     return [tuple(row[name] for name in COORDINATES) for row in rows]
+
+
+_PROBLEM = [at for at, name in enumerate(COORDINATES) if name not in ("provider", "cache")]
+
+
+@dataclass(frozen=True, slots=True)
+class SuitePart:
+    """What one device measures of a comparison in one piece: whole problems, in all versions and rounds.
+
+    `rows` are its cells (see `keep_only`); none: all of the suite.
+    """
+
+    number: int
+    rows: tuple[Row, ...] = ()
+
+    @property
+    def key(self) -> Hashable:
+        """Its number."""
+        return self.number
+
+    @property
+    def weight(self) -> Hashable:
+        """Its own: every round starts a process, which keeps no operands of another part."""
+        return self.number
+
+    def __str__(self) -> str:
+        sizes = (f"{name}={self.rows[0][COORDINATES.index(name)]}" for name in ("M", "N", "K"))
+        more = problems(self.rows) - 1
+        return " ".join(sizes) + (f" and {more} more" if more else "")
+
+
+def rows_of(cells: Iterable[Cell]) -> tuple[Row, ...]:
+    """Return the distinct coordinates of `cells` for any provider: an arm may have others than this plan."""
+    places = ({**cell.fields, "provider": None} for cell in cells)
+    return tuple(dict.fromkeys(tuple(place[name] for name in COORDINATES) for place in places))
+
+
+def problems(rows: Iterable[Row]) -> int:
+    """Number of problems in rows."""
+    return len({_problem(row) for row in rows})
+
+
+def divided(rows: Iterable[Sequence[Any]], count: int) -> tuple[SuitePart, ...]:
+    """Divide rows into at most `count` parts of whole problems, neighbours together; none is empty."""
+    members: dict[Row, list[Row]] = {}
+    for row in rows:
+        members.setdefault(_problem(row), []).append(tuple(row))
+    groups = list(members.values())
+    count = min(count, len(groups))
+    cuts = pairwise(len(groups) * number // count for number in range(count + 1))
+    return tuple(SuitePart(at, tuple(chain.from_iterable(groups[begin:end]))) for at, (begin, end) in enumerate(cuts))
+
+
+def _problem(row: Sequence[Any]) -> Row:
+    return tuple(row[at] for at in _PROBLEM)
+
+
+def is_of(stored: Mapping[str, str], rows: Sequence[Row]) -> bool:
+    """Tell whether a stored row is of a problem among `rows`; none: of any."""
+    return not rows or any(all(str(row[at] or "") == stored[COORDINATES[at]] for at in _PROBLEM) for row in rows)
 
 
 def keep_only(cells: tuple[Cell, ...], rows: Iterable[Sequence[Any]]) -> tuple[Cell, ...]:

@@ -20,6 +20,7 @@ from ...shapes.run_folder.manifest import COMPARISON, ComparisonState
 from ...shapes.verdict import Verdict
 from ..plan.plan import MODEL_FIELDS
 from ..storage.tables import replace, rows_of
+from .replay import Row, is_of
 from .worktrees import Repository
 
 
@@ -48,7 +49,7 @@ class CompareSpec(ComparisonState):
     cells    coordinates of the cells to measure (see `replay.keep_only`); none: all of the suite
     identity what git says of base and head: `worktrees.Repository.identity`
     searches by arm of `commits`: search configurations so often first, into the folder that `tables` has for it
-    chunks   into how many parts a fleet divides the suite (see `fleet.chunks`); 0: one device measures all of it
+    chunks   into how many parts several devices divide the suite; 0: one device measures all of it
     """
 
     def asked(self, command: str) -> Request:
@@ -112,12 +113,15 @@ def stored(folder: Path) -> CompareSpec:
     return with_fields(state, done=[], ended="")
 
 
-def nothing_left(folder: Path, rounds: int) -> str:
-    """Say why further rounds would compare nothing; "" while there is a case that neither base nor head has failed."""
+def nothing_left(folder: Path, rounds: int, part: Sequence[Row] = ()) -> str:
+    """Say why further rounds would compare nothing; "" while there is a case that neither base nor head has failed.
+
+    `part` are the cells that count; none: all.
+    """
     tables = {side: folder / side / CELLS.file for side in ("base", "head")}
     if not all(path.is_file() for path in tables.values()):  # the next round reports what is wrong
         return ""
-    stored = {side: [row for _, row in rows_of(path)] for side, path in tables.items()}
+    stored = {side: [row for _, row in rows_of(path) if is_of(row, part)] for side, path in tables.items()}
     verdicts = {
         side: {_place(row): row["verdict"] for row in sorted(rows, key=lambda row: row["verdict"] != Verdict.PASSED)}
         for side, rows in stored.items()

@@ -8,9 +8,11 @@ left: a torn last line, samples without a commit row, and (after a loss of power
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import wraps
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from threading import RLock
+from typing import Any, TypeVar, cast
 
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.files.csv_file import csv_text
@@ -18,7 +20,8 @@ from ...shapes.files.stored_file import compressed
 from ...shapes.run_folder.columns import CANARY, CEILINGS, CELLS, SAMPLES, TABLES, TELEMETRY, TUNING, TableSchema
 from ...shapes.run_folder.manifest import EVENTS, MANIFEST, Manifest, read_manifest
 from ...shapes.run_folder.retries import Retry
-from ..plan.plan import MODEL_FIELDS
+from ...shapes.verdict import Verdict
+from ..plan.plan import MODEL_FIELDS, Cell
 from ..telemetry.clock import CLOCK
 from ..timing.samples import Samples
 from .lock import LOCK, locked
@@ -29,11 +32,28 @@ WHEN_NEEDED = (TELEMETRY, CANARY, TUNING)
 """Tables that are created with their first row; the others are in every run folder."""
 
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _alone(method: _Method) -> _Method:
+    """Let one thread at a time call this method of a store, and others with this mark."""
+
+    @wraps(method)
+    def call(store: "RunStore", *arguments: Any) -> Any:
+        with store.alone:
+            return method(store, *arguments)
+
+    return cast(_Method, call)
+
+
 class RunStore:
-    """The only writer of a run folder; holds its lock from `create` or `reopen` until `close`."""
+    """The only writer of a run folder; holds its lock from `create` or `reopen` until `close`.
+
+    The threads of several devices store in one: who reads something and writes what follows from it holds `alone`.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.alone = folder, RLock()
         self._lock = locked(folder)
         self.verdicts: dict[Unit, str] = {}
         self._existed: set[str] = set()
@@ -76,7 +96,6 @@ class RunStore:
         try:
             manifest = store.read_manifest()
             refuse_merged(folder, manifest)
-            refuse_fleet(folder, manifest)
         except UsageError:
             store.close()
             raise
@@ -90,15 +109,41 @@ class RunStore:
         CLOCK.go_on_after(last_moment(folder))
         return store
 
+    @_alone
     def ended_with(self, verdicts: Collection[str]) -> set[Unit]:
         """Return the units that have one of `verdicts`."""
         return {unit for unit, verdict in self.verdicts.items() if verdict in verdicts}
 
+    def missing(self, cells: Sequence[Cell], rounds: int) -> list[tuple[int, ...]]:
+        """Rounds to do per cell: none after a final failure, else those without a commit row."""
+        missing = []
+        for cell in cells:
+            stored = [self.verdicts.get((cell.id, number)) for number in range(rounds)]
+            failed = any(verdict and Verdict(verdict).is_final for verdict in stored)
+            missing.append(() if failed else tuple(number for number, verdict in enumerate(stored) if verdict is None))
+        return missing
+
+    @_alone
+    def planned_units(self, cells: Iterable[Cell], rounds: int) -> int:
+        """Number of units when `cells` are planned beside what is stored."""
+        return len({*(cell.id for cell in cells), *(unit[0] for unit in self.verdicts)}) * rounds
+
+    @_alone
+    def forget(self, cells: Iterable[Cell], verdicts: Collection[str]) -> int:
+        """Make the failures of `cells` with one of `verdicts` to do again; return their number."""
+        planned = {cell.id for cell in cells}
+        if units := {unit for unit in self.ended_with(verdicts) if unit[0] in planned}:
+            self.retry(units)
+        return len(units)
+
+    @_alone
     def retry(self, units: Collection[Unit]) -> None:
-        """Make these units to do again.
+        """Make these units, if any, to do again.
 
         Their rows leave cells.csv, so that none counts twice; events.log has each with its reason before.
         """
+        if not units:
+            return
         kept = []
         for _, row in rows_of(self.folder / CELLS.file):
             if (row["cell_id"], int(row["round"])) in units:
@@ -124,11 +169,13 @@ class RunStore:
         except FileNotFoundError as error:
             raise UsageError(f"{path}: {error}") from None
 
+    @_alone
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace run.json as a whole."""
         with reported(self.folder):
             replace(self.folder / MANIFEST, manifest.to_text())
 
+    @_alone
     def add_ceilings(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Merge ceilings into ceilings.csv: of each, the better measurement stays."""
         path = self.folder / CEILINGS.file
@@ -137,17 +184,20 @@ class RunStore:
             merged = [fields(CEILINGS, row) for row in better_of(stored, rows)]
             replace(path, csv_text(CEILINGS.names, merged))
 
+    @_alone
     def append(self, table: TableSchema, rows: Iterable[Mapping[str, Any]]) -> None:
         """Append rows to a table that is not committed unit by unit, in one piece."""
         with reported(self.folder):
             self._begin(table)
             append(self.folder / table.file, csv_text(None, (fields(table, row) for row in rows)))
 
+    @_alone
     def rows(self, table: TableSchema) -> list[dict[str, str]]:
         """Return what a table holds, as text; one that was never begun holds nothing."""
         path = self.folder / table.file
         return [row for _, row in rows_of(path)] if table not in WHEN_NEEDED or path.exists() else []
 
+    @_alone
     def searches(self) -> set[Unit]:
         """Return the (cell_id, search) of searches that are stored as a whole, whose rows were appended together.
 
@@ -174,8 +224,6 @@ class RunStore:
         `when_written` is called when it will survive this process, before the disk is waited for.
         """
         unit = (row["cell_id"], row["round"])
-        if unit in self.verdicts:
-            raise ValueError(f"unit {unit} is stored already")
         where = {"cell_id": unit[0], "round": unit[1]}
         columns = zip_longest(samples.times_s, samples.discarded, samples.host_s, samples.event_s, samples.kernels_s)
         timings = (
@@ -187,13 +235,15 @@ class RunStore:
         )
         said = (fields(TELEMETRY, where | reading) for reading in samples.telemetry)
         parts = ((SAMPLES, timings), (TELEMETRY, said), (CELLS, [fields(CELLS, row)]))
+        texts = [(table, text) for table, rows in parts if (text := csv_text(None, rows))]
         with reported(self.folder), ExitStack() as files:
-            written = []
-            for table, rows in parts:
-                if text := csv_text(None, rows):
+            with self.alone:
+                if unit in self.verdicts:
+                    raise ValueError(f"unit {unit} is stored already")
+                for table, _ in texts:
                     self._begin(table)
-                    written.append(written_to(files, self.folder / table.file, text))
-            self.verdicts[unit] = str(row["verdict"])
+                written = [written_to(files, self.folder / table.file, text) for table, text in texts]
+                self.verdicts[unit] = str(row["verdict"])
             when_written()
             for file in written:
                 os.fsync(file.fileno())
@@ -213,6 +263,7 @@ class RunStore:
             self._kept.append(name)
         return path
 
+    @_alone
     def event(self, text: str) -> None:
         """Append a line to the log of this run: worker restarts, faults, interruptions."""
         with reported(self.folder), (self.folder / EVENTS).open("a", encoding="utf-8") as file:
@@ -245,15 +296,6 @@ def refuse_merged(folder: Path, manifest: Manifest) -> None:
     if manifest.shards:
         names = ", ".join(shard.folder for shard in manifest.shards)
         raise UsageError(f"{folder} was merged: resume its shards ({names}), then merge them again")
-
-
-def refuse_fleet(folder: Path, manifest: Manifest) -> None:
-    """Raise UsageError when a run was measured by a fleet: its tables are made anew from its shards."""
-    if manifest.fleet:
-        raise UsageError(
-            f"{folder} was measured by a fleet: resume with rooflens run -o {folder} --resume, and --jobs local:N for "
-            "this machine alone or --address for a cluster"
-        )
 
 
 def ceilings_of(numbered: Iterable[tuple[int, Sequence[str]]], path: Path) -> list[Mapping[str, Any]]:

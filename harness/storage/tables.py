@@ -16,6 +16,10 @@ LONGEST_TEXT = 1 << 16
 """Characters of a text that are stored; Python's csv module reads fields of twice as many."""
 
 
+class StorageError(RooflensError):
+    """The disk refuses what is to be stored."""
+
+
 @contextmanager
 def reported(folder: Path) -> Iterator[None]:
     """Turn an OSError into one line that names the folder and the way out."""
@@ -25,9 +29,9 @@ def reported(folder: Path) -> Iterator[None]:
         raise disk_error(folder, error) from error
 
 
-def disk_error(folder: Path, error: OSError) -> RooflensError:
+def disk_error(folder: Path, error: OSError) -> StorageError:
     """Build the error for a disk that refuses: one line with the way out."""
-    return RooflensError(
+    return StorageError(
         f"cannot write to {folder}: {error.strerror or error}; everything committed before is kept: "
         "free some space or fix the permissions, then run again with --resume"
     )

@@ -1,8 +1,12 @@
 """The parent process: drives workers, and survives their faults.
 
 sweep              measures the planned cells on one device, or searches their configurations
+device_sweep       measures them on several devices
+devices            a thread per device, which takes one part after the other; what is lost is measured by another
+part_queue         which device gets which part
+cluster            the devices of this machine, and what one of other machines must offer
 session            hands tasks to a worker and stores what comes back
-child_process      how a child process begins, on this Python or on that of a version
+child_process      a child process, on this Python or on that of a version
 supervisor         starts a worker, talks to it, says how it ended
 in_child           runs what a user's file does in a process of its own
 believed           which messages of a worker can be true

@@ -24,10 +24,9 @@ class Grown:
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """What is done now, with `underway` units that are measured but not yet received."""
+    """What is done now."""
 
     what: str
-    underway: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +52,11 @@ class Remarked:
     """What is worth a line: a restart, a rejected ceiling."""
 
     text: str
+
+
+def measured_again(units: int) -> Remarked:
+    """Say that units are measured again, as requested."""
+    return Remarked(f"measure again what failed: {units} unit{'s' * (units > 1)}; events.log has the reasons")
 
 
 Event = Started | Grown | Doing | Finished | Remarked

@@ -17,8 +17,9 @@ from ...shapes.files.record import WrongTypeError, from_json
 from ...shapes.protocol import Protocol
 from ..worker import wire
 from ..worker.messages import IMPORT_PHASE, Begin, ChildCall, Interpreter, Plain, Refused
+from .child_process import Child
 from .fault_attribution import limit_of
-from .supervisor import SupervisedWorker, WorkerSetupError
+from .supervisor import Start, SupervisedWorker, WorkerSetupError
 
 Tell = Callable[[str], object]
 
@@ -41,6 +42,7 @@ def in_child(
     doing: Tell,
     returns: Any = Any,
     should_stop: Callable[[], bool] = lambda: False,
+    start: Start | None = None,
     **more: Any,
 ) -> Any:
     """Return what `act` returns in a process of its own, a plain value or dataclass of the type `returns`.
@@ -54,7 +56,7 @@ def in_child(
     with tempfile.NamedTemporaryFile(prefix="rooflens-") as trace:
         try:
             worker = SupervisedWorker(
-                *(ChildCall(act, protocol, **more), Path(trace.name), should_stop, doing), enter=_enter
+                *(ChildCall(act, protocol, **more), Path(trace.name), should_stop, doing, start or Child, _enter)
             )
             worker.kill()
             return from_json(returns, worker.ready.value)
@@ -95,8 +97,11 @@ def declared(
     doing: Tell,
     should_stop: Callable[[], bool] = lambda: False,
     interpreter: Interpreter | None = None,
+    start: Start | None = None,
 ) -> dict[str, Declared]:
     """Return the providers of `files`, by name, which are imported for that, by an interpreter of their own if given.
+
+    `start` starts its process elsewhere.
 
     Raises UsageError for a file that fails, ends the process or takes longer than `build_timeout_s`.
     """
@@ -109,6 +114,7 @@ def declared(
             doing,
             dict[str, Declared],
             should_stop,
+            start,
             interpreter=interpreter,
         )
     except WorkerSetupError as error:

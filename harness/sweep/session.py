@@ -6,7 +6,6 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from ...shapes.errors import RooflensError
@@ -37,10 +36,12 @@ from ..worker.messages import (
     Work,
 )
 from .believed import wrong_answer, wrong_with
+from .child_process import Child
+from .cluster import Place
 from .deadline import Deadline, OutOfTimeError
 from .events import Doing, Finished, Observer, Remarked
 from .fault_attribution import FaultAttribution, Limit, limit_of, locks_of, timed_out, what
-from .supervisor import LateError, SupervisedWorker, WorkerEndedError, WorkerTimeoutError, started_again
+from .supervisor import LateError, Start, SupervisedWorker, WorkerEndedError, WorkerTimeoutError, started_again
 from .time_budget import TaskCost
 
 CALIBRATION_TIMEOUT_S = 300.0
@@ -55,16 +56,17 @@ class Session:
 
     A unit is a round of a cell; while `searching`, the search of this number, which nothing else is measured with.
 
-    No task begins within `end_s` of the deadline. `log` is where the worker prints, None for a file beside the stored
-    tables. Every wait raises OutOfTimeError and Interrupted as `deadline` says; committed units stay. A provider that
-    hung is not tried again.
+    No task begins within `end_s` of the deadline. `start_process` does so where the device is; in a run of several
+    devices that is `place`. Every wait raises OutOfTimeError and Interrupted as `deadline` says; committed units stay.
+    A provider that hung is not tried again.
     """
 
     setup: Setup
     observer: Observer
     deadline: Deadline = field(default_factory=Deadline)
-    log: Path | None = None
     end_s: float = END_S
+    place: Place | None = None
+    start_process: Start = Child
     searching: int | None = None
     cost: TaskCost = field(default_factory=TaskCost, init=False)
     """Of the last task."""
@@ -89,9 +91,8 @@ class Session:
         self.store, self.manifest = store, manifest
         self.searches = store.searches()
 
-    def start(self, process: int = 0) -> Ready:
-        """Start the first worker, as process number `process`; return what it found. `turn_to` comes first."""
-        self.process = process
+    def start(self) -> Ready:
+        """Start the first worker; return what it found. `turn_to` comes first."""
         self._worker = self._supervised()
         return self.ready
 
@@ -111,30 +112,27 @@ class Session:
         self.end()
         self.remark(*locks_of(self.setup.interpreter))
 
-    def describe(self) -> None:
-        """Complete run.json, or on resume check that device, software and code are the same."""
-        describe(self.manifest, self.ready)
-        self.manifest.processes = self.process + 1
-        self.store.write_manifest(self.manifest)
+    def describe(self, again: bool = False) -> None:
+        """Complete run.json, or check that device, software and code are the same, and number the worker process.
+
+        `again`: it replaces one that ended.
+        """
+        with self.store.alone:
+            place = (self.place.host, self.place.index) if self.place else None
+            describe(self.manifest, self.ready, place, again)
+            self.process = self.manifest.processes
+            self.manifest.processes += 1
+            self.store.write_manifest(self.manifest)
 
     def forget(self, cells: Sequence[Cell], verdicts: Collection[str]) -> int:
         """Mark the failures of `cells` that have such a verdict for measurement; return their number."""
-        planned = {cell.id for cell in cells}
-        if units := {unit for unit in self.store.ended_with(verdicts) if unit[0] in planned}:
-            self.store.retry(units)
-        return len(units)
+        return self.store.forget(cells, verdicts)
 
     def missing(self, cells: Sequence[Cell]) -> list[tuple[int, ...]]:
         """Units to do per cell: none after a final failure, else those without a commit row."""
         if (number := self.searching) is not None:
             return [() if (cell.id, number) in self.searches else (number,) for cell in cells]
-        rounds = range(self.setup.protocol.rounds)
-        missing = []
-        for cell in cells:
-            stored = [self.store.verdicts.get((cell.id, number)) for number in rounds]
-            failed = any(verdict and Verdict(verdict).is_final for verdict in stored)
-            missing.append(() if failed else tuple(number for number in rounds if stored[number] is None))
-        return missing
+        return self.store.missing(cells, self.setup.protocol.rounds)
 
     def measure(self, task: Task, budget_s: float | None = None, alone: str = "") -> None:
         """Finish one task, with as many workers as it takes; `budget_s` None is that of the protocol.
@@ -248,12 +246,12 @@ class Session:
     def remark(self, *remarks: str, aloud: bool = True) -> None:
         """Write to events.log and, if `aloud`, report to the observer."""
         for remark in remarks:
-            self.store.event(remark)
+            self.store.event(f"{self.place}: {remark}" if self.place else remark)
             if aloud:
                 self.observer(Remarked(remark))
 
     def _restart(self, why: str) -> None:
-        self.store.event(f"restart the worker: {why}")
+        self.remark(f"restart the worker: {why}", aloud=False)
         self.observer(Remarked(f"worker restarted: {why}"))
         self.replace_worker()
 
@@ -261,15 +259,17 @@ class Session:
         """Replace the worker by a new one."""
         self.end()
         self._worker = None
-        self._worker = worker = started_again(self._supervised)
-        describe(self.manifest, worker.ready)  # a kernel file may have been edited
-        self.process += 1
-        self.manifest.processes = self.process + 1
-        self.store.write_manifest(self.manifest)
+        self._worker = started_again(self._supervised)
+        self.describe(again=True)  # a kernel file may have been edited
 
     def _supervised(self) -> SupervisedWorker:
-        log = self.log or self.store.folder / WORKER_LOG
-        return SupervisedWorker(self.setup, log, self.deadline.check, lambda what: self.observer(Doing(what)))
+        return SupervisedWorker(
+            self.setup,
+            self.store.folder / WORKER_LOG,
+            self.deadline.check,
+            lambda what: self.observer(Doing(what)),
+            self.start_process,
+        )
 
     def _ask(self, message: Any, without: str) -> Any:
         """Send a request that is not about a cell; None when the worker did not survive it."""

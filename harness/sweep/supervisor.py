@@ -1,24 +1,17 @@
 """The parent's side of a worker: start it, exchange messages, and report how it ended."""
 
 import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from threading import Timer
 from typing import Any
 
 from ...shapes.errors import Interrupted, RooflensError, UsageError
-from ..isolation.descendants import END_S, end_with_all, mark, worked_s
-from ..storage.worker_log import trim
 from ..worker import wire
-from ..worker.messages import IMPORT_PHASE, Begin, ChildCall, Plain, Ready, Refused, Setup
-from . import child_process
+from ..worker.messages import IMPORT_PHASE, Begin, ChildCall, Interpreter, Plain, Ready, Refused, Setup
+from .child_process import Child
 from .fault_attribution import MOST_FRUITLESS, Limit, limit_of, timed_out
-
-POLL_S = 0.1
-"""Interval at which a waiting parent checks deadlines and Ctrl-C."""
 
 SETUP_TIMEOUT_S = 600.0
 """Importing torch and starting the device's driver may take this long."""
@@ -42,6 +35,10 @@ class LateError(WorkerTimeoutError):
     """As when a worker hangs, but nothing had its whole time: `latest` came first."""
 
 
+class PlaceLostError(Exception):
+    """The device of a worker, or its machine, does not answer any more; the message says how that showed."""
+
+
 class WorkerSetupError(RooflensError):
     """The worker died, or did not answer, before it was ready: `why`, and in which phase; `where` says more."""
 
@@ -61,11 +58,15 @@ def _work(*arguments: Any) -> None:
     main(*arguments)
 
 
+Start = Callable[[Interpreter | None, Callable[..., None], Any, Path], Any]
+"""Starts a child process, as `Child` does on this machine."""
+
+
 class SupervisedWorker:
     """One worker process. Every wait has a limit, checks `should_stop`, and tells `doing` what a long one is for.
 
-    `enter` runs in the process with the other end of the pipe, `setup` and `log`. It
-    sends `Begin` for what it does, and then `Refused` or what becomes `ready`.
+    `enter` runs in the process with the other end of the pipe, `setup` and `log`. It sends `Begin` for what it does,
+    and then `Refused` or what becomes `ready`.
     """
 
     ready: Any
@@ -76,15 +77,13 @@ class SupervisedWorker:
         log: Path,
         should_stop: Callable[[], bool],
         doing: Callable[[str], object] = lambda what: None,
+        start: Start = Child,
         enter: Callable[..., None] = _work,
     ) -> None:
-        self._should_stop, self._doing = should_stop, doing
-        self._log, self._mark = log, ""
+        self._should_stop, self._doing, self._log = should_stop, doing, log
+        self._child = start(setup.interpreter, enter, setup, log)
         with ExitStack() as held:
-            with _ctrl_c_blocked():
-                self._process, self._connection = child_process.start(setup.interpreter, enter, setup, log)
-                held.callback(self.kill)  # nothing else can kill this worker yet
-                self._mark = mark(self._process.pid)
+            held.callback(self.kill)
             self.ready = self._set_up(setup)
             held.pop_all()
 
@@ -113,8 +112,7 @@ class SupervisedWorker:
 
     def send(self, message: Any) -> None:
         """Send a message; the next `receive` notices a worker that is gone."""
-        with suppress(BrokenPipeError, ConnectionResetError):
-            wire.send(self._connection, message)
+        self._child.send(wire.to_bytes(message))
 
     def receive(self, limit: Limit) -> Any:
         """Wait for a message. Raises WorkerEndedError, WorkerTimeoutError (the worker is killed) or Interrupted."""
@@ -125,10 +123,9 @@ class SupervisedWorker:
         while True:
             # Before every message, not only while waiting: fast cells leave no pause.
             self._stop_if_asked()
-            trim(self._log)
             try:
-                if self._connection.poll(max(0.0, min(POLL_S, look - time.monotonic()))):
-                    return self._received(within_s)
+                if self._child.poll(max(0.0, min(self._child.poll_s, look - time.monotonic()))):
+                    return wire.from_bytes(self._child.receive(within_s))
             except wire.MalformedError as error:
                 self.kill()
                 raise WorkerEndedError(f"worker ended, as it sent what is no message: {error}") from None
@@ -143,7 +140,7 @@ class SupervisedWorker:
             if now < look:
                 continue
             before_s = used_s
-            used_s = worked_s(self._process.pid, itself=limit.builds)
+            used_s = self._child.worked_s(limit.builds)
             is_over = now - began >= limit.most_s
             if before_s is not None and (is_over or used_s - before_s < BUSY * (now - last)):
                 self.kill()
@@ -152,44 +149,20 @@ class SupervisedWorker:
                 raise WorkerTimeoutError("no answer before the time limit")
             last, look = now, now + within_s / 2
 
-    def _received(self, within_s: float) -> Any:
-        """Read a message that has begun to arrive; a worker that stops in the middle of it is killed."""
-        timer = Timer(within_s, self._process.kill)
-        timer.start()
-        try:
-            return wire.receive(self._connection)
-        finally:
-            timer.cancel()
-
     def kill(self) -> None:
-        """End the worker and all processes that it has started, and wait for it.
-
-        A process that hangs inside a driver may not end: after `END_S` it is left to the system.
-        """
-        try:
-            end_with_all(self._process.pid, self._mark)
-        finally:
-            self._process.kill()
-            self._code(END_S)
-            self._connection.close()
-            trim(self._log)
+        """End the worker and all processes that it has started, and wait for it."""
+        self._child.end()
 
     def _stop_if_asked(self) -> None:
         if self._should_stop():
             raise Interrupted("stopped")
 
     def _death(self) -> str:
-        code = self._code(5)
+        code = self._child.code(5)
         if code is not None and code < 0:
             with suppress(ValueError):
                 return f"worker killed by {signal.Signals(-code).name}"
         return f"worker ended with exit code {code}"
-
-    def _code(self, within_s: float) -> int | None:
-        """Wait for the end of the process; return its exit code, None where it does not end."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(within_s)
-        return self._process.returncode
 
 
 def started_again(start: Callable[[], SupervisedWorker]) -> SupervisedWorker:
@@ -202,16 +175,3 @@ def started_again(start: Callable[[], SupervisedWorker]) -> SupervisedWorker:
         except WorkerSetupError:
             continue
     return start()
-
-
-@contextmanager
-def _ctrl_c_blocked() -> Iterator[None]:
-    """Block Ctrl-C, which reaches the whole foreground group, in what is started meanwhile; here it is handled after.
-
-    A worker ignores it once it is up, and the parent kills it.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -15,9 +15,12 @@ from ...shapes.verdict import Verdict
 from ..plan.plan import Cell, Task, distinct, tasks
 from ..storage.store import RunStore
 from ..worker.messages import Setup
+from .child_process import Child
+from .cluster import Place
 from .deadline import Deadline, OutOfTimeError
-from .events import Doing, Grown, Observer, Remarked, Started
+from .events import Doing, Grown, Observer, Started, measured_again
 from .session import END_S, Session
+from .supervisor import Start
 from .time_budget import TimeBudget
 
 CALIBRATION_SHARE, CALIBRATION_S, LEAST_CALIBRATION_S = 1 / 10, 10.0, 2.0
@@ -36,7 +39,8 @@ class Sweep:
     the time.
 
     `retry` has the verdicts with which planned cells are measured again. Of `searches`, each has a fresh worker; cells
-    of one GEMM under two names are one cell: the first of them is searched.
+    of one GEMM under two names are one cell: the first of them is searched. `place` and `start_process` are as of
+    `Session`.
     """
 
     store: RunStore
@@ -49,6 +53,8 @@ class Sweep:
     budget: TimeBudget | None = None
     retry: tuple[str, ...] = ()
     searches: int = 0
+    place: Place | None = None
+    start_process: Start = Child
     _session: Session = field(init=False)
     _has_begun: bool = field(default=False, init=False)
     _is_calibrated: bool = field(default=False, init=False)
@@ -65,10 +71,12 @@ class Sweep:
         self.observer(Doing("start the worker: import torch and the providers, find the device"))
         self.deadline.is_strict = self.budget is None
         end_s = 0.0 if self.searches else END_S
-        self._session = session = Session(self.setup, self.observer, self.deadline, end_s=end_s)
+        self._session = session = Session(
+            *(self.setup, self.observer, self.deadline), end_s=end_s, place=self.place, start_process=self.start_process
+        )
         session.turn_to(self.store, manifest)
         try:
-            session.start(manifest.processes)
+            session.start()
             if self.searches:
                 self._search_all()
             else:
@@ -95,8 +103,7 @@ class Sweep:
         self._count_planned()
         session.describe()
         if count := session.forget(self.cells, self.retry):  # device and code are known to be the same now
-            units = f"{count} unit{'s' * (count > 1)}"
-            self.observer(Remarked(f"measure again what failed: {units}; events.log has the reasons"))
+            self.observer(measured_again(count))
         total, missing = len(self.cells) * self.setup.protocol.rounds, self._missing(self.cells)
         self.observer(Started(total, total - missing))
         if missing:
@@ -249,5 +256,5 @@ class Sweep:
         return sum(map(len, self._session.missing(cells)))
 
     def _count_planned(self) -> None:
-        cells = {*(cell.id for cell in self.cells), *(unit[0] for unit in self.store.verdicts)}
-        self._session.manifest.planned_units = len(cells) * self.setup.protocol.rounds
+        manifest = self._session.manifest
+        manifest.planned_units = self.store.planned_units(self.cells, manifest.rounds or self.setup.protocol.rounds)

@@ -47,13 +47,17 @@ def send(connection: Connection, message: Any) -> None:
 
 def receive(connection: Connection) -> Any:
     """Wait for a message. Raises MalformedError, and EOFError or OSError where the other end is gone."""
+    return from_bytes(read(connection))
+
+
+def read(connection: Connection) -> bytes:
+    """Wait for a message, and return it as it was sent. Raises as `receive`."""
     try:
-        content = connection.recv_bytes(LONGEST)
+        return connection.recv_bytes(LONGEST)
     except OSError:
         if connection.closed or connection.readable:
             raise
         raise MalformedError(f"longer than {LONGEST >> 20} MiB") from None
-    return from_bytes(content)
 
 
 def to_bytes(message: Any) -> bytes:

@@ -1,8 +1,9 @@
-"""Measuring on the devices of this machine, or with Ray of many machines.
+"""Measuring on the devices of many machines, with Ray.
 
-engine    what devices measure, and the stores of what they send
-run       `rooflens run --jobs` and `--address`
-compare   the same for `rooflens compare`
-command   `rooflens fleet`
-plugin    what this adds to rooflens
+command          `rooflens fleet`, and the devices of --address
+ray_cluster      which devices there are, and processes on their machines
+ray_host         the actor that starts them there
+ray_environment  what is prepared before Ray is imported
+numbering        numbers of devices
+plugin           what this adds to rooflens
 """

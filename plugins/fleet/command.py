@@ -4,11 +4,29 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
 from ...shapes.errors import UsageError, quote
 from ...shapes.protocol import MOST
+
+if TYPE_CHECKING:
+    from .ray_cluster import RayCluster
+
+
+@contextmanager
+def places(address: str) -> "Iterator[RayCluster]":
+    """Join the cluster of Ray at `address`, HOST:PORT or "auto"; yield its devices."""
+    from . import ray_environment
+
+    found = ray_environment.for_address(address)
+    from . import ray_cluster
+
+    with ray_cluster.joined(found) as there:
+        yield there
 
 
 class _Group(click.Group):
@@ -65,7 +83,7 @@ def start(address: str, port: int, device: str, slots: int, more: tuple[str, ...
       rooflens fleet start --device cpu --slots 2 --block
     """
     from ...shapes.architectures import is_gpu
-    from .engine import ray_environment
+    from . import ray_environment
 
     ray_environment.for_node(address)
     if not address:
@@ -100,7 +118,7 @@ def resources(device: str, slots: int) -> None:
 
 
 def _offers(device: str, slots: int) -> dict[str, int]:
-    from .engine.inventory import offer
+    from ...harness.sweep.cluster import offer
 
     if device not in ("auto", "cpu", "cuda"):
         raise UsageError(f"--device {quote(device)}: write cpu or cuda; single GPUs are chosen by CUDA_VISIBLE_DEVICES")
@@ -118,14 +136,10 @@ def devices(address: str, as_json: bool) -> None:
       rooflens fleet devices
       rooflens fleet devices --address 10.0.0.7:6379 --json
     """
-    from .engine import ray_environment
-
-    found = ray_environment.for_address(address)
     from ...cli.shared.tables import print_table
-    from .engine import ray_cluster
 
-    with ray_cluster.joined(found) as cluster:
-        nodes = cluster.nodes()
+    with places(address) as found:
+        nodes = found.nodes()
     if as_json:
         click.echo(json.dumps(nodes, indent=1))
         return

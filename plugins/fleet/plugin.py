@@ -8,8 +8,5 @@ PLUGIN = Plugin(
             "rooflens.plugins.fleet.command:fleet", "Start and list the machines that --address measures on, with Ray."
         )
     },
-    hooks={
-        Hook.RUN: "rooflens.plugins.fleet.run:devices",
-        Hook.COMPARE: "rooflens.plugins.fleet.compare:devices",
-    },
+    hooks={Hook.PLACES: "rooflens.plugins.fleet.command:places"},
 )

@@ -24,9 +24,6 @@ WORKER_LOG = "worker.log"
 TUNED_COPY = "tuned.csv"
 """The tuned table of a run: the original may change during the run."""
 
-SHARDS = "shards"
-"""Folder of the results that a fleet received."""
-
 COMPARISON = "compare.json"
 """In the folder of a comparison of commits, which holds a run folder for each version."""
 
@@ -110,12 +107,10 @@ class StoredScan(Record):
 
 @dataclass(slots=True, kw_only=True)
 class StoredFleet(Record):
-    """How a fleet measures a run, and how far it is."""
+    """Which devices measure a run of several."""
 
     address: str = about("address of the Ray cluster", "")
     slots: Whole | None = about("N of --jobs local:N", None)
-    jobs: Whole | None = about("planned jobs", None)
-    done: Whole | None = about("jobs whose results are complete", None)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -126,32 +121,6 @@ class MergedShard(Record):
     units: Whole | None = about("finished (cell, round) rows that it contributed", None)
     first_process: Whole = about("added to its values of the column `process`", 0)
     refine: StoredRefinement | None = about("what --refine added to it", None)
-
-
-@dataclass(slots=True, kw_only=True)
-class EarlierWorker(Record):
-    """A device worker that measured a part of a shard."""
-
-    name: str = about("its name")
-    until: Whole = about("its processes have numbers below this")
-
-
-@dataclass(slots=True, kw_only=True)
-class StoredWorker(Record):
-    """The device worker of a fleet that measured a shard; `session` is there where it counts its processes anew."""
-
-    always: ClassVar[tuple[str, ...]] = ("remarks",)
-
-    name: str = about("its name", "")
-    host: str = about("host name", "")
-    slot: Whole = about("position of its device on the host", 0)
-    elapsed_s: Number = about("seconds that it spent on the shard", 0.0)
-    remarks: list[str] = about("remarks on the way", make=list)
-    session: str = about("name under which its processes are counted, where not its own", "")
-    earlier: list[EarlierWorker] = about("device workers that measured parts of it before", make=list)
-    rounds: Whole | None = about("of a comparison: rounds that all versions have finished", None)
-    steps: Whole | None = about("of a comparison: finished (round, version)", None)
-    finished: Whole | None = about("of a comparison: finished rounds of this version", None)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -220,8 +189,7 @@ class Manifest(Record):
     canary_drift: dict[str, Number] = about("of earlier versions: range of each part of the canary", make=dict)
     scan: StoredScan | None = about("what --scan varied", None)
     refine: StoredRefinement | None = about("what --refine added", None)
-    fleet: StoredFleet | None = about("of the run of a fleet", None)
-    station: StoredWorker | None = about("of a shard of a fleet: who measured it", None)
+    fleet: StoredFleet | None = about("of a run of several devices: which", None)
     shards: list[MergedShard] = about("of a merged run: what it was merged from", make=list)
 
     @property
@@ -241,16 +209,17 @@ class Manifest(Record):
         return self.device
 
     @property
-    def of_station(self) -> StoredWorker:
-        """The device worker, in a shard of a fleet."""
-        if self.station is None:
-            raise UsageError(f"{MANIFEST} of {self.id or 'a shard'}: key 'station' is missing; delete the shard")
-        return self.station
-
-    @property
     def refinements(self) -> list[StoredRefinement]:
         """What --refine added to this run, or to the runs that it was merged from."""
         return [part for part in (self.refine, *(shard.refine for shard in self.shards)) if part]
+
+
+@dataclass(slots=True, kw_only=True)
+class StoredPart(Record):
+    """How far one device is with a part of a comparison."""
+
+    device: str = about("the device that measures it", "")
+    done: list[tuple[int, str]] = about("finished (round, version)", make=list)
 
 
 _SELECTING = {one.name for one in options().values() if {"run", "compare"} <= {*one.commands}} - {"files"}
@@ -277,7 +246,8 @@ class ComparisonState(Record):
     cells: list[Any] = about("of a replay: the cells to measure", make=list)
     searches: dict[str, Whole] = about("searches by version", make=dict)
     identity: dict[str, Any] = about("what git says of base and head", make=dict)
-    chunks: Whole = about("parts that a fleet divides the suite into", 0)
+    chunks: Whole = about("parts that several devices divide the suite into", 0)
+    parts: dict[str, StoredPart] = about("those that have begun, by number", make=dict)
     done: list[tuple[int, str]] = about("finished (round, version)", make=list)
     ended: str = about("why it ended before its last round", "")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import rooflens
-from rooflens.api.planned import describe, manifest, planned
+from rooflens.api.planned import manifest, planned
 from rooflens.harness.storage.store import RunStore
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.request import Request
@@ -84,7 +84,7 @@ def test_without_a_provider_file_the_working_directory_counts_and_git_need_not_b
 
     def stored():
         content = manifest(Path("out"), plan.suite, plan.request)
-        describe(content, plan.suite, plan.cells, plan.request)
+        plan.describe(content)
         return content.repository
 
     assert stored().top == str(Path.cwd().resolve())

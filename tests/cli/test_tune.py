@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rooflens.api.measuring import TurnExecutor
 from rooflens.harness.compare.runner import Turn
+from rooflens.harness.sweep.deadline import Deadline
 from rooflens.harness.worker.code_origin import Origin
 from rooflens.shapes.errors import RooflensError
 from rooflens.shapes.request import Request
@@ -208,6 +209,6 @@ def test_a_search_that_imports_from_the_working_tree_is_refused(place, tmp_path,
     kernel = folders["tree"] / "stray_providers.py"
     how = {"device": "cpu", "files": kernel, "to": place / "out", "filter_expression": ONE[1]}
     request = Request(suite=str(place / "tiny.toml"), providers="late", searches=1, protocol={"threads": 1}, **how)
-    with pytest.raises(RooflensError, match="module stray comes from"):
-        TurnExecutor()(Turn(request, Origin(**folders)), print)
+    with TurnExecutor() as turns, pytest.raises(RooflensError, match="module stray comes from"):
+        turns(Turn(request, origin=Origin(**folders)), print, Deadline())
     assert not (place / "out" / "tuning.csv").exists() or not read(place, "tuning.csv")

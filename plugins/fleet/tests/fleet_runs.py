@@ -1,10 +1,7 @@
 """Sweeps of a fleet in real processes, and what is found in their folders."""
 
-import csv
-import io
 import subprocess
 import sys
-import zipfile
 from contextlib import contextmanager
 
 from tests.cli.tiny_runs import FAULTY, read, unconverged, wait_until
@@ -46,20 +43,23 @@ def rows_by_unit(place):
     return found
 
 
-def problems_at_home(place):
-    """Shards of problems, by name."""
-    return {path.name: path.read_bytes() for path in (place / "out" / "shards").glob("M*.zip")}
+def problems(place, rounds=2):
+    """Map the problems that are stored as a whole to their rows, by round."""
+    found = {}
+    for row in read(place) if (place / "out" / "cells.csv").exists() else ():
+        found.setdefault((row["layer"], row["M"]), {})[row["round"]] = row
+    return {problem: rows for problem, rows in found.items() if len(rows) == rounds}
 
 
-def wait_for_problems(place, count, process, seconds=120):
-    """Wait until so many problems are stored; the process must not end meanwhile."""
-    wait_until(lambda: len(problems_at_home(place)) >= count, process, f"the storing of {count} problems", seconds)
+def wait_for_problems(place, count, process, rounds=2, seconds=120):
+    """Wait until so many problems are stored as a whole; the process must not end meanwhile."""
+    wait_until(lambda: len(problems(place, rounds)) >= count, process, f"the storing of {count} problems", seconds)
 
 
-def cells_of(parcel):
-    """Rows of a shard's cells.csv."""
-    with zipfile.ZipFile(io.BytesIO(parcel)) as archive:
-        return list(csv.DictReader(io.StringIO(archive.read("cells.csv").decode())))
+def assert_kept(place, stored):
+    """What was stored as a whole is stored still."""
+    now = problems(place, max(map(len, stored.values()), default=0))
+    assert {problem: now.get(problem) for problem in stored} == stored
 
 
 @contextmanager

@@ -1,27 +1,27 @@
-"""The command line, with little patience with a station that is frozen.
-
-One that starts its worker on a slow machine has all the time that it usually has.
-"""
+"""The command line, with little patience with a node that does not answer once all have started."""
 
 import sys
-from pathlib import Path
 
 from rooflens.cli.main import main
-from rooflens.plugins.fleet.engine import fleet
+from rooflens.plugins.fleet import ray_environment
 
-frozen, patient = Path("frozen"), fleet.GRACE_S
-look, lose = fleet.Fleet._look, fleet.Fleet._lose
-
-
-def looks(self):
-    fleet.GRACE_S = 3.0 if frozen.exists() else patient
-    look(self)
+joined = ray_environment.for_address
 
 
-def loses(self, slot, reason):
-    frozen.unlink(missing_ok=True)
-    lose(self, slot, reason)
+def impatient(address):
+    """Ray reads its settings when it is imported: after this."""
+    found = joined(address)
+    from rooflens.plugins.fleet import ray_cluster
+
+    start = ray_cluster.There.start
+
+    def started(there, *what):
+        ray_cluster.SILENT_S = 5.0
+        return start(there, *what)
+
+    ray_cluster.There.start = started
+    return found
 
 
-fleet.Fleet._look, fleet.Fleet._lose = looks, loses
+ray_environment.for_address = impatient
 sys.exit(main())

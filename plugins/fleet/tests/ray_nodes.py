@@ -65,18 +65,13 @@ class Node:
         wanted = [word.encode() for word in words]
         return [pid for pid, line in _session(self._process.pid).items() if all(word in line for word in wanted)]
 
-    def stations(self):
-        """Pids of the actors that are stations."""
-        return self.processes("ray::RayWorker")
+    def actors(self):
+        """Pids of the actors that start workers."""
+        return self.processes("ray::RayHost")
 
     def measuring(self):
-        """Pids of the workers that measure, which stations started."""
+        """Pids of the workers that measure."""
         return self.processes("child_process")
-
-    def rows_underway(self):
-        """Count the rows of cells.csv that its stations have stored, and not sent home yet."""
-        tables = self.folder.glob("rooflens-*/*/M*/cells.csv")
-        return sum(table.read_bytes().count(b"\n") - 1 for table in tables)
 
     def signal(self, number, pids):
         """Send a signal to some of its processes."""

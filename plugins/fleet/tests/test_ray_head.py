@@ -7,7 +7,7 @@ import pytest
 from rooflens.shapes.errors import RooflensError
 
 pytest.importorskip("ray")
-from rooflens.plugins.fleet.engine import ray_cluster
+from rooflens.plugins.fleet import ray_cluster
 
 
 @pytest.fixture(autouse=True)

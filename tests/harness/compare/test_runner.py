@@ -2,12 +2,18 @@
 
 import json
 from functools import partial
+from pathlib import Path
 
 import pytest
+from rooflens.harness.compare.checkouts import Checkouts
+from rooflens.harness.compare.environments import PreparedVersion, VersionEnvironment
+from rooflens.harness.compare.replay import COORDINATES, divided
 from rooflens.harness.compare.runner import CompareRunner
 from rooflens.harness.compare.spec import CompareSpec, nothing_left
 from rooflens.harness.plan.plan import MODEL_FIELDS
 from rooflens.harness.storage.store import RunStore
+from rooflens.harness.sweep.deadline import Deadline
+from rooflens.harness.sweep.supervisor import PlaceLostError
 from rooflens.harness.timing.samples import Samples
 from rooflens.shapes.errors import Interrupted, UsageError
 from rooflens.shapes.run_folder.manifest import Manifest
@@ -17,20 +23,20 @@ from ..repositories import repository
 
 PLACE = dict(zip(MODEL_FIELDS, "tiny tiny q gemm fwd 1 1 1 1 48 128 fp32 nf4-g64 mine warm".split(), strict=True))  # noqa: SIM905
 
+VERSIONS = dict.fromkeys(("base", "head"), PreparedVersion(VersionEnvironment(Path(), Path()), {}))
+
 
 class Scripted(CompareRunner):
     """`script[arm][round]` has the verdict of each M; what a failure has ended is in no later round."""
 
     def __init__(self, folder, what, script, **more):
-        super().__init__(folder, what, print, None, folder.parent / "scratch", **more)
+        super().__init__(folder, what, print, self.turn, folder.parent / "scratch", **more)
         self.script, self.steps = script, []
 
-    def prepare(self, should_stop):
-        return dict.fromkeys(self.what.commits)
-
-    def _measure(self, environment, arm, number):
+    def turn(self, turn, observer, deadline):
+        folder, number = turn.request.to, turn.request.rounds - 1
+        arm = folder.name
         self.steps.append((number, arm))
-        folder = self.folder / arm
         with RunStore.reopen(folder) if (folder / "run.json").is_file() else RunStore.create(folder) as store:
             store.write_manifest(Manifest(id=arm))
             for m, verdict in self.script[arm][number].items():
@@ -46,6 +52,8 @@ class Scripted(CompareRunner):
 @pytest.fixture
 def comparing(tmp_path, monkeypatch):
     monkeypatch.setattr("rooflens.harness.compare.runner.suite_hash", lambda suite: "0123")
+    environment = VersionEnvironment(tmp_path / "env", tmp_path / "tree")
+    monkeypatch.setattr(Checkouts, "_set_up", lambda versions, name, commit: environment)
     what = CompareSpec(
         repository=str(repository(tmp_path / "repo", {"README": ""})), commits={"base": "a" * 40, "head": "b" * 40},
         suite="tiny", files=("kernels.py",), rounds=8, setup="", suite_hash="0123",
@@ -54,10 +62,7 @@ def comparing(tmp_path, monkeypatch):
 
 
 def run(comparing):
-    try:
-        return comparing.run(lambda: False, None)
-    finally:
-        comparing.release()
+    return comparing.run(Deadline())
 
 
 def always(verdicts):
@@ -158,18 +163,18 @@ def test_a_retry_of_what_never_happened_changes_nothing(comparing):
     ],
 )
 def test_what_fails_before_anything_was_measured_leaves_what_was_there_and_what_resumes_it(
-    comparing, theirs, error, left
+    comparing, monkeypatch, theirs, error, left
 ):
     one = comparing({})
 
-    def prepare(should_stop):
+    def set_up(versions, name, commit):
         for name in theirs or ():
             (one.folder / name).write_text("mine")
         raise error
 
     if theirs is not None:
         one.folder.mkdir()
-    one.prepare = prepare
+    monkeypatch.setattr(Checkouts, "_set_up", set_up)
     with pytest.raises(type(error)):
         run(one)
     assert ({path.name for path in one.folder.iterdir()} if one.folder.exists() else None) == left
@@ -182,6 +187,63 @@ def test_a_failure_after_something_was_measured_keeps_all(comparing):
         run(one)
     assert state(one)["done"] == [[0, "base"]]
     assert (one.folder / "base" / "cells.csv").is_file()
+
+
+def test_another_device_measures_all_of_a_part_and_leaves_the_others_alone(comparing):
+    """The scripted turns measure both M in every part."""
+    parts = divided([[{**PLACE, "M": m, "provider": None}[name] for name in COORDINATES] for m in (1, 2)], 2)
+    script = {arm: always({1: "passed", 2: "passed"}) for arm in ("base", "head")}
+    first = comparing(script, parts=parts)
+    first.what.chunks = 2
+    with first.opened():
+        versions = dict.fromkeys(
+            first.what.commits, PreparedVersion(VersionEnvironment(first.folder, first.folder), {})
+        )
+        first.measure(parts[0], versions, Deadline(), "GPU-1")
+    assert first.begun() == {0: "GPU-1"}
+    again = comparing(script, parts=parts)
+    with again.opened():
+        assert again.open_parts() == [parts[1]]
+        assert again.begun() == {0: "GPU-1"}
+        again.measure(parts[0], VERSIONS, Deadline(), "GPU-1")
+        assert again.steps == [], "it is finished"
+        again.measure(parts[0], VERSIONS, Deadline(), "GPU-2")
+        assert len(again.steps) == 16
+    with RunStore.reopen(again.folder / "base") as store:
+        assert [unit for unit in store.verdicts if unit[0] == "base-2"][:8] == [("base-2", n) for n in range(8)]
+        assert len(store.verdicts) == 16
+    (event, *_) = (again.folder / "base" / "events.log").read_text().splitlines()
+    assert "retry round 0" in event
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_what_a_lost_device_has_stored_of_a_part_is_measured_again_all_of_it(comparing, rounds):
+    script = {arm: always({1: "passed", 2: "passed"}) for arm in ("base", "head")}
+    cells = [tuple({**PLACE, "provider": None, "M": m}[name] for name in COORDINATES) for m in ("1", "2")]
+    (part,) = divided(cells, 1)
+    runner = comparing(script, parts=[part])
+    runner.what.chunks = 1
+    turn = runner._turn
+
+    def lost(this, observer, deadline):
+        if this.request.rounds > rounds:
+            verdicts = script[this.request.to.name][rounds]
+            del verdicts[2]  # it had stored M = 1
+            turn(this, observer, deadline)
+            verdicts[2] = "passed"
+            raise PlaceLostError("its process died")
+        return turn(this, observer, deadline)
+
+    runner._turn = lost
+    with runner.opened(), pytest.raises(PlaceLostError):
+        runner.measure(part, VERSIONS, Deadline(), "GPU-1")
+    again = comparing(script, parts=[part])
+    with again.opened():
+        assert again.begun() == {0: "GPU-1"}
+        again.measure(part, VERSIONS, Deadline(), "GPU-2")
+        assert len(again.steps) == 16
+    events = [log.read_text() for log in again.folder.glob("*/events.log")]
+    assert sum(text.count("retry round") for text in events) == 4 * rounds + 1
 
 
 def test_versions_that_store_no_cell_end_at_once(tmp_path):

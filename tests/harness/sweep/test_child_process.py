@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from rooflens.api import measuring
 from rooflens.harness.compare.runner import Turn
-from rooflens.harness.sweep import child_process, supervisor
+from rooflens.harness.sweep import child_process
+from rooflens.harness.sweep.deadline import Deadline
 from rooflens.harness.sweep.in_child import in_child
 from rooflens.harness.sweep.supervisor import SupervisedWorker
 from rooflens.harness.worker.messages import IMPORT_PHASE, ChildCall, Interpreter
@@ -46,9 +47,9 @@ def test_a_stop_ends_what_a_child_does():
 
 
 def test_who_presses_ctrl_c_as_a_child_begins_leaves_none(tmp_path, monkeypatch):
-    started, start = [], child_process.start
-    monkeypatch.setattr(child_process, "start", lambda *given: started.append(start(*given)) or started[0])
-    monkeypatch.setattr(supervisor, "mark", lambda pid: signal.raise_signal(signal.SIGINT) or "")
+    started, start = [], child_process._started
+    monkeypatch.setattr(child_process, "_started", lambda *given: started.append(start(*given)) or started[0])
+    monkeypatch.setattr(child_process, "mark", lambda pid: signal.raise_signal(signal.SIGINT) or "")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # workers of pytest-xdist ignore it
     with pytest.raises(KeyboardInterrupt):
         SupervisedWorker(ChildCall(surroundings, Protocol()), tmp_path / "log", lambda: False)
@@ -62,7 +63,7 @@ def test_a_version_knows_its_providers_and_its_repository(version, monkeypatch):
     monkeypatch.setattr(measuring, "measured", lambda plan, store, content, *_: found.append((plan, content)) or True)
     monkeypatch.chdir(ROOT)
     request = Request(suite="llm4bit-quick", providers=("plugged",), to=version.folder / "out")
-    assert measuring.TurnExecutor()(Turn(request, interpreter=version), print)
+    assert measuring.TurnExecutor()(Turn(request, interpreter=version), print, Deadline())
     ((plan, content),) = found
     assert {cell.provider for cell in plan.cells} == {"plugged"}
     assert content.repository is None, "that of its folder, which is in none"

@@ -1,14 +1,12 @@
-"""What a fleet is requested, against what is there."""
+"""Which devices a request means, and the cores of those that are parts of a CPU."""
+
+import os
 
 import pytest
-from rooflens.plugins.fleet.engine.ray_environment import addresses
-from rooflens.plugins.fleet.engine.resource_request import architectures, chosen, restricted
-from rooflens.shapes.errors import UsageError
-
-
-def test_architectures_are_found_among_the_resources_of_ray():
-    resources = {"CPU": 8.0, "GPU": 4.0, "node:10.0.0.7": 1.0, "accelerator_type:H200": 1.0, "sm90": 4.0, "memory": 1e9}
-    assert architectures(resources | {"gfx950": 0.0, "x86_64-avx512": 2.0}) == {"sm90": 4, "x86_64-avx512": 2}
+from rooflens.harness.sweep.child_process import Child
+from rooflens.harness.sweep.cluster import LocalCluster, Place, chosen, restricted
+from rooflens.harness.sweep.deadline import Deadline
+from rooflens.shapes.errors import RooflensError, UsageError
 
 
 @pytest.mark.parametrize(
@@ -32,8 +30,8 @@ def test_the_architecture_is_requested_or_stored_or_the_only_one(asked, count, o
         (("sm90", 3), {"sm90": 2}, "", "3 x sm90 is requested"),
         (("", None), {}, "", "no node of this Ray cluster offers an architecture"),
         (("", None), {"gfx950": 1, "sm90": 2}, "", "one with --on gfx950 and one with --on sm90, each with its own -o"),
-        (("sm90", None), {"sm90": 2}, "gfx950", "the run is of gfx950, and this fleet measures sm90"),
-        (("", None), {"sm90": 2}, "gfx950", "the run is of gfx950, and this fleet measures 2 x sm90"),
+        (("sm90", None), {"sm90": 2}, "gfx950", "the run is of gfx950, and this call measures sm90"),
+        (("", None), {"sm90": 2}, "gfx950", "the run is of gfx950, and this call measures 2 x sm90"),
     ],
 )
 def test_what_is_not_there_is_said(asked, offered, stored, words):
@@ -52,17 +50,15 @@ def test_a_part_of_this_machine():
         restricted(mixed, 1)
 
 
-def process(root, pid, arguments):
-    folder = root / str(pid)
-    folder.mkdir()
-    (folder / "cmdline").write_bytes(b"\0".join(arguments) + b"\0")
-
-
-def test_clusters_are_found_by_their_raylets(tmp_path):
-    raylet = b"/site-packages/ray/core/src/ray/raylet/raylet"
-    process(tmp_path, 10, [raylet, b"--x=1", b"--gcs-address=10.0.0.7:6379"])
-    process(tmp_path, 11, [raylet, b"--gcs-address=10.0.0.7:6379"])
-    process(tmp_path, 13, [b"python3", b"--gcs-address=10.0.0.8:1"])
-    (tmp_path / "14").mkdir()  # it has just ended
-    (tmp_path / "self").mkdir()
-    assert addresses(tmp_path) == ["10.0.0.7:6379"]
+def test_parts_of_a_cpu_share_no_core_and_a_gpu_takes_none(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(10, 19)))
+    taken = []
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: taken.append(list(cores)))
+    here = LocalCluster({"x86_64-avx2": ["cpu"] * 4, "sm90": ["cuda:0"]})
+    assert here.offered() == {"x86_64-avx2": 4, "sm90": 1}
+    for place in here.now():
+        with here.entered(place, Deadline()) as machine:
+            assert machine.start is Child
+    assert taken == [[10, 11], [12, 13], [14, 15], [16, 17]]
+    with pytest.raises(RooflensError, match=r"9 cores for 1048576 slots: use at most 9$"):
+        Place("one", "x86_64-avx2", 0, 1 << 20, "cpu").take_cores()

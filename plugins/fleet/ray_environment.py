@@ -3,7 +3,6 @@
 Ray's own search for a cluster may wait for minutes. This module imports no Ray.
 """
 
-import io
 import os
 import socket
 import sys
@@ -11,9 +10,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Any
 
-from ....shapes.errors import RooflensError, UsageError
+from ...shapes.errors import RooflensError, UsageError
 
 STDERR = 2
 
@@ -23,32 +22,25 @@ MOST_BYTES = 1 << 20
 
 @contextmanager
 def captured_stderr() -> Iterator[Callable[[], str]]:
-    """Capture what is written to the descriptor of stderr, but not `sys.stderr`; yields a function that returns it."""
+    """Capture what is written to the descriptor of stderr, but not by Python; yields a function that returns it."""
     with tempfile.TemporaryFile() as file:
-        sys.stderr.flush()
-        handle, own = os.dup(STDERR), None
-        # A stream that wraps another stays in place: the inner one is replaced.
-        holder, name = (sys.stderr, "stream") if hasattr(sys.stderr, "stream") else (sys, "stderr")
-        stream: TextIO = getattr(holder, name)
-        if _descriptor(stream) == STDERR:
-            own = open(handle, "w", buffering=1, encoding=stream.encoding, errors=stream.errors, closefd=False)  # noqa: SIM115
-            setattr(holder, name, own)
+        handle = os.dup(STDERR)
+        _let_python_write_to(handle)
         os.dup2(file.fileno(), STDERR)
         try:
             yield lambda: os.pread(file.fileno(), MOST_BYTES, 0).decode(errors="replace")
         finally:
             os.dup2(handle, STDERR)
-            if own is not None:
-                own.close()
-                setattr(holder, name, stream)
+            _let_python_write_to(STDERR)
             os.close(handle)
 
 
-def _descriptor(stream: object) -> int | None:
-    try:
-        return stream.fileno() if isinstance(stream, io.IOBase) else None
-    except OSError:  # a stream in memory has none
-        return None
+def _let_python_write_to(descriptor: int) -> None:
+    """Turn the stream of stderr to a descriptor, in place: others hold it, and wrap it."""
+    with suppress(AttributeError, ValueError, OSError):  # there is none, or it is closed
+        stream: Any = sys.__stderr__
+        stream.flush()
+        getattr(stream.buffer, "raw", stream.buffer).__init__(descriptor, "wb", closefd=False)
 
 
 _ADDRESS = b"--gcs-address="
@@ -75,14 +67,15 @@ EXTRA = "pip install 'rooflens[fleet]'"
 _LOOPBACK_ONLY = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """0 keeps Ray on 127.0.0.1; otherwise it uses the address of a network interface, regardless of its settings."""
 
-_ALWAYS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0"}
+# A thread that is late must not make Ray start a cluster of its own.
+_ALWAYS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0", "RAY_ENABLE_AUTO_CONNECT": "0"}
 
 _OF_A_NODE = {
     # As under `rooflens run`: by default, Ray's workers have nice 15, and are killed first when memory is short.
     "RAY_worker_niceness": "0",
     "RAY_worker_oom_score_adjustment": "0",
     "RAY_memory_monitor_refresh_ms": "0",
-    # A small /dev/shm, as in containers, is sufficient for archives of a few MB.
+    # A small /dev/shm, as in containers, is sufficient for our messages.
     "RAY_OBJECT_STORE_ALLOW_SLOW_STORAGE": "1",
 }
 
