@@ -166,6 +166,7 @@ def test_interrupted_and_resumed_only_what_is_missing_is_measured(here):
     assert git(here / "repo", "worktree", "list").count("\n") == 0
 
 
+@pytest.mark.slow
 def test_an_arm_that_has_no_cell_in_a_part_is_done_with_it(here):
     """A filter that speaks of providers is known to the arms alone, so that parts are made without it."""
     asked = Request(suite=str(here / "tiny.toml"), device="cpu", calibrate=False, to=here / "out")

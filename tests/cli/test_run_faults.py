@@ -213,6 +213,7 @@ def test_max_time_ends_cleanly_with_a_reading_of_the_canary_and_strict_says_inco
     assert starts[-1]["at"] <= rows[0]["started_at"] < rows[-1]["started_at"] <= last["at"]  # in milliseconds
 
 
+@pytest.mark.slow
 @pytest.mark.exclusive
 def test_a_function_that_hangs_at_its_first_call_costs_its_limit_once(place):
     """Not the limit of a build, and not once per problem."""

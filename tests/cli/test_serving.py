@@ -63,6 +63,7 @@ def test_rows_of_the_same_gpu_storage_and_sizes_stand_beside_the_cells(plant, se
     assert "rows for 2 / 4 problems (M, N, K)" in said
 
 
+@pytest.mark.slow
 def test_nothing_else_in_the_report_changes(plant, serving, invoke):
     """The stack is a hundred times as fast as all else: it would win everywhere."""
     plant("planted", **TOY)

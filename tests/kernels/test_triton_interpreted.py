@@ -52,7 +52,7 @@ LINES = (
 
 
 @pytest.mark.parametrize(
-    "kernel", [pytest.param(name, marks=pytest.mark.slow if "gemv" in name else ()) for name in FUSED]
+    "kernel", [pytest.param(name, marks=() if name == "mma_4bit" else pytest.mark.slow) for name in FUSED]
 )
 @interpreted
 def test_kernel_computes_the_product_of_the_same_bits(kernel):

@@ -15,6 +15,8 @@ from rooflens.reports.presets import PRESETS
 from . import golden_subjects
 from .planted import synthetic
 
+pytestmark = pytest.mark.slow
+
 CHARACTER, HALF = 6.4, 4.0
 """Narrow letters, so that only what is certainly covered counts: width of one and half its height, in pixels."""
 

@@ -71,6 +71,7 @@ def test_a_label_tells_the_runs_apart(tmp_path, arches, labels):
     assert [cell.text for cell in column(tables(runs)["runs"], "run")] == labels
 
 
+@pytest.mark.slow
 def test_the_command_and_python_write_the_same(tmp_path):
     folders = [
         run(tmp_path / arch, arch, lambda M, N: 0.5, shapes=SIX_SHAPES[:1]).folder

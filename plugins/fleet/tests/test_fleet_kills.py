@@ -24,7 +24,7 @@ from tests.cli.tiny_runs import (
 
 from .fleet_runs import assert_kept, ended, fleet_args, problems, started, wait_for_problems
 
-pytestmark = [pytest.mark.ray, pytest.mark.exclusive]
+pytestmark = [pytest.mark.ray, pytest.mark.exclusive, pytest.mark.slow]
 
 PROBLEMS, ROUNDS = 40, 4
 
@@ -134,7 +134,6 @@ def test_no_unit_is_missing_torn_or_there_twice(hurt):
     rooflens(place, "validate", "out", "--strict")
 
 
-@pytest.mark.slow
 def test_a_sweep_that_is_killed_interrupted_and_out_of_time_goes_on_with_resume(two_nodes, place):
     count, rounds = 6, 24
     command = (*plan(two_nodes.address), "-a", "M=1..3", "--rounds", rounds)

@@ -8,6 +8,8 @@ from tests.cli.tiny_runs import fresh, read, rooflens, run_args, write_suite
 
 from .fleet_runs import fleet_args, rows_by_unit
 
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
 ODD = ("right", "crash", "stopped", "wrong", "refuses", "raises", "prepare_fails")
 
 OF_A_RUN = {
@@ -28,7 +30,6 @@ def both(two_nodes, tmp_path_factory):
     return alone, fleet
 
 
-@pytest.mark.ray
 def test_a_fleet_stores_the_units_verdicts_and_identities_of_a_single_process(both):
     alone, fleet = map(rows_by_unit, both)
     assert len(alone) == 2 * 7 * 2 - 4 - 2 * 2  # a final failure ends its cell after one round
@@ -39,7 +40,6 @@ def test_a_fleet_stores_the_units_verdicts_and_identities_of_a_single_process(bo
         }
 
 
-@pytest.mark.ray
 def test_all_providers_of_a_problem_are_measured_on_one_device(both):
     _, fleet = both
     devices = json.loads((fleet / "out" / "run.json").read_text())["devices"]

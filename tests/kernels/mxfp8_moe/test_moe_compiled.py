@@ -94,6 +94,7 @@ def test_loads_of_the_main_loop_are_prefetched_on_sm90(builds):
     assert instructions < 3.5 * weights
 
 
+@pytest.mark.slow
 def test_a_gemv_is_scheduled_with_the_loop_for_its_rows(builds):
     """One of three: a lane multiplies its 64 weights by each row; what runs the other loops is left out."""
     build = builds["sm90"]["gemv 0"]

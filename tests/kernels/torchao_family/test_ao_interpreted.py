@@ -100,7 +100,8 @@ def test_linear_casts_and_multiplies():
     check(GEMM, "linear", (128, 90, 200), TILE, "step")
 
 
-@pytest.mark.parametrize("name", ["grouped_ao", pytest.param("loop_ao", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["grouped_ao", "loop_ao"])
 @interpreted
 def test_grouped_products(name):
     provider = {"grouped_ao": GROUPED, "loop_ao": LOOP}[name]
