@@ -14,9 +14,7 @@ The pipeline, each step a function from frames to frames (`pipeline.analyze` run
     `device_spread.spreads`               whether they run alike
  9. `headline.headline`                what heads a report: the challenger that wins most, in one cache state
 
-From there to decisions: `gaps.gaps` (what a time is made of), `refine` (which M to add), `dispatch` (which kernel to
-run where) and `camping` (sizes at which memory stalls).
+From there to decisions: `gaps.gaps` (what a time is made of) and `refine` (which M to add).
 
-Beside it: `comparison` (two versions of the same kernels), `imports` (tables of other tools, for `comparison`),
-`history` (many runs of the same cells) and `audit` (published tables).
+Beside it: `comparison` (two versions of the same kernels) and `imports` (tables of other tools, for `comparison`).
 """

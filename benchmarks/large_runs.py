@@ -24,12 +24,12 @@ from rooflens.analysis import roofline
 from rooflens.analysis.crossover.across_shapes import median_crossovers
 from rooflens.analysis.crossover.per_shape import crossovers
 from rooflens.analysis.crossover.refine import further
-from rooflens.analysis.dispatch.study import study
 from rooflens.analysis.frames.load import load_run
 from rooflens.analysis.frames.speedup import geometric_means, speedups
 from rooflens.analysis.roofline import gaps, pairs, roofs
 from rooflens.analysis.run.summarize import round_medians, summarize
 from rooflens.plugins.camping.find import find
+from rooflens.plugins.dispatch.study import study
 from rooflens.reports.build import build_report
 from rooflens.reports.render import html, markdown
 from rooflens.reports.render.html_budget import LIMIT

@@ -32,7 +32,6 @@ _OWN = {
     "tune": Command("tune:tune", "Search the fastest configuration of every kernel of SUITE, and keep the table."),
     "report": Command("report:report", "Write the report of a run, or of a run against another."),
     "crossover": Command("crossover:crossover", "Report at which M a challenger beats an incumbent."),
-    "dispatch": Command("dispatch:dispatch", "Report which kernel to run for which problem, and what each rule costs."),
     "roofline": Command("roofline:roofline", "Report what bounds each cell, and how far it is from the roof."),
     "compare": Command(
         "compare.compare:compare", "Compare two versions of the same kernels: commits, stored runs, or tables."

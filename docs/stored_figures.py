@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from rooflens.analysis.dispatch.study import study
 from rooflens.analysis.frames.coordinates import COORDINATES
 from rooflens.analysis.frames.deciding import deciding
 from rooflens.analysis.frames.load import RunData, load_run
@@ -26,6 +25,7 @@ from rooflens.analysis.run.pipeline import placed
 from rooflens.analysis.run.summarize import summarize
 from rooflens.kernels import registry
 from rooflens.kernels.identity import code_of, identity
+from rooflens.plugins.dispatch.study import study
 from rooflens.plugins.isa.decoding import decode_seconds
 from rooflens.shapes.device import spec
 

@@ -1,7 +1,7 @@
 """The base of providers that run another provider of their family: by a table of measured choices, else by a rule.
 
 A table is what `rooflens dispatch RUN --emit csv` writes. One per architecture may come with a family, in
-`data/dispatch_ARCH.csv`; docs/dispatch.md shows how to dispatch by another.
+`data/dispatch_ARCH.csv`; plugins/dispatch/README.md shows how to dispatch by another.
 """
 
 from abc import abstractmethod

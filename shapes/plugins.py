@@ -19,7 +19,7 @@ GROUP = "rooflens.plugins"
 
 
 class Hook(StrEnum):
-    """Cluster at which a plugin may join in, and what it gives there."""
+    """Where a plugin may join in, and what it gives there."""
 
     CHAPTER = "chapter of a run"
     """`View -> Section | None`, in the reports that show every chapter."""

@@ -58,8 +58,8 @@ def test_rooflens_works_without_plugins_and_other_families(tmp_path):
     site = without(tmp_path, *PLUGINS, "a16w8", "fp8train", "mxfp8_moe", "torchao", "upstream")
     works(site, *PLUGINS)
     assert "unknown command 'audit'" in called(site, "-m", "rooflens", "audit", "x.csv", code=2)
-    on_two = called(site, "-m", "rooflens", "run", "llm4bit-quick", "--jobs", "local:2", code=2)
-    assert "run --jobs: no plugin" in on_two
+    elsewhere = called(site, "-m", "rooflens", "run", "llm4bit-quick", "--address", "auto", code=2)
+    assert "--address: no plugin" in elsewhere
 
 
 @pytest.mark.slow

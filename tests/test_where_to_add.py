@@ -232,10 +232,10 @@ ADDITIONS: dict[str, tuple[str, dict[str, str | tuple[str, str] | list[tuple[str
         assert printed("dispatch", STORED, "--emit", "added").startswith("a policy: ")
         """,
         {
-            "analysis/dispatch/emit_added.py": EMITTER,
-            "cli/dispatch.py": [
+            "plugins/dispatch/emit_added.py": EMITTER,
+            "plugins/dispatch/command.py": [
                 ("FILES = {", '@"added": "dispatch.txt", '),
-                ("    emitters: dict[", "    from ..analysis.dispatch.emit_added import emit_added\n@"),
+                ("    emitters: dict[", "    from .emit_added import emit_added\n@"),
                 ('        "json": emit_json,\n', '@"added": emit_added,\n'),
             ],
         },

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 from rooflens.analysis.comparison.effects import Order, measure_effects
 from rooflens.analysis.comparison.versions import from_runs
-from rooflens.analysis.dispatch.study import Question, study
 from rooflens.analysis.roofline.roofs import roofs
 from rooflens.analysis.run.pipeline import analyze
 from rooflens.analysis.run.summarize import summarize
@@ -41,11 +40,6 @@ def test_the_analysis_of_all_other_cells_stays(two):
 def test_roofs(two):
     a, b = (analyze(run) for run in two)
     same(roofs(a.cells, a.ceilings, a.run.device), roofs(b.cells, b.ceilings, b.run.device), "roofs")
-
-
-def test_dispatch(two):
-    a, b = (study(run, Question()) for run in two)
-    assert repr(a) == repr(b)
 
 
 def test_comparison(two, tmp_path):

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..statistics.arrays import Ints
+from ...analysis.statistics.arrays import Ints
 from .timings import Setting, Shape, Timings, keys
 
 

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..analysis.dispatch.emit_json import plain
-from ..analysis.dispatch.fit import oracle
-from ..analysis.dispatch.policy import Policy, Rows, choices, ranges
-from ..analysis.dispatch.provenance import Provenance
-from ..analysis.dispatch.regret import Score, best, relative_time
-from ..analysis.dispatch.study import Study, changes
-from ..analysis.dispatch.timings import Shape
-from ..analysis.statistics.arrays import Ints
-from ..reports import formatting as fmt
-from ..reports.listing import listing
-from ..reports.model import Block, Remarks, Section, Table, Text
+from ...analysis.statistics.arrays import Ints
+from ...reports import formatting as fmt
+from ...reports.listing import listing
+from ...reports.model import Block, Remarks, Section, Table, Text
+from .emit_json import plain
+from .fit import oracle
+from .policy import Policy, Rows, choices, ranges
+from .provenance import Provenance
+from .regret import Score, best, relative_time
+from .study import Study, changes
+from .timings import Shape
 
 VISIBLE = 0.0005
 """Luck of the best arms that is worth a line."""

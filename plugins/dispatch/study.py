@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ...analysis.frames.load import RunData
+from ...analysis.run.summarize import round_medians, summarize
+from ...analysis.statistics.arrays import Floats, Ints, moments
+from ...analysis.statistics.intervals import CONFIDENCE, quantile
+from ...analysis.statistics.moderation import moderate
 from ...shapes.errors import UsageError, quote
 from ...shapes.verdict import Verdict
-from ..frames.load import RunData
-from ..run.summarize import round_medians, summarize
-from ..statistics.arrays import Floats, Ints, moments
-from ..statistics.intervals import CONFIDENCE, quantile
-from ..statistics.moderation import moderate
 from .evidence import MARGIN
 from .fit import ALWAYS, TABLE, fit, oracle
 from .policy import EntryStatus, Policy, choices

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rooflens.analysis.dispatch.fit import fit, oracle
-from rooflens.analysis.dispatch.policy import choices
-from rooflens.analysis.dispatch.regret import best, relative_time, score
+from rooflens.plugins.dispatch.fit import fit, oracle
+from rooflens.plugins.dispatch.policy import choices
+from rooflens.plugins.dispatch.regret import best, relative_time, score
 
 from .planted import from_array, plant_timings
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from rooflens.analysis.dispatch.timings import timings
+from rooflens.plugins.dispatch.timings import timings
 from rooflens.shapes.errors import UsageError
 
 from .planted import plant, plant_timings

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..statistics.arrays import Flags, Floats, Ints
+from ...analysis.statistics.arrays import Flags, Floats, Ints
 from .fit import fit, oracle
 from .policy import choices
 from .timings import Timings

@@ -12,12 +12,12 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
+from ...analysis.frames.coordinates import COORDINATES, GEMM, shape_label
+from ...analysis.frames.deciding import deciding
+from ...analysis.frames.notes import MIXED
+from ...analysis.frames.speedup import ALIKE
+from ...analysis.statistics.arrays import Flags, Floats, Ints, floats, moments
 from ...shapes.errors import UsageError, unknown_name
-from ..frames.coordinates import COORDINATES, GEMM, shape_label
-from ..frames.deciding import deciding
-from ..frames.notes import MIXED
-from ..frames.speedup import ALIKE
-from ..statistics.arrays import Flags, Floats, Ints, floats, moments
 
 Setting: TypeAlias = tuple[str, str, str, str]
 Shape: TypeAlias = tuple[int, int, int, int, int]

@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from rooflens.analysis.dispatch.policy import choices
-from rooflens.analysis.dispatch.study import Question, changes, chosen_by, study
 from rooflens.analysis.frames.load import load_run
+from rooflens.plugins.dispatch.policy import choices
+from rooflens.plugins.dispatch.study import Question, changes, chosen_by, study
 from rooflens.shapes.errors import UsageError
 
-from ..synthetic import write_run
+from tests.analysis.synthetic import write_run
+
 from .planted import from_array
 
 SHAPES = tuple((f"model {index % 3}", f"l{index}", 512 * (1 + index), 1024) for index in range(9))

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..shapes import values
-from ..shapes.errors import UsageError
-from ..shapes.files.file_text import read_content
-from ..shapes.protocol import MOST
-from .shared.options import FILE, FOLDER
-from .shared.output import print_json
-from .shared.runs import find_run
-from .shared.tables import note, show
+from ...cli.shared.options import FILE, FOLDER
+from ...cli.shared.output import print_json
+from ...cli.shared.runs import find_run
+from ...cli.shared.tables import note, show
+from ...shapes import values
+from ...shapes.errors import UsageError
+from ...shapes.files.file_text import read_content
+from ...shapes.protocol import MOST
 
 if TYPE_CHECKING:
-    from ..analysis.dispatch.policy import Policy
-    from ..analysis.dispatch.study import Study
-    from ..analysis.frames.load import RunData
-    from ..analysis.statistics.arrays import Ints
+    from ...analysis.frames.load import RunData
+    from ...analysis.statistics.arrays import Ints
+    from .policy import Policy
+    from .study import Study
 
 
 FILES = {"csv": "dispatch.csv", "json": "dispatch.json", "python": "dispatch.py"}
@@ -84,10 +84,10 @@ def dispatch(
       rooflens dispatch latest --policy threshold --emit python > choose.py
       rooflens dispatch runs/new -o tuned --against tuned/dispatch.json
     """
-    from ..analysis.dispatch.provenance import provenance
-    from ..analysis.dispatch.study import Question, study
-    from ..analysis.dispatch.weights import parse_histogram
-    from ..analysis.frames.load import load_run
+    from ...analysis.frames.load import load_run
+    from .provenance import provenance
+    from .study import Question, study
+    from .weights import parse_histogram
 
     if as_json and emit and not output:
         raise UsageError("--json and --emit both print: give -o DIR for what is emitted, or drop one")
@@ -111,7 +111,7 @@ def dispatch(
                 click.echo(text, nl=False)
             return
         _write(texts, output)
-    from . import dispatch_output as form
+    from . import output as form
 
     facts = provenance(data, found, chosen.name, weighing)
     shown = (found, chosen, facts, _before(found, against), against or found.timings.incumbent)
@@ -122,7 +122,7 @@ def dispatch(
 
 
 def _policy(found: "Study", name: str | None) -> "Policy":
-    from ..shapes.errors import unknown_name
+    from ...shapes.errors import unknown_name
 
     names = [one.name for one in found.scored if one.policy]
     if name and name not in names:
@@ -132,9 +132,9 @@ def _policy(found: "Study", name: str | None) -> "Policy":
 
 def _before(found: "Study", against: str | None) -> "Ints":
     """Decisions to compare with: of a file that was emitted, or of what the study knows by name."""
-    from ..analysis.dispatch.emit_json import parse_policy
-    from ..analysis.dispatch.policy import choices
-    from ..analysis.dispatch.study import chosen_by
+    from .emit_json import parse_policy
+    from .policy import choices
+    from .study import chosen_by
 
     if against and Path(against).is_file():
         earlier = parse_policy(_content(Path(against), "--against"), against)
@@ -160,12 +160,12 @@ def _texts(run: "RunData", found: "Study", policy: str | None, weighing: str, em
 
     Without a `policy`, a CSV has the table, whose shape it is, and the others the recommended one.
     """
-    from ..analysis.dispatch.emit_csv import emit_csv, refusal
-    from ..analysis.dispatch.emit_json import emit_json
-    from ..analysis.dispatch.emit_python import emit_python
-    from ..analysis.dispatch.fit import TABLE
-    from ..analysis.dispatch.policy import Policy
-    from ..analysis.dispatch.provenance import Provenance, provenance
+    from .emit_csv import emit_csv, refusal
+    from .emit_json import emit_json
+    from .emit_python import emit_python
+    from .fit import TABLE
+    from .policy import Policy
+    from .provenance import Provenance, provenance
 
     emitters: dict[str, Callable[[Policy, Provenance], str]] = {
         "csv": lambda chosen, facts: emit_csv(chosen, found.timings, facts),
@@ -183,7 +183,7 @@ def _texts(run: "RunData", found: "Study", policy: str | None, weighing: str, em
 
 
 def _write(texts: dict[str, str], folder: Path) -> None:
-    from ..reports.write import write_bytes
+    from ...reports.write import write_bytes
 
     for form, text in texts.items():
         write_bytes(folder / FILES[form], text.encode("utf-8"))

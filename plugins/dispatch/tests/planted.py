@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rooflens.analysis.dispatch.policy import Policy
-from rooflens.analysis.dispatch.timings import Timings, timings
+from rooflens.plugins.dispatch.policy import Policy
+from rooflens.plugins.dispatch.timings import Timings, timings
 
-from ..synthetic import COORDINATES
+from tests.analysis.synthetic import COORDINATES
 
 Seconds = Callable[[Mapping[str, Any], str], float]
 

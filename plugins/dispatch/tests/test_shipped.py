@@ -4,10 +4,10 @@ import math
 
 import pandas as pd
 import pytest
-from rooflens.analysis.dispatch.regret import best, score
-from rooflens.analysis.dispatch.study import rule_names
-from rooflens.analysis.dispatch.timings import timings
 from rooflens.analysis.statistics.arrays import moments
+from rooflens.plugins.dispatch.regret import best, score
+from rooflens.plugins.dispatch.study import rule_names
+from rooflens.plugins.dispatch.timings import timings
 
 from .planted import plant
 

@@ -8,7 +8,7 @@ table       a row per shape and measured M
 
 import numpy as np
 
-from ..statistics.arrays import Flags, Ints
+from ...analysis.statistics.arrays import Flags, Ints
 from .evidence import MARGIN, Evidence, region_gain, weigh_evidence
 from .policy import Entry, EntryStatus, Policy, Rows, Rules
 from .timings import Setting, Shape, Timings, keys, positions

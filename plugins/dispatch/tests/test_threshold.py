@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rooflens.analysis.dispatch.evidence import MARGIN
-from rooflens.analysis.dispatch.fit import fit
-from rooflens.analysis.dispatch.policy import EntryStatus, ranges
-from rooflens.analysis.dispatch.weights import weigh
+from rooflens.plugins.dispatch.evidence import MARGIN
+from rooflens.plugins.dispatch.fit import fit
+from rooflens.plugins.dispatch.policy import EntryStatus, ranges
+from rooflens.plugins.dispatch.weights import weigh
 
 from .planted import from_array, plant_timings
 

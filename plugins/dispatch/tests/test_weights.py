@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from rooflens.analysis.dispatch.weights import parse_histogram, weigh
+from rooflens.plugins.dispatch.weights import parse_histogram, weigh
 from rooflens.shapes.errors import UsageError
 
 from .planted import plant_timings

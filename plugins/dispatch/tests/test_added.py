@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from rooflens.analysis.dispatch.timings import shared_weights, timings
+from rooflens.plugins.dispatch.timings import shared_weights, timings
 
 from .planted import SHAPES, plant
 

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from rooflens.analysis.dispatch.evidence import MARGIN
-from rooflens.analysis.dispatch.fit import fit
-from rooflens.analysis.dispatch.policy import choices
-from rooflens.analysis.dispatch.regret import (
+from rooflens.plugins.dispatch.evidence import MARGIN
+from rooflens.plugins.dispatch.fit import fit
+from rooflens.plugins.dispatch.policy import choices
+from rooflens.plugins.dispatch.regret import (
     MODEL,
     ORACLE,
     ROUND,

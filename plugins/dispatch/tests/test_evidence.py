@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from rooflens.analysis.dispatch.evidence import region_gain, weigh_evidence
-from rooflens.analysis.dispatch.fit import fit
-from rooflens.analysis.dispatch.policy import EntryStatus
+from rooflens.plugins.dispatch.evidence import region_gain, weigh_evidence
+from rooflens.plugins.dispatch.fit import fit
+from rooflens.plugins.dispatch.policy import EntryStatus
 from scipy import stats
 
 from .planted import SHAPES, from_array, plant_timings

@@ -9,15 +9,15 @@ import random
 
 import numpy as np
 import pytest
-from rooflens.analysis.dispatch.emit_csv import emit_csv, refusal
-from rooflens.analysis.dispatch.emit_json import emit_json, parse_policy
-from rooflens.analysis.dispatch.emit_python import emit_python
-from rooflens.analysis.dispatch.evidence import weigh_evidence
-from rooflens.analysis.dispatch.fit import fit
-from rooflens.analysis.dispatch.policy import Entry, Policy, choices
-from rooflens.analysis.dispatch.provenance import Provenance
 from rooflens.analysis.imports.read import detect
 from rooflens.analysis.imports.table import parse
+from rooflens.plugins.dispatch.emit_csv import emit_csv, refusal
+from rooflens.plugins.dispatch.emit_json import emit_json, parse_policy
+from rooflens.plugins.dispatch.emit_python import emit_python
+from rooflens.plugins.dispatch.evidence import weigh_evidence
+from rooflens.plugins.dispatch.fit import fit
+from rooflens.plugins.dispatch.policy import Entry, Policy, choices
+from rooflens.plugins.dispatch.provenance import Provenance
 from rooflens.shapes.errors import UsageError
 
 from .planted import choose, plant_timings

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...analysis.frames.load import RunData
 from ...shapes.gpu_architectures import architecture
 from ...shapes.run_folder.manifest import StoredProvider
-from ..frames.load import RunData
 from .study import Study
 
 

@@ -10,5 +10,8 @@ inside out:
 `fit`         all policies of a run
 `regret`      what a choice costs, in the sample and on rounds, shapes and models that the fit has not seen
 `study`       all of it for one run, rules that providers bring along included; decisions that differ from a policy
+`provenance`  what a decision rests on
 `emit_*`      policies as files: CSV in aiter's shape, JSON, Python
+`command`     `rooflens dispatch`, and `output`, what it prints
+`plugin`      what this adds to rooflens
 """

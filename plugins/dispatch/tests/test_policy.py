@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from rooflens.analysis.dispatch.fit import fit
-from rooflens.analysis.dispatch.policy import Entry, Policy, choices, ranges
+from rooflens.plugins.dispatch.fit import fit
+from rooflens.plugins.dispatch.policy import Entry, Policy, choices, ranges
 
 from .planted import choose, plant_timings
 

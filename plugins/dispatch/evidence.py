@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..statistics.arrays import Flags, Floats, Ints, moments
-from ..statistics.intervals import CONFIDENCE, quantile, survival
-from ..statistics.moderation import adjusted, moderate
+from ...analysis.statistics.arrays import Flags, Floats, Ints, moments
+from ...analysis.statistics.intervals import CONFIDENCE, quantile, survival
+from ...analysis.statistics.moderation import adjusted, moderate
 from .timings import Timings
 
 MARGIN = 0.03
