@@ -68,7 +68,7 @@ def measured_on_devices(
                 "visible devices"
             )
         versions = here
-        if not places.is_here:
+        if machine.call:
             tell(Remarked("set the versions up"))
             versions, log = machine.call(versions_there, runner.what, runner.scratch.name)
             runner.note(log)

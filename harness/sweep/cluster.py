@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from ...shapes.architectures import is_gpu
 from ...shapes.errors import RooflensError, UsageError
@@ -16,8 +16,6 @@ from .child_process import Child
 from .deadline import Deadline
 from .in_child import in_child
 from .supervisor import Start
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +50,15 @@ class Place:
 
 
 class Machine(Protocol):
-    """Runs processes for the thread that measures at a place; `remark` says what is not as on this machine."""
+    """Runs processes for the thread that measures at a place; `remark` says what is not as on this machine.
+
+    `call` returns what a function returns there, which also gets a folder and a stack that are left at the end; None on
+    this machine, where whoever measures can call it.
+    """
 
     start: Start
     remark: str
-
-    def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Return what a function returns there, which also gets a folder and a stack: both are left at the end."""
+    call: Callable[..., Any] | None
 
 
 class Here:
@@ -66,10 +66,7 @@ class Here:
 
     start: Start = Child
     remark = ""
-
-    def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Refuse: whoever measures here can call it."""
-        raise NotImplementedError
+    call: Callable[..., Any] | None = None
 
 
 class Cluster(Protocol):

@@ -33,6 +33,14 @@ SMALL = ("--set", "llc_bytes=1MiB", "--no-report", "--no-calibrate", "-o", "out"
 GIVEN = ("--git", "HEAD~1..HEAD", "--repo", "repo", "--providers", "bench/kernels.py", "tiny.toml", *ON_CPU)
 
 
+def begun(place, rows):
+    """Start a run on both parts of this CPU, and return it with its command once it has stored so many rows."""
+    command = (*run_args("dequant_blas", file=None), *unconverged("60ms"), "-a", "M=1..8", "--jobs", "local:2")
+    process = start(place, *command)
+    wait_for_rows(place, rows, process)
+    return process, command, children(process.pid)
+
+
 def devices_of(folder):
     """Map problems to the devices that measured them, as (host, slot)."""
     manifest = json.loads((folder / "run.json").read_text())
@@ -46,10 +54,7 @@ def devices_of(folder):
 @pytest.mark.slow
 @pytest.mark.exclusive
 def test_what_is_killed_goes_on_with_its_devices_and_every_problem_is_of_one(place):
-    command = (*run_args("dequant_blas", file=None), *unconverged("60ms"), "-a", "M=1..8", "--jobs", "local:2")
-    process = start(place, *command)
-    wait_for_rows(place, 6, process)
-    offspring = children(process.pid)
+    process, command, offspring = begun(place, 6)
     process.kill()
     process.communicate()
     assert_gone(offspring)
@@ -67,10 +72,7 @@ def test_what_is_killed_goes_on_with_its_devices_and_every_problem_is_of_one(pla
 @pytest.mark.slow
 @pytest.mark.exclusive
 def test_ctrl_c_ends_all_devices_and_says_how_to_go_on(place):
-    command = (*run_args("dequant_blas", file=None), *unconverged("60ms"), "-a", "M=1..8", "--jobs", "local:2")
-    process = start(place, *command)
-    wait_for_rows(place, 3, process)
-    offspring = children(process.pid)
+    process, _, offspring = begun(place, 3)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
@@ -128,10 +130,12 @@ def test_what_measures_otherwise_is_refused_and_loses_nothing(alone, changes, wo
 @pytest.mark.slow
 def test_both_versions_of_a_problem_are_of_one_device(here):
     repository(here / "repo", kernel(1), kernel(300))
-    command = ("compare", *GIVEN, "-o", "both", "--jobs", "local:2", "--rounds", 2, "-a", "M=3", "--json")
+    setup = ("--setup", f"pwd >> {here}/setups")
+    command = ("compare", *GIVEN, "-o", "both", "--jobs", "local:2", "--rounds", 2, "-a", "M=3", "--json", *setup)
     done = rooflens(here, *command, code=(0, 3))
     cases = head_is_slow(done)["cases"]
     assert len(cases) == 2
+    assert len((here / "setups").read_text().splitlines()) == 2, "once per version, not per device"
     assert {case["rounds"] for case in cases} == {2}
     base, head = (devices_of(here / "both" / arm) for arm in ("base", "head"))
     assert base == head

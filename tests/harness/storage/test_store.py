@@ -125,6 +125,10 @@ def test_a_retried_unit_leaves_the_tables_for_the_events_and_comes_back_once(tmp
     with RunStore.reopen(tmp_path / "run") as store:
         assert store.ended_with(["crashed"]) == set()
         assert store.ended_with(["timeout", "crashed"]) == {("c1", 0)}
+        table = tmp_path / "run" / "cells.csv"
+        written = table.stat().st_ino
+        store.retry(set())
+        assert table.stat().st_ino == written, "nothing is rewritten for nothing"
         store.retry({("c1", 0)})
         assert store.verdicts == {("c0", 0): "passed", ("c2", 1): "oom"}
         assert (tmp_path / "run" / "cells.csv").read_text().splitlines() == [*before[:2], before[3]]

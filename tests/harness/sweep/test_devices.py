@@ -223,6 +223,13 @@ def test_when_all_devices_are_gone_what_is_left_is_said():
     assert trial.devices.unmeasured == f"no sm90 is left for {left} problems"
 
 
+def test_nobody_waits_for_a_device_of_this_machine_that_failed():
+    trial = Trial([place(0)], lambda step, *_: FAILED if step == "measure" and trial.measured else None)
+    trial.is_here = True
+    trial.run(patience_s=600)
+    assert trial.devices.unmeasured == f"no sm90 is left for {len(PARTS) - 1} problems"
+
+
 @pytest.mark.parametrize("count", [2, 3])
 def test_of_several_places_with_one_device_one_measures(count):
     entered = []  # both are open before one of them has done all
