@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from io import BytesIO
 from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,6 +41,7 @@ from rooflens.harness.machine.device import find_device
 from rooflens.harness.plan.plan import plan
 from rooflens.harness.sweep.deadline import Deadline
 from rooflens.harness.timing.samples import NOT_BLOCKED
+from rooflens.shapes.files.stored_file import COLUMNS, by_columns, read_stored
 from rooflens.shapes.protocol import LIMITS, Protocol
 from rooflens.shapes.request import Request, declared_options
 from rooflens.shapes.run_folder.disturbance import disturbances
@@ -65,6 +67,9 @@ PART_S = 240
 
 UNIT_S, LARGE_UNIT_S, LARGE_FLOPS = 0.08, 0.5, 1e11
 """Device time of a cell and round while none of its size is stored, and the FLOPs from which a launch is large."""
+
+STORED_AS = {"cells.csv": ".xz", "samples.csv": COLUMNS, "telemetry.csv": ".xz"}
+"""Compressed tables, and the ends of their names."""
 
 CURRENT, EXPIRED, MISSING = "current", "expired", "missing"
 
@@ -118,7 +123,7 @@ def _training(pass_: str) -> Entry:
 
 
 ENTRIES = (
-    *map(_spread, ("bf16", "fp16", "fp32")),
+    *map(_spread, ("fp16", "fp32")),  # bf16: all forty shapes, in tier B
     *map(_training, ("fwd", "bwd", "step")),
     Entry("A", "fp8-train-rounds", "twelve shapes of the training document with intervals",
           f"fp8-train {FP8} --rounds 5 --set budget_s=0.1",
@@ -321,11 +326,10 @@ def store(entry: Entry, cells: pd.DataFrame, target: Path) -> None:
         place = next(place for name in names if not (place := target / name).exists())
         place.mkdir(parents=True)
         for path in (*whole.glob("*.csv"), whole / MANIFEST):
-            content = path.read_bytes()
-            if path.name in ("cells.csv", "samples.csv", "telemetry.csv"):
-                (place / f"{path.name}.xz").write_bytes(lzma.compress(content, preset=lzma.PRESET_EXTREME | 9))
-            else:
-                (place / path.name).write_bytes(content)
+            content, ending = path.read_bytes(), STORED_AS.get(path.name, "")
+            content = by_columns(content) if ending == COLUMNS else content
+            content = lzma.compress(content, preset=lzma.PRESET_EXTREME | 9) if ending else content
+            (place / f"{path.name}{ending}").write_bytes(content)
 
 
 def threads(run: str) -> int:
@@ -336,8 +340,8 @@ def threads(run: str) -> int:
 def part_of(run: Path, cells: pd.DataFrame, target: Path) -> Path:
     """Copy a run with some of its cells alone."""
     target.mkdir()
-    paths = {path.name.removesuffix(".xz"): path for path in run.glob("*.csv*")}
-    tables = {name: pd.read_csv(path, dtype=str, keep_default_na=False) for name, path in paths.items()}
+    contents = {path.name[: path.name.index(".csv") + 4]: read_stored(path) for path in run.glob("*.csv*")}
+    tables = {name: pd.read_csv(BytesIO(text), dtype=str, keep_default_na=False) for name, text in contents.items()}
     kept = tables["cells.csv"].merge(cells[CELL].astype(str), on=CELL)["cell_id"]
     for name, rows in tables.items():
         rows = rows[rows["cell_id"].isin(kept)] if "cell_id" in rows else rows

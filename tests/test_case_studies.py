@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from rooflens.analysis.frames.load import load_run
 from rooflens.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "case-studies.md").read_text("utf-8")
-PAGES = "".join(path.read_text("utf-8") for path in sorted((ROOT / "docs").glob("*.md")))
+FILES = sorted((*ROOT.glob("docs/*.md"), *ROOT.glob("plugins/*/README.md")))
+PAGES = "".join(path.read_text("utf-8") for path in FILES)
 PRINTED = re.findall(r"<!-- rooflens ([^;]+); exit code (\d) -->\n```text\n(.*?)```", PAGES, re.DOTALL)
 STORED = sorted(f"docs/results/{path.name}" for path in ROOT.glob("docs/results/upstream-*"))
 
@@ -52,7 +54,7 @@ def test_the_kernels_that_ran_are_those_of_the_stored_cells():
 def test_what_changed_from_process_to_process_did():
     folder = ROOT / "docs" / "results" / "upstream-gemlite" / "base"
     rounds = cells("upstream-gemlite", "base").query("layer == 'down' and M == 16")[["cell_id", "round"]]
-    medians = pd.read_csv(folder / "samples.csv.xz").merge(rounds).groupby("round")["time_s"].median() * 1e6
+    medians = load_run(folder).samples.merge(rounds).groupby("round")["time_s"].median() * 1e6
     told = re.search(r"took (\S+) µs in one process\s+and (\S+) µs in\s+the\s+next", PAGE)
     assert told is not None
     assert [f"{value:.1f}" for value in medians] == [*told.groups()]

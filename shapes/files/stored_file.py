@@ -15,6 +15,11 @@ from ..errors import UsageError
 
 _OPENERS: dict[str, Callable[[BinaryIO], Any]] = {".xz": lzma.open, ".gz": gzip.open}
 
+COLUMNS = ".columns.xz"
+"""Ends the name of a table that is stored column by column, as `by_columns` writes it."""
+
+_FORMS = (*_OPENERS, COLUMNS)
+
 MOST_SHRUNK = 100
 """Factor by which long tables may shrink when they are compressed; samples of stored runs do by 10, cells by 123."""
 
@@ -34,8 +39,8 @@ def open_regular(path: Path) -> BinaryIO:
 def read_stored(path: Path) -> bytes:
     """Return the content of a file, unpacked if its name ends with .xz or .gz.
 
-    Raises OSError, and EOFError, zlib.error and lzma.LZMAError for what is damaged, and UsageError for what unpacks to
-    too much.
+    Raises OSError, and EOFError, ValueError, zlib.error and lzma.LZMAError for what is damaged, and UsageError for what
+    unpacks to too much.
     """
     with open_regular(path) as file:
         content = file.read()
@@ -48,11 +53,25 @@ def read_stored(path: Path) -> bytes:
         raise UsageError(
             f"{path} unpacks to more than {MOST_SHRUNK} times its size, which no timings do; restore it from a copy"
         )
-    return found
+    return _by_rows(found) if path.name.endswith(COLUMNS) else found
+
+
+def by_columns(content: bytes) -> bytes:
+    """Transpose a CSV file in which nothing is quoted: a field a line, and a form feed between two columns.
+
+    Compressed, samples take up 55 to 80 % of what they do by rows.
+    """
+    rows = [line.split(b",") for line in content.removesuffix(b"\n").split(b"\n")]
+    return b"\f".join(b"\n".join(column) for column in zip(*rows, strict=True))
+
+
+def _by_rows(content: bytes) -> bytes:
+    columns = (column.split(b"\n") for column in content.split(b"\f"))
+    return b"".join(b",".join(row) + b"\n" for row in zip(*columns, strict=True))
 
 
 def open_table(path: Path) -> BinaryIO | None:
-    """Open a table of a run folder, or its form compressed as `path`.xz or `path`.gz, to read CSV; None without one.
+    """Open a table of a run folder, or the compressed form of it that is there, to read CSV; None without one.
 
     Raises UsageError for one that cannot be read.
     """
@@ -61,15 +80,15 @@ def open_table(path: Path) -> BinaryIO | None:
         return open_regular(path) if found == path else io.BytesIO(read_stored(found))
     except FileNotFoundError:
         return None
-    except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
+    except (gzip.BadGzipFile, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         raise UsageError(f"{found} is damaged ({error}); restore it from a copy") from None
     except OSError as error:
         raise UsageError(f"cannot read {found}: {error.strerror or error}") from None
 
 
 def compressed(path: Path) -> Path | None:
-    """Return the compressed form of a table that is there, `path`.xz or `path`.gz."""
-    forms = (path.with_name(path.name + suffix) for suffix in _OPENERS)
+    """Return the compressed form of a table that is there: `path` with .xz, .gz or .columns.xz."""
+    forms = (path.with_name(path.name + suffix) for suffix in _FORMS)
     return next((form for form in forms if form.exists()), None)
 
 

@@ -5,14 +5,18 @@ import lzma
 import os
 import signal
 import tracemalloc
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rooflens.analysis.frames.load import table_content
 from rooflens.api.run_folders import stored_runs
 from rooflens.harness.storage.tables import count_rows
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.files.json_file import read_object
-from rooflens.shapes.files.stored_file import read_stored
+from rooflens.shapes.files.stored_file import COLUMNS, by_columns, open_table, read_stored
 from rooflens.shapes.run_folder.columns import CELLS
 
 
@@ -64,3 +68,18 @@ def test_whatever_else_is_compressed_comes_back(tmp_path, suffix, pack):
         assert read_stored(path) == content
     path.write_bytes(pack(b"a\n") + pack(b"1\n"))  # of several members, as parallel packers write
     assert read_stored(path) == b"a\n1\n"
+
+
+@given(st.lists(st.lists(st.text("0123456789.e-", max_size=9), min_size=3, max_size=3), min_size=1))
+def test_a_table_stored_by_columns_is_the_table_that_it_was(rows):
+    content = "".join(",".join(row) + "\n" for row in rows).encode()
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "samples.csv"
+        (path.parent / f"{path.name}{COLUMNS}").write_bytes(lzma.compress(by_columns(content), preset=0))
+        assert open_table(path).read() == content
+
+
+def test_columns_of_different_lengths_are_damage(tmp_path):
+    (tmp_path / f"samples.csv{COLUMNS}").write_bytes(lzma.compress(b"a\n1\fb"))
+    with pytest.raises(UsageError, match=r"samples\.csv\.columns\.xz is damaged .*restore it from a copy"):
+        open_table(tmp_path / "samples.csv")
