@@ -35,20 +35,13 @@ def check_build(build, arch, may_spill=False, most_shared=1 << 20):
     assert build.shared_bytes <= min(most_shared, SHARED_BYTES.get(arch, 65536))
 
 
-def sampled(requests, arches=aot.ARCHES):
-    """Parameters (arch, name) for every name of `requests(arch)`; those that are not of the sample are slow.
-
-    The sample is one kernel, not always the same, on every third architecture: the kernels are frozen.
-    """
-    chosen = []
-    for number, arch in enumerate(arches):
-        names = list(requests(arch))
-        for index, name in enumerate(names):
-            # Shifted by 2: baselines, which take LLVM seconds for RDNA, fall to other architectures.
-            quick = number % 3 == 0 and index == (number + 2) % len(names)
-            described = " ".join(map(str, name)) if isinstance(name, tuple) else name
-            chosen.append(pytest.param(arch, name, id=f"{arch}-{described}", marks=() if quick else pytest.mark.slow))
-    return chosen
+def every(requests, arches=aot.ARCHES):
+    """Parameters (arch, name) for every name of `requests(arch)`."""
+    return [
+        pytest.param(arch, name, id=f"{arch}-{' '.join(map(str, name)) if isinstance(name, tuple) else name}")
+        for arch in arches
+        for name in requests(arch)
+    ]
 
 
 def mostly_slow(whole, arches=aot.ARCHES):

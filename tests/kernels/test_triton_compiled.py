@@ -27,13 +27,14 @@ from .ahead_of_time import (
     Made,
     announces_after_its_stores,
     check_build,
+    every,
     main_loop,
-    mostly_slow,
-    sampled,
     text,
 )
 from .devices import gpu
 from .synthetic import scheme_of
+
+pytestmark = pytest.mark.slow
 
 WAVE = {arch: 64 if arch in ("gfx90a", "gfx942", "gfx950") else 32 for arch in aot.ARCHES}
 
@@ -68,8 +69,6 @@ MORE = (
 )
 THOROUGH = ("sm90", "gfx942", "gfx1100")
 """One architecture of each family compiles MORE as well."""
-WHOLE = "gfx942"
-"""Where tests that look at several kernels are not slow."""
 PLANES = {"nf4 fp16": half_planes("nf4"), "nf4 fp32": exact_planes("nf4"), "fp4 fp16": half_planes("fp4")}
 
 
@@ -122,14 +121,14 @@ def count(pattern, build):
     return len(re.findall(pattern, text(build), re.MULTILINE))
 
 
-@pytest.mark.parametrize(("arch", "name"), sampled(requests))
+@pytest.mark.parametrize(("arch", "name"), every(requests))
 def test_all_kernels_compile_without_spills(builds, arch, name):
     build = builds[arch][name]
     check_build(build, arch, most_shared=65536 if arch.startswith("gfx") else 163840)
     assert 0 < build.registers <= 512
 
 
-@pytest.mark.parametrize("arch", mostly_slow(WHOLE))
+@pytest.mark.parametrize("arch", aot.ARCHES)
 def test_packed_weights_are_loaded_16_bytes_at_a_time(builds, arch):
     for case in fused_cases(arch):
         if case.K % 32 == 0 and case.kernel != "gemv_4bit":
@@ -137,7 +136,7 @@ def test_packed_weights_are_loaded_16_bytes_at_a_time(builds, arch):
     assert count(WIDE, builds[arch]["dequantize"])
 
 
-@pytest.mark.parametrize("arch", mostly_slow(WHOLE))
+@pytest.mark.parametrize("arch", aot.ARCHES)
 def test_mma_uses_matrix_instructions_and_simt_does_not(builds, arch):
     anything = r"HMMA|HGMMA|UTC\w*MMA|v_mfma|v_wmma"
     for case in fused_cases(arch):
@@ -148,7 +147,7 @@ def test_mma_uses_matrix_instructions_and_simt_does_not(builds, arch):
     assert count(MATRIX_16[arch], builds[arch]["stock bf16"])
 
 
-@pytest.mark.parametrize("arch", mostly_slow(WHOLE))
+@pytest.mark.parametrize("arch", aot.ARCHES)
 def test_fp32_is_never_multiplied_as_tf32(builds, arch):
     for request in builds[arch]:
         if request == "stock fp32" or (isinstance(request, Case) and request.dtype == "fp32"):
@@ -156,13 +155,13 @@ def test_fp32_is_never_multiplied_as_tf32(builds, arch):
             assert not re.search(r"tf32|xf32", build.assembly + build.machine_code, re.IGNORECASE), request
 
 
-@pytest.mark.parametrize("arch", mostly_slow(WHOLE))
+@pytest.mark.parametrize("arch", aot.ARCHES)
 def test_parts_of_k_have_left_every_wave_before_the_program_announces_them(builds, arch):
     case = next(case for case in EVERYWHERE if configured(case, arch)[2]["SPLIT_K"] > 1)
     assert announces_after_its_stores(builds[arch][case], arch)
 
 
-@pytest.mark.parametrize("arch", mostly_slow(WHOLE))
+@pytest.mark.parametrize("arch", aot.ARCHES)
 def test_simt_looks_codes_up_in_registers(builds, arch):
     """A table in memory would cost a load per weight or pair of weights: the loop has fewer loads of any kind."""
     case = EVERYWHERE[0]
@@ -178,7 +177,7 @@ def test_simt_looks_codes_up_in_registers(builds, arch):
     assert 2 * weights <= permutes <= 2.75 * weights
 
 
-@pytest.mark.parametrize("arch", mostly_slow(WHOLE))
+@pytest.mark.parametrize("arch", aot.ARCHES)
 @pytest.mark.parametrize("table", PLANES)
 def test_emitted_decode_has_the_exact_truth_table(builds, arch, table):
     """Execute the compiler's output in numpy: inline assembly, operand order and selectors included."""

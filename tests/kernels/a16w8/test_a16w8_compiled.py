@@ -8,9 +8,11 @@ from rooflens.kernels.provider import support
 from rooflens.shapes.problem import Problem
 from rooflens.shapes.scheme import DType
 
-from ..ahead_of_time import MATRIX_16, WIDE, check_build, sampled, text
+from ..ahead_of_time import MATRIX_16, WIDE, check_build, every, text
 from ..devices import gpu
 from ..synthetic import scheme_of
+
+pytestmark = pytest.mark.slow
 
 ONE, ROWS, LARGE = Problem(1, 512, 128, B=16), Problem(128, 128, 512, B=16), Problem(8192, 8192, 8192, B=16)
 PLAIN, PREQUANT = "a16w8-128x128", "a16w8-128x128-prequant"
@@ -47,7 +49,7 @@ def requests(arch):
     return chosen
 
 
-@pytest.mark.parametrize(("arch", "name"), sampled(requests))
+@pytest.mark.parametrize(("arch", "name"), every(requests))
 def test_kernels_compile(builds, arch, name):
     provider, _, scheme, _ = name
     build = builds[arch][name]

@@ -8,9 +8,11 @@ from rooflens.kernels.fp8train.quantizers import TRITON_QUANT
 from rooflens.kernels.fp8train.stock import STOCK_TRITON
 from rooflens.shapes.problem import Op, Pass, Problem
 
-from ..ahead_of_time import check_build, main_loop, mostly_slow, sampled, text
+from ..ahead_of_time import check_build, every, main_loop, text
 from ..devices import gpu
 from ..synthetic import scheme_of
+
+pytestmark = pytest.mark.slow
 
 STEP = Problem(4096, 6144, 2048, pass_=Pass.STEP)
 WGRAD = Problem(4096, 6144, 2048, pass_=Pass.WGRAD)
@@ -18,8 +20,6 @@ RAGGED = Problem(1000, 1104, 1200, pass_=Pass.STEP)
 QUANT = Problem(4096, 1, 6144, op=Op.QUANTIZE)
 FP8 = ("sm90", "sm100", "gfx942", "gfx950", "gfx1201")
 EVIDENCE = ("gfx942", "gfx950")
-WHOLE = "gfx950"
-"""Where tests that look at several kernels are not slow."""
 
 
 def requests(arch):
@@ -51,7 +51,7 @@ def of(builds, arch, what):
     return [builds[arch][name, number] for name, number in builds[arch] if name == what]
 
 
-@pytest.mark.parametrize(("arch", "what"), sampled(requests))
+@pytest.mark.parametrize(("arch", "what"), every(requests))
 def test_all_kernels_compile_without_spills(builds, arch, what):
     build = builds[arch][what]
     check_build(build, arch, may_spill=what[0] == "ragged")
@@ -66,7 +66,7 @@ MATRIX = {
 }
 
 
-@pytest.mark.parametrize("arch", mostly_slow(WHOLE, FP8))
+@pytest.mark.parametrize("arch", FP8)
 def test_products_are_multiplied_in_fp8(builds, arch):
     for what in ("specialised wgrad", "shared wgrad"):
         assert any(re.search(MATRIX[arch], text(build)) for build in of(builds, arch, what)), what
@@ -80,7 +80,7 @@ SHORT = r"(?:buffer|global)_store_(?:short|b16)"
 WIDE = r"(?:buffer|global)_store_(?:dwordx4|b128)"
 
 
-@pytest.mark.parametrize("arch", mostly_slow(WHOLE, EVIDENCE))
+@pytest.mark.parametrize("arch", EVIDENCE)
 def test_a_transposed_epilogue_stores_16_bytes_at_a_time(builds, arch):
     """Of wgrad's [N,K] result, which is formed as [K,N]: all of the binaries, whatever their tile."""
     shared, specialised = of(builds, arch, "shared wgrad"), of(builds, arch, "specialised wgrad")
@@ -94,7 +94,7 @@ def test_a_transposed_epilogue_stores_16_bytes_at_a_time(builds, arch):
         assert len(re.findall(WIDE, build.assembly)) == 8
 
 
-@pytest.mark.parametrize("arch", mostly_slow(WHOLE, FP8))
+@pytest.mark.parametrize("arch", FP8)
 def test_whole_blocks_are_read_and_quantized_16_bytes_at_a_time(builds, arch):
     """Or in tiles, by the tensor memory accelerator."""
     loads = r"LDG\.E\S*\.128|LDGSTS\S*\.128|UTMALDG|(?:buffer|global)_load_(?:dwordx4|b128)"
@@ -103,7 +103,7 @@ def test_whole_blocks_are_read_and_quantized_16_bytes_at_a_time(builds, arch):
             assert re.search(loads, text(build)), what
 
 
-@pytest.mark.parametrize("arch", mostly_slow(WHOLE, EVIDENCE))
+@pytest.mark.parametrize("arch", EVIDENCE)
 def test_a_main_loop_without_masks_where_blocks_are_whole(builds, arch):
     def masks(what):
         loops = [main_loop(build) for build in of(builds, arch, what)]

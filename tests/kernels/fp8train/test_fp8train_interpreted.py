@@ -52,9 +52,9 @@ WHOLE, TAILS, ONE = (128, 128, 256), (70, 150, 200), (1, 129, 130)
 @pytest.mark.parametrize(
     ("name", "k_major"),
     [
-        ("specialised", False),
         ("shared", True),
         pytest.param("specialised", True, marks=pytest.mark.slow),
+        pytest.param("specialised", False, marks=pytest.mark.slow),
         pytest.param("shared", False, marks=pytest.mark.slow),
     ],
 )

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from rooflens.kernels import aot
 from rooflens.kernels.mxfp8.blas import BLAS_BF16
 from rooflens.kernels.mxfp8.providers import GEMV, MMA
 from rooflens.kernels.mxfp8.quantizers import TRITON_QUANT
@@ -11,16 +12,16 @@ from rooflens.shapes.problem import Op, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8 import MxFp8, MxFp8Quant
 
-from ..ahead_of_time import WIDE, announces_after_its_stores, check_build, mostly_slow, sampled, text
+from ..ahead_of_time import WIDE, announces_after_its_stores, check_build, every, text
 from ..devices import gpu
+
+pytestmark = pytest.mark.slow
 
 GEMM, QUANT = MxFp8("rceil", DType.BF16), MxFp8Quant("rceil", DType.BF16)
 CASES = ((GEMV, 1), (GEMV, 16), (MMA, 64), (STOCK_TRITON, 64), (SMALL_TILE, 16))
 NATIVE = r"v_mfma_scale_f32|kind::mxf8f6f4\.block_scale|kind::mxf8f6f4.*ue8m0"
 BF16 = r"mf?ma\S*bf16|kind::f16"
 FP8 = {"sm90": r"wgmma\S*e4m3\.e4m3"}
-WHOLE = "gfx950"
-"""Where tests that look at several kernels are not slow."""
 
 
 def gemm_requests(arch):
@@ -48,14 +49,14 @@ def requests(arch):
     return chosen | {"quantize": quantize_request(arch), "decode": decode}
 
 
-@pytest.mark.parametrize(("arch", "key"), sampled(requests))
+@pytest.mark.parametrize(("arch", "key"), every(requests))
 def test_all_kernels_compile_and_ours_do_not_spill(builds, arch, key):
     build = builds[arch][key]
     check_build(build, arch, may_spill=key[0] in (STOCK_TRITON.name, SMALL_TILE.name))
     assert re.search(WIDE, text(build)), "no load of 16 bytes at a time"
 
 
-@pytest.mark.parametrize(("arch", "key"), sampled(gemm_requests))
+@pytest.mark.parametrize(("arch", "key"), every(gemm_requests))
 def test_kernels_multiply_where_they_say(builds, arch, key):
     config, request = gemm_requests(arch)[key]
     text = builds[arch][key].assembly
@@ -76,7 +77,7 @@ def test_kernels_multiply_where_they_say(builds, arch, key):
         assert re.search(BF16, text)
 
 
-@pytest.mark.parametrize("arch", [pytest.param("sm103", marks=pytest.mark.slow), "sm120"])
+@pytest.mark.parametrize("arch", ["sm103", "sm120"])
 def test_newer_architectures_multiply_scaled_blocks_where_they_say(builder, arch):
     for key, (config, request) in gemm_requests(arch).items():
         if "emulated" in config:
@@ -84,7 +85,7 @@ def test_newer_architectures_multiply_scaled_blocks_where_they_say(builder, arch
             assert bool(re.search(NATIVE, text)) is not config["emulated"], key
 
 
-@pytest.mark.parametrize("arch", mostly_slow(WHOLE))
+@pytest.mark.parametrize("arch", aot.ARCHES)
 def test_parts_of_k_have_left_every_wave_before_the_program_announces_them(builds, arch):
     divided = [key for key, (config, _) in gemm_requests(arch).items() if config.get("SPLIT_K", 1) > 1]
     assert divided
@@ -92,7 +93,7 @@ def test_parts_of_k_have_left_every_wave_before_the_program_announces_them(build
         assert announces_after_its_stores(builds[arch][key], arch), key
 
 
-@pytest.mark.parametrize("arch", mostly_slow(WHOLE, ("sm90", "sm100", "gfx950")))
+@pytest.mark.parametrize("arch", ("sm90", "sm100", "gfx950"))
 def test_payloads_are_narrowed_by_the_hardware_where_it_can(builds, arch):
     pattern = r"cvt\.rn\.satfinite\.e4m3x2" if arch.startswith("sm") else r"v_cvt_(?:scalef32_)?pk_fp8_f32"
     assert re.search(pattern, builds[arch]["quantize"].assembly)

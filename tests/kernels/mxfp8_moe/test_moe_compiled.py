@@ -13,9 +13,11 @@ from rooflens.plugins.isa.compiled.schedule import schedule
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.mxfp8_moe import MxFp8Moe
 
-from ..ahead_of_time import check_build, main_loop, sampled, text
+from ..ahead_of_time import check_build, every, main_loop, text
 from ..contract_cases import moe
 from ..devices import gpu
+
+pytestmark = pytest.mark.slow
 
 PLAIN = MxFp8Moe("rceil", DType.BF16)
 WEIGHTED = MxFp8Moe("rceil", DType.BF16, weighted=True)
@@ -67,7 +69,7 @@ MATRIX = {
 ANY_MATRIX = r"v_mfma_\w+|v_wmma_\w+|\w*MMA\.\S+"
 
 
-@pytest.mark.parametrize(("arch", "name"), sampled(requests))
+@pytest.mark.parametrize(("arch", "name"), every(requests))
 def test_kernels_compile_without_spills_to_the_intended_instructions(builds, arch, name):
     build = builds[arch][name]
     check_build(build, arch, may_spill=name == "stock 0", most_shared=163840)  # an untuned baseline; room for others
@@ -94,7 +96,6 @@ def test_loads_of_the_main_loop_are_prefetched_on_sm90(builds):
     assert instructions < 3.5 * weights
 
 
-@pytest.mark.slow
 def test_a_gemv_is_scheduled_with_the_loop_for_its_rows(builds):
     """One of three: a lane multiplies its 64 weights by each row; what runs the other loops is left out."""
     build = builds["sm90"]["gemv 0"]

@@ -12,8 +12,10 @@ from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.scheme import DType
 from rooflens.shapes.schemes.torchao import QUANTIZERS, AoGemm, AoGrouped, AoGroupedLinear, AoLinear, AoQuant
 
-from ..ahead_of_time import check_build, sampled
+from ..ahead_of_time import check_build, every
 from ..devices import gpu
+
+pytestmark = pytest.mark.slow
 
 BF16, G, STEP = DType.BF16, Op.GROUPED_GEMM, Pass.STEP
 CASES = (
@@ -73,7 +75,7 @@ def test_every_kernel_is_among_those_compiled(arch):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("arch", "name"), sampled(requests, tuple(MATRIX)))
+@pytest.mark.parametrize(("arch", "name"), every(requests, tuple(MATRIX)))
 def test_kernels_compile_for_this_architecture(builds, arch, name):
     request, build = requests(arch)[name], builds[arch][name]
     check_build(build, arch)
