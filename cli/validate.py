@@ -133,17 +133,17 @@ def inventory_section(found: Inventory) -> Section:
 
 def _obstacles(runs: tuple[Path, ...]) -> "list[Obstacle]":
     """Everything that prevents a merge, a run that is still being written included."""
-    from ..harness.storage.merge_conflicts import Obstacle, obstacles
+    from ..harness.storage.merge_conflicts import obstacles
     from ..harness.storage.shards import in_order, opened
 
     shards: list[Shard] = []
-    closed = []
+    closed: list[Obstacle] = []
     for run in runs:
         try:
             with opened([run]) as found:
                 shards += found
         except RooflensError as error:
-            closed.append(Obstacle(run, str(error)))
+            closed.append((run, str(error)))
     return [*closed, *obstacles(in_order(shards))]
 
 
@@ -174,4 +174,4 @@ def _be_strict(found: list[Inventory], reasons: "list[Obstacle]") -> None:
             raise IncompleteError(f"{one.run}: {missing_units(one.missing_units, one.folder)}")
     if reasons:
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-        raise IncompleteError(f"these {len(found)} runs do not merge: {reasons[0].reason}{more}")
+        raise IncompleteError(f"these {len(found)} runs do not merge: {reasons[0][1]}{more}")
