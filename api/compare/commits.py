@@ -10,13 +10,14 @@ from typing import Self
 
 from ...analysis.comparison.result import OWN, Result
 from ...harness.compare.checkouts import Checkouts
-from ...harness.compare.replay import Row, SuitePart, divided, rows_of
+from ...harness.compare.replay import Row, divided, rows_of
 from ...harness.compare.runner import CompareRunner
 from ...harness.compare.spec import CompareSpec, scratch_of, stored, suite_hash
 from ...harness.compare.worktrees import Repository
 from ...harness.plan.plan import plan
 from ...harness.sweep.deadline import Deadline
 from ...harness.sweep.events import Observer, Remarked
+from ...harness.sweep.part_queue import Item
 from ...shapes.errors import UsageError
 from ...shapes.protocol import COMPARED_ROUNDS
 from ...shapes.request import Request
@@ -69,7 +70,7 @@ class Measuring:
     def _on_one(self, folder: Path, what: CompareSpec, turns: TurnExecutor) -> bool:
         return self._runner(folder, what, turns).run(self._deadline)
 
-    def _runner(self, folder: Path, what: CompareSpec, turns: TurnExecutor, *parts: SuitePart) -> CompareRunner:
+    def _runner(self, folder: Path, what: CompareSpec, turns: TurnExecutor, *parts: Item) -> CompareRunner:
         runner = CompareRunner(folder, what, self._observer, turns, self._scratch, self._request.retry, parts)
         runner.open_runs, runner.alone = turns.open_runs, turns.alone
         self._made = self._made or runner.checkouts(self._deadline)

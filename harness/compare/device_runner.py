@@ -2,42 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 
-from ...shapes.errors import RooflensError
 from ...shapes.protocol import Protocol
 from ..storage.manifest import device_of
 from ..sweep.cluster import Cluster, Machine, Place
 from ..sweep.deadline import Deadline, OutOfTimeError
-from ..sweep.devices import Devices
+from ..sweep.devices import Devices, Station
 from ..sweep.events import Doing, Observer, Remarked
 from ..sweep.part_queue import PartQueue
 from ..sweep.supervisor import SupervisedWorker
 from ..worker.messages import Setup
 from .checkouts import versions_there
 from .environments import PreparedVersion
-from .replay import SuitePart
 from .runner import LOG, CompareRunner
-
-
-@dataclass(slots=True)
-class _Station:
-    """Measures parts at a place."""
-
-    runner: CompareRunner
-    versions: dict[str, PreparedVersion]
-    device: str
-    place: Place
-    machine: Machine
-    deadline: Deadline
-    observer: Observer
-
-    def measure(self, part: SuitePart) -> None:
-        """Measure all rounds of all versions of a part."""
-        self.runner.measure(part, self.versions, self.deadline, self.device, self.place, self.machine, self.observer)
-
-    def finish(self) -> None:
-        """Nothing: every round takes the readings of its worker."""
 
 
 def measured_on_devices(
@@ -56,24 +33,19 @@ def measured_on_devices(
     here: dict[str, PreparedVersion] = {}
 
     @contextmanager
-    def station(place: Place, machine: Machine, tell: Observer, deadline: Deadline) -> Iterator[_Station]:
+    def station(place: Place, machine: Machine, tell: Observer, deadline: Deadline) -> Iterator[Station]:
         tell(Doing("find the device"))
         setup = Setup(place.device, Protocol(), (), ())
         worker = SupervisedWorker(setup, runner.folder / LOG, deadline.check, start=machine.start)
         worker.kill()
-        found = replace(worker.ready.device, host=place.host, slot=place.index)
-        if found.arch != place.arch:
-            raise RooflensError(
-                f"its device is {found.arch}, not {place.arch}: start one Ray node per architecture, each with its own "
-                "visible devices"
-            )
+        key = device_of(place.found(worker.ready.device))
         versions = here
         if machine.call:
             tell(Remarked("set the versions up"))
             versions, log = machine.call(versions_there, runner.what, runner.scratch.name)
             runner.note(log)
-        device = " ".join(map(str, key)) if isinstance(key := device_of(found), tuple) else str(key)
-        yield _Station(runner, versions, device, place, machine, deadline, tell)
+        device = " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+        yield device, lambda part: runner.measure(part, versions, deadline, device, place, machine, tell)
 
     with runner.opened(), ExitStack() as held:
         if not runner.open_parts():

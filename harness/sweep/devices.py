@@ -12,14 +12,13 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Condition, Thread
-from typing import Any, Protocol
 
 from ...shapes.errors import Interrupted, RooflensError, UsageError
 from ..storage.tables import StorageError
 from .cluster import Cluster, Machine, Place
 from .deadline import Deadline, OutOfTimeError
 from .events import Doing, Event, Observer, Remarked
-from .part_queue import PartQueue, QueueItem
+from .part_queue import Item, PartQueue
 from .session import END_S
 from .supervisor import PlaceLostError
 
@@ -41,18 +40,8 @@ STOP_S = 20.0
 """Time to wait for threads that were asked to stop: each ends the processes that it has started."""
 
 
-class Station(Protocol):
-    """Measures on one device."""
-
-    @property
-    def device(self) -> Hashable:
-        """What identifies it for good."""
-
-    def measure(self, part: Any) -> None:
-        """Measure a part; OutOfTimeError and Interrupted end the use of the device."""
-
-    def finish(self) -> None:
-        """Take the last readings."""
+Station = tuple[Hashable, Callable[[Item], object]]
+"""What identifies a device for good, and what measures a part there: OutOfTimeError and Interrupted end its use."""
 
 
 @dataclass(slots=True, eq=False)
@@ -61,12 +50,13 @@ class _Worker:
 
     place: Place
     device: Hashable = None
-    part: QueueItem | None = None
+    part: Item | None = None
 
 
 @dataclass
 class Devices:
-    """Those of one architecture, `arch`, at most `most` of them (None: all). `station` opens one at a place.
+    """Those of one architecture, `arch`, at most `most` of them (None: all). `station` opens one at a place, and
+    takes the last readings at its end.
 
     A station has a deadline of its own, which also stops it when another device has failed for good. On this machine a
     device that fails does not come back, so that there is no patience.
@@ -85,7 +75,7 @@ class Devices:
     noun: str = "problems"
     most: int | None = None
     patience_s: float = PATIENCE_S
-    more: Callable[[], tuple[QueueItem, ...]] = tuple
+    more: Callable[[], tuple[Item, ...]] = tuple
     note: Callable[[str], object] = str
     unmeasured: str = ""
     _workers: dict[Place, _Worker] = field(default_factory=dict, init=False)
@@ -178,18 +168,17 @@ class Devices:
             tell = partial(self._tell, place)
             with (
                 self.places.entered(place, deadline) as machine,
-                self.station(place, machine, tell, deadline) as station,
+                self.station(place, machine, tell, deadline) as (device, measure),
             ):
                 if machine.remark:
                     tell(Remarked(machine.remark))
-                self._open(worker, station.device)
+                self._open(worker, device)
                 while self._next(worker):
                     assert worker.part
-                    station.measure(worker.part)
+                    measure(worker.part)
                     with self._changed:
                         worker.part, self._faults[place], self._has_measured = None, 0, True
                         self._changed.notify_all()
-                station.finish()
         except OutOfTimeError:
             self._return(worker)
         except PlaceLostError as error:

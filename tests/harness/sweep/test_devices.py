@@ -58,7 +58,8 @@ class Trial:
     @contextmanager
     def station(self, place, machine, observer, deadline):
         self.do("open", place, deadline)
-        yield Station(self, place, deadline)
+        yield self.identify(place), lambda part: self.do("measure", place, deadline, part)
+        self.do("finish", place, deadline)
         self.do("close", place, deadline)
 
     def do(self, step, place, deadline, part=None):
@@ -91,17 +92,6 @@ class Trial:
     @property
     def parts(self):
         return sorted(part.key for _, part in self.measured)
-
-
-class Station:
-    def __init__(self, trial, place, deadline):
-        self.trial, self.place, self.device, self.deadline = trial, place, trial.identify(place), deadline
-
-    def measure(self, part):
-        self.trial.do("measure", self.place, self.deadline, part)
-
-    def finish(self):
-        self.trial.do("finish", self.place, self.deadline)
 
 
 ALL = sorted(part.key for part in PARTS)
