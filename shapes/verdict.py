@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Self
+from typing import Self
 
 _SIZES = re.compile(r"(?:(?<=\b[BEMNK]=)|(?<=\btop_k=))(\d+)\b")
 
@@ -61,16 +61,11 @@ class Reason:
         return first.words[0] + "".join(map("".join, zip(ranges, first.words[1:], strict=True)))
 
 
-class ReasonGroup(NamedTuple):
-    """Reasons that differ in sizes only: as one text, whose they are, and how many there are."""
+def reason_groups(reasons: Iterable[tuple[str, str]]) -> list[tuple[str, list[str], int]]:
+    """Group (name, reason) pairs that differ in sizes only, in the order of their first appearance.
 
-    text: str
-    names: list[str]
-    total: int
-
-
-def reason_groups(reasons: Iterable[tuple[str, str]]) -> list[ReasonGroup]:
-    """Group (name, reason) pairs, in the order of their first appearance; each name of a group once."""
+    A group is its reasons as one text, its names, each once, and the number of its pairs.
+    """
     found: dict[tuple[str, ...], list[tuple[str, Reason]]] = {}
     for name, text in reasons:
         reason = Reason.parse(text)
@@ -78,5 +73,5 @@ def reason_groups(reasons: Iterable[tuple[str, str]]) -> list[ReasonGroup]:
     groups = []
     for alike in found.values():
         names, merged = dict.fromkeys(name for name, _ in alike), Reason.merged(reason for _, reason in alike)
-        groups.append(ReasonGroup(merged, list(names), len(alike)))
+        groups.append((merged, list(names), len(alike)))
     return groups

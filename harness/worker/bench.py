@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -80,7 +80,7 @@ class Bench:
     def canary(self) -> dict[str, Any]:
         """Time the canary: a row of canary.csv, without its process."""
         self._canary = self._canary or Canary(self.device, self.machine)
-        return asdict(self._canary.read())
+        return self._canary.read()
 
     def copies(self, cell: Cell) -> int:
         """Copies of the operands that a cell rotates among, or that share a flush."""
