@@ -46,7 +46,7 @@ class Checkouts:
 
     def _version(self, name: str, commit: str) -> PreparedVersion:
         environment = self._set_up(name, commit)
-        return PreparedVersion(environment, environment.variables(bool(self.what.setup), self.what.ours))
+        return environment, environment.variables(bool(self.what.setup), self.what.ours)
 
     def _set_up(self, name: str, commit: str) -> VersionEnvironment:
         """Check out the commit of a version and create its environment, unless an earlier attempt did."""

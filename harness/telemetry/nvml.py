@@ -10,7 +10,8 @@ from operator import attrgetter
 from typing import Any
 
 from ...shapes.device import Device
-from .reading import Board, DeviceProcess, OtherProcesses, Query, Reading, TelemetryError, in_order, scaled
+from ...shapes.errors import RooflensError
+from .reading import Board, DeviceProcess, OtherProcesses, Query, Reading, in_order, scaled
 
 REASONS = {
     0x002: "application_clocks",
@@ -44,7 +45,7 @@ GPU_SENSOR, SLOWDOWN_THRESHOLD = 0, 1
 
 
 class Nvml:
-    """One NVIDIA GPU. Raises TelemetryError when NVML cannot be used or does not know the GPU.
+    """One NVIDIA GPU. Raises RooflensError when NVML cannot be used or does not know the GPU.
 
     `nvml` is the module `pynvml`; `pci_address` and `holds_context` are asked for when they are needed.
     """
@@ -63,7 +64,7 @@ class Nvml:
         try:
             nvml.nvmlInit()
         except Exception as error:
-            raise TelemetryError(SETUP_ERRORS.get(type(error).__name__, f"NVML: {error}")) from error
+            raise RooflensError(SETUP_ERRORS.get(type(error).__name__, f"NVML: {error}")) from error
         self._handle = _find(nvml, device.uuid, pci_address)
         self._clock = self._query("nvmlDeviceGetClockInfo", SM_CLOCK)
         self._memory_clock = self._query("nvmlDeviceGetClockInfo", MEMORY_CLOCK)
@@ -133,7 +134,7 @@ def _find(nvml: Any, uuid: str, pci_address: Callable[[], str | None]) -> Any:
             return handle
     if Query(nvml.nvmlDeviceGetCount, _is_refusal)() == 1:
         return nvml.nvmlDeviceGetHandleByIndex(0)
-    raise TelemetryError("NVML knows no GPU of this UUID or PCI address")
+    raise RooflensError("NVML knows no GPU of this UUID or PCI address")
 
 
 def _by_address(nvml: Any, pci_address: Callable[[], str | None]) -> Any:

@@ -30,10 +30,6 @@ PROCESS_INTERVAL_S = 1.0
 """The list of processes is asked for at most this often: it costs some ten times what the other queries do."""
 
 
-class TelemetryError(Exception):
-    """A source has nothing to say about a device; the message says why, and what to install or start."""
-
-
 @dataclass(frozen=True, slots=True)
 class Reading:
     """The state of a device at one moment, in base units; None is unknown.

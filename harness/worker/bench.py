@@ -17,7 +17,7 @@ from ...shapes.errors import UsageError
 from ...shapes.protocol import Protocol
 from ...shapes.suite import Cache
 from ...shapes.verdict import Verdict
-from ..isolation.faults import IncorrectError, OperandsChangedError, ProviderError, describe, explain, is_lost
+from ..isolation.faults import IncorrectError, LeftBehindError, ProviderError, describe, explain, is_lost
 from ..isolation.process_state import Guarded
 from ..plan.plan import Cell
 from ..telemetry.source import telemetry
@@ -299,7 +299,7 @@ class Bench:
             if is_lost(error):
                 raise error
             if change := operands.change():
-                raise OperandsChangedError(f"{describe(error)}; {change}") from error
+                raise LeftBehindError(f"{describe(error)}; {change}") from error
             operands.restore()
             if isinstance(error, IncorrectError):
                 return Verdict.INCORRECT, describe(error)

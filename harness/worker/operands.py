@@ -13,7 +13,7 @@ import torch
 
 from ...kernels.inputs import Inputs, draw_signs, flip_, make_inputs
 from ...kernels.provider import Launch
-from ..isolation.faults import OperandsChangedError, ProviderError
+from ..isolation.faults import LeftBehindError, ProviderError
 from .signatures import signatures
 
 FIRST = 500_000_000
@@ -308,9 +308,9 @@ class Operands:
         return ""
 
     def require_unchanged(self) -> None:
-        """Raise OperandsChangedError where `change` has something to say."""
+        """Raise LeftBehindError where `change` has something to say."""
         if change := self.change():
-            raise OperandsChangedError(change)
+            raise LeftBehindError(change)
 
 
 class _SignBits:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.harness.compare.checkouts import Checkouts
-from rooflens.harness.compare.environments import PreparedVersion, VersionEnvironment
+from rooflens.harness.compare.environments import VersionEnvironment
 from rooflens.harness.compare.replay import COORDINATES, divided
 from rooflens.harness.compare.runner import CompareRunner
 from rooflens.harness.compare.spec import CompareSpec, nothing_left
@@ -23,7 +23,7 @@ from ..repositories import repository
 
 PLACE = dict(zip(MODEL_FIELDS, "tiny tiny q gemm fwd 1 1 1 1 48 128 fp32 nf4-g64 mine warm".split(), strict=True))  # noqa: SIM905
 
-VERSIONS = dict.fromkeys(("base", "head"), PreparedVersion(VersionEnvironment(Path(), Path()), {}))
+VERSIONS = dict.fromkeys(("base", "head"), (VersionEnvironment(Path(), Path()), {}))
 
 
 class Scripted(CompareRunner):
@@ -196,9 +196,7 @@ def test_another_device_measures_all_of_a_part_and_leaves_the_others_alone(compa
     first = comparing(script, parts=parts)
     first.what.chunks = 2
     with first.opened():
-        versions = dict.fromkeys(
-            first.what.commits, PreparedVersion(VersionEnvironment(first.folder, first.folder), {})
-        )
+        versions = dict.fromkeys(first.what.commits, (VersionEnvironment(first.folder, first.folder), {}))
         first.measure(parts[0], versions, Deadline(), "GPU-1")
     assert first.begun() == {0: "GPU-1"}
     again = comparing(script, parts=parts)
