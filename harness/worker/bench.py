@@ -28,8 +28,8 @@ from ..timing.canary import Canary
 from ..timing.measure import measure
 from ..timing.samples import Measurement
 from ..timing.stop import StopRule
-from ..timing.timer import Subject, automatic, unavailable
-from ..timing.timers import make_timer
+from ..timing.timer import Subject
+from ..timing.timers import available, make_timer
 from .geometry import geometry_columns
 from .messages import PREPARE_PHASE, TRY_PHASE, ChosenConfig, Failure
 from .operands import Operands
@@ -58,8 +58,8 @@ class Bench:
 
     def __init__(self, device: Device, protocol: Protocol) -> None:
         self.device, self._protocol = device, protocol
-        if protocol.timer != "auto" and (reason := unavailable(protocol.timer, device)):
-            raise UsageError(f"timer {protocol.timer}: {reason}; omit it, or use --set timer=host")
+        self.machine = accelerator(device)
+        self.timer = available(protocol.timer, self.machine, device)
         if protocol.timer == "graph" and protocol.cold_by == "flush":
             raise UsageError("timer graph: launches in a graph cannot be flushed before; set cold_by=rotation")
         if flush_bytes(device) > device.memory_bytes / 2:
@@ -67,9 +67,7 @@ class Bench:
                 f"a last-level cache of {device.llc_bytes >> 20} MiB: a flush reads more than that, and over half of "
                 f"the memory of {device.name}; give the right size with --set llc_bytes"
             )
-        self.machine = accelerator(device)
         self.seed = protocol.seed
-        self.timer = automatic(device, self.machine.traces) if protocol.timer == "auto" else protocol.timer
         self.cold_by = protocol.cold_by
         if self.cold_by == "auto":
             self.cold_by = "rotation" if self.timer == "graph" else "flush"
