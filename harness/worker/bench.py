@@ -30,12 +30,12 @@ from ..timing.samples import Measurement
 from ..timing.stop import StopRule
 from ..timing.timer import Subject
 from ..timing.timers import available, make_timer
+from .error_ratio import error_ratio
 from .geometry import geometry_columns
 from .messages import PREPARE_PHASE, TRY_PHASE, ChosenConfig, Failure
 from .operands import Operands
 from .prepared import Prepared, prepare, require_json
-from .search import BRIEF, Search, nothing_to_search, search
-from .trial import DeviceTrial, error_ratio
+from .search import BRIEF, Search, Trial, nothing_to_search, search
 from .watch import Watch
 
 WATCHED = ("host", "event", "profiler")
@@ -266,7 +266,7 @@ class Bench:
         truth = operands.truth
         assert truth is not None
 
-        def ready(candidate: int, config: Config) -> DeviceTrial:
+        def ready(candidate: int, config: Config) -> Trial:
             begin(candidate, PREPARE_PHASE)
             with guarded():
                 prepared = prepare(
@@ -287,11 +287,16 @@ class Bench:
                 )
                 subject = watch.subject if self.timer in WATCHED else subject
                 timer = make_timer(self.timer, self.machine, subject, self.device)
-            return DeviceTrial(
-                *(error, subject, timer, self.machine, self.telemetry, guarded),
-                begin=lambda: begin(candidate, TRY_PHASE),
-                check=lambda taken: self._check_watched(watch, taken),
-            )
+
+            def sample(rule: StopRule) -> tuple[Sequence[float], str]:
+                begin(candidate, TRY_PHASE)
+                rule = replace(rule, resolution_s=timer.resolution_s)
+                with guarded():
+                    taken = measure(subject, timer, rule, self.machine, self.telemetry)
+                    self._check_watched(watch, taken)
+                return taken.counting, taken.disturbed
+
+            return Trial(sample, error, timer.resolution_s)
 
         def failure(error: Exception) -> Failure:
             if is_lost(error):
