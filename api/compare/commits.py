@@ -88,9 +88,7 @@ class Measuring:
             parts = divided(_rows(what), what.chunks)
             what = replace(what, chunks=len(parts))
             runner = self._runner(folder, what, turns, *parts)
-            complete, self.unmeasured = measured_on_devices(
-                runner, found.places, found.arch, self._deadline, self._observer, found.most, found.patience_s
-            )
+            complete, self.unmeasured = measured_on_devices(runner, found, self._deadline, self._observer)
         return complete
 
 

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 
 from ...shapes.protocol import Protocol
 from ..storage.manifest import device_of
-from ..sweep.cluster import Cluster, Machine, Place
+from ..sweep.cluster import Machine, Place, Target
 from ..sweep.deadline import Deadline, OutOfTimeError
 from ..sweep.devices import Devices, Station
 from ..sweep.events import Doing, Observer, Remarked
@@ -18,13 +18,7 @@ from .runner import LOG, CompareRunner
 
 
 def measured_on_devices(
-    runner: CompareRunner,
-    places: Cluster,
-    arch: str,
-    deadline: Deadline,
-    observer: Observer,
-    most: int | None,
-    patience_s: float,
+    runner: CompareRunner, target: Target, deadline: Deadline, observer: Observer
 ) -> tuple[bool, str]:
     """Measure what is missing; return whether all is complete, and what is not because devices are missing.
 
@@ -51,12 +45,9 @@ def measured_on_devices(
         if not runner.open_parts():
             return True, ""
         queue = PartQueue(runner.open_parts(), runner.begun())
-        devices = Devices(
-            *(places, arch, queue, station, observer, deadline),
-            noun="parts of the suite", most=most, patience_s=patience_s, note=runner.note,
-        )  # fmt: skip
+        devices = Devices(*(target, queue, station, observer, deadline), noun="parts of the suite", note=runner.note)
         try:
-            if places.is_here:
+            if target.places.is_here:
                 here |= runner.checkouts(deadline).make()
             else:
                 held.enter_context(runner.records_of_nodes())

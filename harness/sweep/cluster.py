@@ -97,6 +97,23 @@ class Cluster(Protocol):
         """
 
 
+PATIENCE_S = 60.0
+"""Time to wait for a device when there is none, unless requested otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The devices to measure on: those of architecture `arch` among `places`, at most `most` of them (None: all).
+
+    `patience_s` is the time to wait for one when there is none.
+    """
+
+    places: Cluster
+    arch: str
+    most: int | None = None
+    patience_s: float = PATIENCE_S
+
+
 class LocalCluster:
     """The devices of this machine; `devices` are torch's names for them by architecture."""
 

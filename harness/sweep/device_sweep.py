@@ -13,7 +13,7 @@ from ..plan.plan import Cell, Task, tasks
 from ..storage.manifest import device_of
 from ..storage.store import RunStore
 from ..worker.messages import Setup
-from .cluster import Cluster, Machine, Place
+from .cluster import Machine, Place, Target
 from .deadline import Deadline, OutOfTimeError
 from .devices import Devices, Station
 from .events import Grown, Observer, Started, measured_again
@@ -32,7 +32,7 @@ def parts_of(cells: Sequence[Cell]) -> tuple[Item, ...]:
 
 @dataclass(slots=True)
 class DeviceSweep:
-    """As `Sweep`, on the devices of `places` that are of architecture `arch`; see `Devices`.
+    """As `Sweep`, on the devices of `target`; see `Devices`.
 
     What a device has stored of a problem it alone completes: another one measures all of it again.
     """
@@ -41,14 +41,11 @@ class DeviceSweep:
     cells: tuple[Cell, ...]
     setup: Setup
     observer: Observer
-    places: Cluster
-    arch: str
+    target: Target
     calibrate: bool = True
     deadline: Deadline = field(default_factory=Deadline)
     more: Callable[[], tuple[Cell, ...]] | None = None
     retry: tuple[str, ...] = ()
-    most: int | None = None
-    patience_s: float = 60.0
     unmeasured: str = ""
     _manifest: Manifest = field(init=False)
     _owners: dict[str, Hashable] = field(default_factory=dict, init=False)
@@ -71,9 +68,10 @@ class DeviceSweep:
         self.observer(Started(total, total - missing))
         queue, begun = self._open(parts)
         devices = Devices(
-            *(self.places, self.arch, PartQueue(queue, begun), self._station, self.observer, self.deadline),
-            most=self.most, patience_s=self.patience_s, more=self._further, note=self.store.event,
-        )  # fmt: skip
+            *(self.target, PartQueue(queue, begun), self._station, self.observer, self.deadline),
+            more=self._further,
+            note=self.store.event,
+        )
         try:
             devices.measure()
         except OutOfTimeError:

@@ -15,7 +15,7 @@ from threading import Condition, Thread
 
 from ...shapes.errors import Interrupted, RooflensError, UsageError
 from ..storage.tables import StorageError
-from .cluster import Cluster, Machine, Place
+from .cluster import Machine, Place, Target
 from .deadline import Deadline, OutOfTimeError
 from .events import Doing, Event, Observer, Remarked
 from .part_queue import Item, PartQueue
@@ -26,9 +26,6 @@ LOOK_S = 2.0
 """Interval between two looks at which places there are."""
 
 POLL_S = 0.25
-
-PATIENCE_S = 60.0
-"""Time to wait for a device when there is none, unless requested otherwise."""
 
 MOST_FAULTS = 2
 """Times in a row that a place may be lost without a part being finished there before it is left out."""
@@ -55,8 +52,7 @@ class _Worker:
 
 @dataclass
 class Devices:
-    """Those of one architecture, `arch`, at most `most` of them (None: all). `station` opens one at a place, and
-    takes the last readings at its end.
+    """Those of `target`. `station` opens one at a place, and takes the last readings at its end.
 
     A station has a deadline of its own, which also stops it when another device has failed for good. On this machine a
     device that fails does not come back, so that there is no patience.
@@ -66,15 +62,12 @@ class Devices:
     over it.
     """
 
-    places: Cluster
-    arch: str
+    target: Target
     queue: PartQueue
     station: Callable[[Place, Machine, Observer, Deadline], AbstractContextManager[Station]]
     observer: Observer
     deadline: Deadline
     noun: str = "problems"
-    most: int | None = None
-    patience_s: float = PATIENCE_S
     more: Callable[[], tuple[Item, ...]] = tuple
     note: Callable[[str], object] = str
     unmeasured: str = ""
@@ -99,7 +92,7 @@ class Devices:
         self.observer(Doing("start the workers: import torch and the providers, find the devices"))
         with self._ended():
             looked_at, alone_since = -math.inf, time.monotonic()
-            patience_s = LOOK_S if self.places.is_here else self.patience_s
+            patience_s = LOOK_S if self.target.places.is_here else self.target.patience_s
             while self._is_open():
                 if self.deadline.check():
                     raise Interrupted("stopped")
@@ -110,7 +103,7 @@ class Devices:
                     if self._workers or self._error:
                         alone_since = now
                     elif now - alone_since >= patience_s and not self.deadline.is_over(END_S):
-                        self.unmeasured = f"no {self.arch} is left for {len(self.queue)} {self.noun}"
+                        self.unmeasured = f"no {self.target.arch} is left for {len(self.queue)} {self.noun}"
                         self._remark(self.unmeasured)
                         return
                     self._changed.wait(POLL_S)
@@ -121,7 +114,7 @@ class Devices:
                 raise self._error
         if parts := self.queue.given_up:
             names = ", ".join(map(str, parts[:MOST_NAMED])) + (", ..." if len(parts) > MOST_NAMED else "")
-            self.unmeasured = f"{len(parts)} {self.noun} crashed every {self.arch} that tried ({names})"
+            self.unmeasured = f"{len(parts)} {self.noun} crashed every {self.target.arch} that tried ({names})"
 
     def _is_open(self) -> bool:
         """Tell whether there is something to wait for; a queue that is finished may be given more."""
@@ -139,11 +132,11 @@ class Devices:
         """Start a thread at every free place for which there is a part."""
         if self.deadline.is_over(END_S):
             return
-        self._seen = [place for place in self.places.now() if place.arch == self.arch]
+        self._seen = [place for place in self.target.places.now() if place.arch == self.target.arch]
         for place in self._seen:
             with self._changed:
                 opening = sum(worker.device is None for worker in self._workers.values())
-                has_room = self.most is None or len(self._workers) < self.most
+                has_room = self.target.most is None or len(self._workers) < self.target.most
                 is_taken = place in self._workers or place in self._left_out
                 if is_taken or not has_room or len(self.queue) <= opening:
                     continue
@@ -167,7 +160,7 @@ class Devices:
             deadline = replace(self.deadline, should_stop=partial(self._should_stop, worker))
             tell = partial(self._tell, place)
             with (
-                self.places.entered(place, deadline) as machine,
+                self.target.places.entered(place, deadline) as machine,
                 self.station(place, machine, tell, deadline) as (device, measure),
             ):
                 if machine.remark:
@@ -225,7 +218,8 @@ class Devices:
             what = ""
             if part:
                 is_back = self.queue.lost(part, worker.device)
-                what = f"; {part} {'is measured again' if is_back else f'has cost too many {self.arch}: it is skipped'}"
+                too_many = f"has cost too many {self.target.arch}: it is skipped"
+                what = f"; {part} {'is measured again' if is_back else too_many}"
             self._remark(f"{place} is lost: {why}{what}")
             if self._faults[place] >= MOST_FAULTS:
                 self._left_out.add(place)
@@ -243,7 +237,7 @@ class Devices:
             self._left_out.add(worker.place)
             self._remark(f"{worker.place} is excluded: {why}")
             if not self._has_measured and {*self._workers, *self._seen} <= self._left_out:
-                self._error = self._error or RooflensError(f"no {self.arch} can measure: {why}")
+                self._error = self._error or RooflensError(f"no {self.target.arch} can measure: {why}")
 
     @contextmanager
     def _ended(self) -> Iterator[None]:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rooflens.harness.storage.tables import StorageError
 from rooflens.harness.sweep import devices as module
-from rooflens.harness.sweep.cluster import Here, Place
+from rooflens.harness.sweep.cluster import Here, Place, Target
 from rooflens.harness.sweep.deadline import Deadline, OutOfTimeError
 from rooflens.harness.sweep.devices import MOST_FAULTS, Devices
 from rooflens.harness.sweep.part_queue import PartQueue
@@ -81,11 +81,9 @@ class Trial:
             if part:
                 self.measured.append((place, part))
 
-    def run(self, parts=PARTS, deadline=None, begun=None, **how):
-        self.devices = Devices(
-            self, "sm90", PartQueue(parts, begun), self.station, self.observer, deadline or Deadline(),
-            **{"patience_s": 0.05} | how,
-        )  # fmt: skip
+    def run(self, parts=PARTS, deadline=None, begun=None, most=None, patience_s=0.05, **how):
+        target, queue = Target(self, "sm90", most, patience_s), PartQueue(parts, begun)
+        self.devices = Devices(target, queue, self.station, self.observer, deadline or Deadline(), **how)
         self.devices.measure()
         return self
 
