@@ -18,7 +18,7 @@ from typing import Any
 
 from ...shapes.device import Device
 from ...shapes.errors import RooflensError
-from .reading import Board, DeviceProcess, OtherProcesses, Query, Reading, in_order, scaled
+from .reading import Board, DeviceProcess, OtherProcesses, Query, Reading, in_order, query, scaled
 from .silence import silenced
 
 COUNTERS = {
@@ -132,7 +132,7 @@ class AmdSmi:
         return self._query("amdsmi_get_temp_metric", *(partial(_member, self._smi, *kind) for kind in kinds))
 
     def _query(self, function: str, *arguments: Callable[[], Any]) -> Query:
-        return Query(
+        return query(
             lambda: getattr(self._smi, function)(self._handle, *(argument() for argument in arguments)), _is_refusal
         )
 
@@ -151,13 +151,13 @@ def import_amdsmi() -> Any:
 def _find(smi: Any, uuid: str, pci_address: Callable[[], str | None]) -> Any:
     """Find the GPU by what it is, never by torch's index: HIP_VISIBLE_DEVICES renumbers torch's GPUs, not amdsmi's."""
     handles = list(smi.amdsmi_get_processor_handles())
-    address, serials = Query(pci_address, _is_refusal)(), _serials(uuid)
+    address, serials = query(pci_address, _is_refusal)(), _serials(uuid)
     for handle in handles:
-        bdf = Query(partial(smi.amdsmi_get_gpu_device_bdf, handle), _is_refusal)()
+        bdf = query(partial(smi.amdsmi_get_gpu_device_bdf, handle), _is_refusal)()
         if address and bdf and str(bdf).lower() == address:
             return handle
     for handle in handles:
-        info = Query(partial(smi.amdsmi_get_gpu_asic_info, handle), _is_refusal)() or {}
+        info = query(partial(smi.amdsmi_get_gpu_asic_info, handle), _is_refusal)() or {}
         serial = str(info.get("asic_serial") or "").lower().removeprefix("0x").lstrip("0")
         if serial and serial in serials:
             return handle

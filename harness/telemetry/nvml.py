@@ -11,7 +11,7 @@ from typing import Any
 
 from ...shapes.device import Device
 from ...shapes.errors import RooflensError
-from .reading import Board, DeviceProcess, OtherProcesses, Query, Reading, in_order, scaled
+from .reading import Board, DeviceProcess, OtherProcesses, Query, Reading, in_order, query, scaled
 
 REASONS = {
     0x002: "application_clocks",
@@ -114,13 +114,13 @@ class Nvml:
 
     def _name_of(self, pid: int) -> str:
         # By the driver, not by /proc: the pid may be one of the host, and another process here.
-        return _text(Query(lambda: self._nvml.nvmlSystemGetProcessName(pid), _is_refusal)())
+        return _text(query(lambda: self._nvml.nvmlSystemGetProcessName(pid), _is_refusal)())
 
     def _query(self, function: str, *arguments: int) -> Query:
-        return Query(lambda: getattr(self._nvml, function)(self._handle, *arguments), _is_refusal)
+        return query(lambda: getattr(self._nvml, function)(self._handle, *arguments), _is_refusal)
 
     def _query_system(self, function: str) -> Query:
-        return Query(lambda: getattr(self._nvml, function)(), _is_refusal)
+        return query(lambda: getattr(self._nvml, function)(), _is_refusal)
 
 
 def _find(nvml: Any, uuid: str, pci_address: Callable[[], str | None]) -> Any:
@@ -129,10 +129,10 @@ def _find(nvml: Any, uuid: str, pci_address: Callable[[], str | None]) -> Any:
     attempts = [partial(nvml.nvmlDeviceGetHandleByUUID, f"{kind}-{bare}") for kind in ("GPU", "MIG") if bare]
     attempts.append(partial(_by_address, nvml, pci_address))
     for attempt in attempts:
-        handle = Query(attempt, _is_refusal)()
+        handle = query(attempt, _is_refusal)()
         if handle is not None:
             return handle
-    if Query(nvml.nvmlDeviceGetCount, _is_refusal)() == 1:
+    if query(nvml.nvmlDeviceGetCount, _is_refusal)() == 1:
         return nvml.nvmlDeviceGetHandleByIndex(0)
     raise RooflensError("NVML knows no GPU of this UUID or PCI address")
 
