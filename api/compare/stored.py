@@ -26,7 +26,7 @@ from ...analysis.imports.columns import Override
 from ...analysis.imports.read import read
 from ...analysis.run.summarize import round_medians, summarize
 from ...harness.compare.replay import coordinates, write_table
-from ...harness.compare.spec import CompareSpec, read_state
+from ...harness.compare.spec import read_state
 from ...harness.storage.tables import count_rows
 from ...shapes.errors import IncompleteError, UsageError
 from ...shapes.run_folder.columns import CELLS, SAMPLES, TUNING, TableSchema
@@ -138,11 +138,11 @@ def flips(result: Result) -> pd.DataFrame:
     return cases[(cases["status"] == Status.COMPARED) & both & (cases["base_config"] != cases["head_config"])]
 
 
-Measure = Callable[[Path, CompareSpec], bool]
+Measure = Callable[[Path, ComparisonState], bool]
 """Measure a comparison in its folder, on one device or a fleet; True when it is complete."""
 
 
-def replay(folder: Path, what: CompareSpec, result: Result, measure: Measure) -> bool:
+def replay(folder: Path, what: ComparisonState, result: Result, measure: Measure) -> bool:
     """Measure the four arms for the flips of `result`; True when they are complete."""
     rows = flips(result).to_dict("records")
     inside = folder.resolve() / FOLDER

@@ -33,7 +33,7 @@ from ..worker.messages import Interpreter
 from .checkouts import Checkouts
 from .environments import PreparedVersion
 from .replay import Row, is_of
-from .spec import CompareSpec, balanced, nothing_left, place, read_state, scratch_of, suite_hash, version, write_state
+from .spec import balanced, is_ours, nothing_left, place, read_state, scratch_of, suite_hash, version, write_state
 from .worktrees import Repository
 
 LOG = "compare.log"
@@ -69,7 +69,7 @@ class CompareRunner:
     def __init__(
         self,
         folder: Path,
-        what: CompareSpec,
+        what: ComparisonState,
         observer: Observer,
         measure: Measure,
         scratch: Path | None = None,
@@ -222,7 +222,7 @@ class CompareRunner:
             files=tuple(tree / place(file) for file in spec.files),
             resume=(request.to / MANIFEST).is_file() or None,
         )
-        origin = Origin(tree, environment.prefix, Path(spec.repository), spec.ours, copied)
+        origin = Origin(tree, environment.prefix, Path(spec.repository), is_ours(spec), copied)
         log = self.folder / LOG
         interpreter = Interpreter(environment.python, variables, tree, log)
         tell = observer or self._observer

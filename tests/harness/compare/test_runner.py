@@ -9,14 +9,14 @@ from rooflens.harness.compare.checkouts import Checkouts
 from rooflens.harness.compare.environments import VersionEnvironment
 from rooflens.harness.compare.replay import COORDINATES, divided
 from rooflens.harness.compare.runner import CompareRunner
-from rooflens.harness.compare.spec import CompareSpec, nothing_left
+from rooflens.harness.compare.spec import nothing_left
 from rooflens.harness.plan.plan import MODEL_FIELDS
 from rooflens.harness.storage.store import RunStore
 from rooflens.harness.sweep.deadline import Deadline
 from rooflens.harness.sweep.supervisor import PlaceLostError
 from rooflens.harness.timing.samples import Samples
 from rooflens.shapes.errors import Interrupted, UsageError
-from rooflens.shapes.run_folder.manifest import Manifest
+from rooflens.shapes.run_folder.manifest import ComparisonState, Manifest
 from rooflens.shapes.run_folder.retries import retries
 
 from ..repositories import repository
@@ -54,7 +54,7 @@ def comparing(tmp_path, monkeypatch):
     monkeypatch.setattr("rooflens.harness.compare.runner.suite_hash", lambda suite: "0123")
     environment = VersionEnvironment(tmp_path / "env", tmp_path / "tree")
     monkeypatch.setattr(Checkouts, "_set_up", lambda versions, name, commit: environment)
-    what = CompareSpec(
+    what = ComparisonState(
         repository=str(repository(tmp_path / "repo", {"README": ""})), commits={"base": "a" * 40, "head": "b" * 40},
         suite="tiny", files=("kernels.py",), rounds=8, setup="", suite_hash="0123",
     )  # fmt: skip
