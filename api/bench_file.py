@@ -26,7 +26,7 @@ WITHIN_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class _Offered:
     """What a file offers, as it leaves its process: providers (`own`), or what a `Comparison` of its functions has.
 
     `wrong` are functions whose output was wrong; `reasons` has these and all others without a time.
@@ -57,7 +57,7 @@ def bench_file(
         left_s = max(LEAST_S, within_s - (time.monotonic() - began if lost else 0.0))
         act = partial(_timed, file, replace(request, within=left_s), dict(lost))
         try:
-            found: Offered = in_child(act, [file.resolve()], limits, doing, Offered, within_s=left_s)
+            found: _Offered = in_child(act, [file.resolve()], limits, doing, _Offered, within_s=left_s)
             break
         except WorkerSetupError as error:
             phase, _, name = error.phase.partition(" ")
@@ -73,7 +73,7 @@ def bench_file(
     return Comparison(found.baseline, found.timings, found.changes, failures, reasons)
 
 
-def _timed(file: Path, request: Request, lost: Mapping[str, str], begin: Tell) -> Offered:
+def _timed(file: Path, request: Request, lost: Mapping[str, str], begin: Tell) -> _Offered:
     """Time the functions of a file but `lost` ones, in this process; or say what its providers are."""
     begin(IMPORT_PHASE)
     module = registry.import_file(file)
@@ -81,7 +81,7 @@ def _timed(file: Path, request: Request, lost: Mapping[str, str], begin: Tell) -
     if calls and (has_providers or request.suite):
         raise UsageError(f"{file} has functions to time: for its PROVIDERS use rooflens run SUITE --providers {file}")
     if has_providers:
-        return Offered(declarations([file], begin))
+        return _Offered(declarations([file], begin))
     if not calls:
         raise UsageError(f"{file} offers nothing: define functions {PREFIX}*, BENCH = {{name: function}}, or PROVIDERS")
     if (base := request.baseline or next(iter(calls))) in lost:
@@ -97,7 +97,7 @@ def _timed(file: Path, request: Request, lost: Mapping[str, str], begin: Tell) -
         begun=lambda name: begin(f"{MEASURE_PHASE} {name}"),
     )
     wrong = tuple(name for name in found.failures if found.outcome(name) == "wrong")
-    return Offered({}, found.baseline, dict(found.timings), dict(found.changes), dict(found.reasons), wrong)
+    return _Offered({}, found.baseline, dict(found.timings), dict(found.changes), dict(found.reasons), wrong)
 
 
 def _calls_of(module: ModuleType, file: Path) -> dict[str, Callable[[], object]]:

@@ -8,7 +8,6 @@ from ..shapes.device import Device
 from ..shapes.errors import UsageError
 from ..shapes.run_folder.columns import CELLS
 from ..shapes.run_folder.manifest import MANIFEST, read_manifest
-from ..shapes.verdict import Verdict
 from .planned import PlannedRun
 
 
@@ -85,9 +84,9 @@ def stored_units(plan: PlannedRun) -> int:
     Raises UsageError when that run is of another suite or seed, or cannot be read.
     """
     from ..analysis.frames.tables import parse_table
-    from ..harness.storage.store import refuse_merged
+    from ..harness.storage.store import missing_rounds, refuse_merged
 
-    folder, suite = plan.folder, plan.suite
+    folder, rounds = plan.folder, plan.suite.protocol.rounds
     path = folder / CELLS.file
     try:
         manifest = read_manifest(folder / MANIFEST, ("device", "providers", "timer"))
@@ -96,12 +95,5 @@ def stored_units(plan: PlannedRun) -> int:
     except FileNotFoundError as error:
         raise UsageError(f"no run to resume: {error.filename} does not exist; omit --resume to start one") from None
     refuse_merged(folder, manifest)
-    rounds: dict[str, set[int]] = {}
-    failed = set(rows.loc[rows["verdict"] != Verdict.PASSED, "cell_id"])
-    for name, number in zip(rows["cell_id"], rows["round"], strict=True):
-        rounds.setdefault(str(name), set()).add(int(number))
-    planned = range(suite.protocol.rounds)
-    stored = 0
-    for cell in plan.cells:
-        stored += len(planned) if cell.id in failed else len(rounds.get(cell.id, set()).intersection(planned))
-    return stored
+    verdicts = {(name, number): word for name, number, word in rows[["cell_id", "round", "verdict"]].to_numpy()}
+    return len(plan.cells) * rounds - sum(map(len, missing_rounds(verdicts, plan.cells, rounds)))

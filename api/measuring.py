@@ -118,7 +118,7 @@ def measured(
     from ..harness.sweep.deadline import Deadline
     from ..harness.sweep.device_sweep import DeviceSweep
     from ..harness.sweep.sweep import Sweep
-    from .devices import target
+    from .devices import stored, target
 
     request, folder = plan.request, plan.folder
     refiner = Refiner(plan.refinement, folder, plan.cells, content) if plan.refinement else None
@@ -128,10 +128,10 @@ def measured(
     with resumable(folder, lambda: done or f"{len(store.verdicts)} finished units"):
         if request.on_devices and not turn:
             with target(request, content.device.arch if content.device else "", deadline.should_stop) as found:
-                earlier, content.fleet = content.fleet, found.stored
+                earlier, content.fleet = content.fleet, stored(request)
                 devices = DeviceSweep(
-                    *(store, plan.cells, setup, observer, found.places, found.arch, bool(request.calibrate), deadline),
-                    *(more, request.retry, found.most, found.patience_s),
+                    *(store, plan.cells, setup, observer, found, bool(request.calibrate), deadline),
+                    *(more, request.retry),
                 )
                 try:
                     complete = devices.run(content)

@@ -59,14 +59,14 @@ class PlannedRun:
     origin: "Origin | None" = None
     interpreter: "Interpreter | None" = None
 
-    def setup(self, device: str | None = None) -> "Setup":
-        """Return the setup of worker processes; `device` None is that of the request."""
+    def setup(self) -> "Setup":
+        """Return the setup of worker processes."""
         from ..harness.plan.plan import contests
         from ..harness.worker.messages import Setup
 
         request = self.request
         return Setup(
-            device=device or request.device or "auto",
+            device=request.device or "auto",
             protocol=self.suite.protocol,
             providers=tuple(dict.fromkeys(cell.provider for cell in self.cells)),
             files=tuple(file.resolve() for file in request.files),

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from ..harness.sweep.events import Doing, Event, Finished, Grown, Remarked, Started
 from ..reports.render.visible import visible
-from ..shapes.verdict import Reason, Verdict, reason_groups
+from ..shapes.verdict import Verdict, reason_groups, words_and_sizes
 
 LINE_EVERY_S = 20.0
 """Without a terminal (a job's log) one line is written so often."""
@@ -150,7 +150,7 @@ class Progress:
             self._tell_declined()
         if verdict is Verdict.PASSED or cell is None:
             return
-        key = (cell.provider, verdict.value, Reason.parse(reason).words if verdict is Verdict.UNSUPPORTED else reason)
+        key = (cell.provider, verdict.value, words_and_sizes(reason)[0] if verdict is Verdict.UNSUPPORTED else reason)
         self._failures[key] += 1
         if self._failures[key] > 1:
             return

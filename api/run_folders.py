@@ -161,31 +161,31 @@ def stored_runs(parent: Path = RUNS) -> list[StoredRun]:
     return sorted((run for run in found if run), key=lambda run: (run.made_at, run.id), reverse=True)
 
 
-def find_run(text: str, parent: Path = RUNS, tell: Callable[[str], object] = lambda text: None) -> Path:
+def find_run(text: str, tell: Callable[[str], object] = lambda text: None) -> Path:
     """Return the folder that a name or path of a run means; `tell` is told what is odd about it.
 
     Raises UsageError with the nearest names when there is none.
     """
     if text == LATEST:
-        runs = stored_runs(parent)
+        runs = stored_runs()
         if not runs:
-            raise UsageError(f"no runs in {parent.absolute()}: measure one with rooflens run llm4bit-quick")
+            raise UsageError(f"no runs in {RUNS.absolute()}: measure one with rooflens run llm4bit-quick")
         found = next((run for run in runs if not is_ahead(run.created_at)), runs[0])
         if found is not runs[0]:
             what = f"{runs[0].folder} is dated {quote(runs[0].created_at)}, in the future"
             tell(f"{what}: {LATEST} is {found.folder}")
         return found.folder
-    for folder in (Path(text), parent / text):
+    for folder in (Path(text), RUNS / text):
         if (folder / MANIFEST).is_file():
             return folder
         if inside := stored_runs(folder):
             raise UsageError(f"{folder} is a folder of runs: name one, such as {inside[0].folder}")
     if Path(text).is_dir():
         raise UsageError(f"{text} is not the folder of a run: it has no {MANIFEST}")
-    known = [run.id for run in stored_runs(parent)]
+    known = [run.id for run in stored_runs()]
     if not known:
-        raise UsageError(f"no run {quote(text)}: it is not a folder, and there are no runs in {parent.absolute()}")
-    name = Path(text).name if Path(text).parent == parent else text
+        raise UsageError(f"no run {quote(text)}: it is not a folder, and there are no runs in {RUNS.absolute()}")
+    name = Path(text).name if Path(text).parent == RUNS else text
     if near := nearest(name, known):
         raise UsageError(f"unknown run {quote(text)}: did you mean {' or '.join(near)}?")
     newest = ", ".join(known[:NEWEST]) + (", ...: rooflens list runs" if len(known) > NEWEST else "")

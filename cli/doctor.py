@@ -80,7 +80,7 @@ def section(survey: "Survey", findings: "list[Advice]") -> Section:
         name: listing((name.ljust(LABEL_WIDTH), ""), [row for row in rows if row[1]], long=("",))
         for name, rows in parts.items()
     }
-    tables["advice"] = listing(("advice", ""), [(one.level.value, one.text) for one in findings], long=("",))
+    tables["advice"] = listing(("advice", ""), [(one.level, one.text) for one in findings], long=("",))
     return Section("doctor", "Doctor", (), tuple(Section(name, name, (table,)) for name, table in tables.items()))
 
 

@@ -52,7 +52,7 @@ def commands() -> dict[str, Command]:
     return own | added | own  # the order of our own, none of them replaced
 
 
-class LazyGroup(click.Group):
+class _LazyGroup(click.Group):
     """A group that knows its commands' names and one-line help without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -79,7 +79,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="rooflens", message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context

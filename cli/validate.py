@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Inventory:
+class _Inventory:
     """What a run folder holds. A unit is one (cell, round); `missing_units` counts those still to be measured.
 
     `not_begun` names the shapes of the suite without a stored unit; `verdicts` counts the
@@ -86,7 +86,7 @@ def validate(runs: tuple[Path, ...], strict: bool, as_json: bool) -> None:
         _be_strict(found, reasons)
 
 
-def take_inventory(run: "RunData") -> Inventory:
+def take_inventory(run: "RunData") -> _Inventory:
     """Count what is stored and what is missing; pure."""
     verdicts: Counter[str] = Counter()
     for _, words in run.cells.groupby("cell_id", sort=False)["verdict"]:
@@ -94,7 +94,7 @@ def take_inventory(run: "RunData") -> Inventory:
         verdicts[failures[0] if failures else Verdict.PASSED.value] += 1
     begun = set(zip(run.cells["model"], run.cells["layer"], strict=True))
     shapes = [(shape.model, shape.layer) for shape in run.manifest.shapes]
-    return Inventory(
+    return _Inventory(
         run=run.id,
         folder=run.folder,
         suite=run.manifest.suite,
@@ -109,7 +109,7 @@ def take_inventory(run: "RunData") -> Inventory:
     )
 
 
-def inventory_section(found: Inventory) -> Section:
+def inventory_section(found: _Inventory) -> Section:
     """List what a run holds, and how to resume one that is not complete."""
     rows: list[tuple[str, object]] = [
         ("run", found.run),
@@ -133,21 +133,21 @@ def inventory_section(found: Inventory) -> Section:
 
 def _obstacles(runs: tuple[Path, ...]) -> "list[Obstacle]":
     """Everything that prevents a merge, a run that is still being written included."""
-    from ..harness.storage.merge_conflicts import Obstacle, obstacles
+    from ..harness.storage.merge_conflicts import obstacles
     from ..harness.storage.shards import in_order, opened
 
     shards: list[Shard] = []
-    closed = []
+    closed: list[Obstacle] = []
     for run in runs:
         try:
             with opened([run]) as found:
                 shards += found
         except RooflensError as error:
-            closed.append(Obstacle(run, str(error)))
+            closed.append((run, str(error)))
     return [*closed, *obstacles(in_order(shards))]
 
 
-def _as_json(found: list[Inventory], reasons: "list[Obstacle]") -> Any:
+def _as_json(found: list[_Inventory], reasons: "list[Obstacle]") -> Any:
     """One run: its inventory. Several: a list, each with what prevents its merge with those that began before it."""
     objects = [plain(one) | {"needless_units": one.needless_units, "complete": one.complete} for one in found]
     if len(found) == 1:
@@ -165,7 +165,7 @@ def _merging(count: int, reasons: "list[Obstacle]") -> Section:
     return Section("merging", "Merging", (Text(f"these {count} runs do not merge:"), found))
 
 
-def _be_strict(found: list[Inventory], reasons: "list[Obstacle]") -> None:
+def _be_strict(found: list[_Inventory], reasons: "list[Obstacle]") -> None:
     for one in found:
         if wrong := one.verdicts.get(Verdict.INCORRECT, 0):
             raise CorrectnessError(f"{one.run}: {wrong} of {one.cells} cells gave a wrong output")
@@ -174,4 +174,4 @@ def _be_strict(found: list[Inventory], reasons: "list[Obstacle]") -> None:
             raise IncompleteError(f"{one.run}: {missing_units(one.missing_units, one.folder)}")
     if reasons:
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-        raise IncompleteError(f"these {len(found)} runs do not merge: {reasons[0].reason}{more}")
+        raise IncompleteError(f"these {len(found)} runs do not merge: {reasons[0][1]}{more}")

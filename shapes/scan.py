@@ -26,26 +26,14 @@ _PART = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class ScanRange:
-    """Sizes `first`, `first + step`, ... `last`; relative to the shape's own size where `relative`."""
-
-    first: int
-    last: int
-    step: int
-    relative: bool = False
-
-    def sizes(self, own: int) -> range:
-        """List the sizes for a shape whose own size is `own`."""
-        base = own if self.relative else 0
-        return range(base + self.first, base + self.last + 1, self.step)
-
-
-@dataclass(frozen=True, slots=True)
 class Scan:
-    """Sizes of one axis; `text` is what the user wrote."""
+    """Sizes of one axis, in parts: each are sizes, or distances from the shape's own size where it is marked so.
+
+    `text` is what the user wrote.
+    """
 
     axis: str
-    parts: tuple[ScanRange, ...]
+    parts: tuple[tuple[range, bool], ...]
     text: str
 
     @classmethod
@@ -62,7 +50,7 @@ class Scan:
         if op is Op.QUANTIZE and self.axis == "N":
             raise UsageError(f"--scan {quote(self.text)}: a quantization has no N; scan K")
         own: int = getattr(shape, self.axis)
-        sizes = sorted({size for part in self.parts for size in part.sizes(own)})
+        sizes = sorted({size + own * is_around for part, is_around in self.parts for size in part})
         if sizes[0] < 1:
             raise UsageError(
                 f"--scan {quote(self.text)}: {self.axis}={sizes[0]} of {shape.label} is not a size: take less"
@@ -81,7 +69,7 @@ class Scan:
         )
 
 
-def _part(part: str, text: str) -> ScanRange:
+def _part(part: str, text: str) -> tuple[range, bool]:
     match = _PART.fullmatch(part)
     if not match:
         raise UsageError(
@@ -90,16 +78,16 @@ def _part(part: str, text: str) -> ScanRange:
         )
     read = {name: int(value) for name, value in match.groupdict().items() if value}
     if "only" in read:
-        found = ScanRange(read["only"], read["only"], 1)
+        first, last, step = read["only"], read["only"], 1
     elif "by" in read:
-        found = ScanRange(read["first"], read["last"], read["by"] or -1)
+        first, last, step = read["first"], read["last"], read["by"]
     else:
-        reach, centre = read["steps"] * read["step"], read.get("centre", 0)
-        found = ScanRange(centre - reach, centre + reach, read["step"] or -1, "centre" not in read)
-    if found.step < 1 or found.last < found.first:
+        step, centre = read["step"], read.get("centre", 0)
+        first, last = centre - read["steps"] * step, centre + read["steps"] * step
+    if step < 1 or last < first:
         raise UsageError(
             f"--scan {quote(text)}: {quote(part)} does not rise: the step is positive, and the first size the least"
         )
-    if (found.last - found.first) // found.step >= LARGEST_SCAN:
+    if (last - first) // step >= LARGEST_SCAN:
         raise UsageError(f"--scan {quote(text)}: {quote(part)} is more than {LARGEST_SCAN} sizes")
-    return found
+    return range(first, last + 1, step), "steps" in read and "centre" not in read

@@ -2,9 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Self
 
 _SIZES = re.compile(r"(?:(?<=\b[BEMNK]=)|(?<=\btop_k=))(\d+)\b")
 
@@ -36,47 +34,27 @@ RETRIED = tuple(
 """Failures that the state of the machine can have caused, so that --retry may name them: never a wrong output."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why a cell has no time. Reasons that differ in nothing but the `sizes` of a problem have the same `words`.
+def words_and_sizes(reason: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Divide the reason that a provider gave into its `M=1`, say, and the texts around these sizes."""
+    words, *rest = _SIZES.split(reason)
+    return (words, *rest[1::2]), tuple(map(int, rest[::2]))
 
-    A provider writes sizes as `M=1`; `words` are the texts around them.
+
+def reason_groups(reasons: Iterable[tuple[str, str]]) -> list[tuple[str, list[str], int]]:
+    """Group (name, reason) pairs that differ in sizes only, in the order of their first appearance.
+
+    A group is its reasons as one text, each size as the range of its values ("M=1..64 is not taken"), its names, each
+    once, and the number of its pairs.
     """
-
-    words: tuple[str, ...]
-    sizes: tuple[int, ...]
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read the reason that a provider gave."""
-        words, *rest = _SIZES.split(text)
-        return cls((words, *rest[1::2]), tuple(map(int, rest[::2])))
-
-    @staticmethod
-    def merged(reasons: "Iterable[Reason]") -> str:
-        """Write reasons of the same words as one, each size as the range of its values: "M=1..64 is not taken"."""
-        first, *others = reasons
-        columns = zip(first.sizes, *(one.sizes for one in others), strict=True)
-        ranges = [f"{min(sizes)}..{max(sizes)}" if len(set(sizes)) > 1 else str(sizes[0]) for sizes in columns]
-        return first.words[0] + "".join(map("".join, zip(ranges, first.words[1:], strict=True)))
-
-
-class ReasonGroup(NamedTuple):
-    """Reasons that differ in sizes only: as one text, whose they are, and how many there are."""
-
-    text: str
-    names: list[str]
-    total: int
-
-
-def reason_groups(reasons: Iterable[tuple[str, str]]) -> list[ReasonGroup]:
-    """Group (name, reason) pairs, in the order of their first appearance; each name of a group once."""
-    found: dict[tuple[str, ...], list[tuple[str, Reason]]] = {}
-    for name, text in reasons:
-        reason = Reason.parse(text)
-        found.setdefault(reason.words, []).append((name, reason))
+    found: dict[tuple[str, ...], list[tuple[str, tuple[int, ...]]]] = {}
+    for name, reason in reasons:
+        words, sizes = words_and_sizes(reason)
+        found.setdefault(words, []).append((name, sizes))
     groups = []
-    for alike in found.values():
-        names, merged = dict.fromkeys(name for name, _ in alike), Reason.merged(reason for _, reason in alike)
-        groups.append(ReasonGroup(merged, list(names), len(alike)))
+    for words, alike in found.items():
+        names = dict.fromkeys(name for name, _ in alike)
+        columns = zip(*(sizes for _, sizes in alike), strict=True)
+        ranges = [f"{min(sizes)}..{max(sizes)}" if len({*sizes}) > 1 else str(sizes[0]) for sizes in columns]
+        merged = words[0] + "".join(map("".join, zip(ranges, words[1:], strict=True)))
+        groups.append((merged, list(names), len(alike)))
     return groups

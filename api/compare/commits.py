@@ -10,17 +10,18 @@ from typing import Self
 
 from ...analysis.comparison.result import OWN, Result
 from ...harness.compare.checkouts import Checkouts
-from ...harness.compare.replay import Row, SuitePart, divided, rows_of
+from ...harness.compare.replay import Row, divided, rows_of
 from ...harness.compare.runner import CompareRunner
-from ...harness.compare.spec import CompareSpec, scratch_of, stored, suite_hash
+from ...harness.compare.spec import is_ours, scratch_of, stored, suite_hash
 from ...harness.compare.worktrees import Repository
 from ...harness.plan.plan import plan
 from ...harness.sweep.deadline import Deadline
 from ...harness.sweep.events import Observer, Remarked
+from ...harness.sweep.part_queue import Item
 from ...shapes.errors import UsageError
 from ...shapes.protocol import COMPARED_ROUNDS
 from ...shapes.request import Request
-from ...shapes.run_folder.manifest import COMPARISON, glance
+from ...shapes.run_folder.manifest import COMPARISON, ComparisonState, glance
 from ..measuring import Tell, TurnExecutor
 from ..run_folders import how_to_resume, new_folder, refuse_foreign_owner, resumable
 from ..selection import suite_of
@@ -58,7 +59,7 @@ class Measuring:
         elif kind is None and self._scratch.exists():
             self._observer(Remarked(f"checkouts and environments stay in {self._scratch} until it is resumed"))
 
-    def measure(self, folder: Path, what: CompareSpec) -> bool:
+    def measure(self, folder: Path, what: ComparisonState) -> bool:
         """Measure a comparison in `folder`; True when it is complete."""
         self._is_complete = False
         on = self._on_devices if self._request.on_devices else self._on_one
@@ -66,16 +67,16 @@ class Measuring:
             self._is_complete = on(folder, what, turns)
         return self._is_complete
 
-    def _on_one(self, folder: Path, what: CompareSpec, turns: TurnExecutor) -> bool:
+    def _on_one(self, folder: Path, what: ComparisonState, turns: TurnExecutor) -> bool:
         return self._runner(folder, what, turns).run(self._deadline)
 
-    def _runner(self, folder: Path, what: CompareSpec, turns: TurnExecutor, *parts: SuitePart) -> CompareRunner:
+    def _runner(self, folder: Path, what: ComparisonState, turns: TurnExecutor, *parts: Item) -> CompareRunner:
         runner = CompareRunner(folder, what, self._observer, turns, self._scratch, self._request.retry, parts)
         runner.open_runs, runner.alone = turns.open_runs, turns.alone
         self._made = self._made or runner.checkouts(self._deadline)
         return runner
 
-    def _on_devices(self, folder: Path, what: CompareSpec, turns: TurnExecutor) -> bool:
+    def _on_devices(self, folder: Path, what: ComparisonState, turns: TurnExecutor) -> bool:
         from ...harness.compare.device_runner import measured_on_devices
         from ..devices import target
 
@@ -87,13 +88,11 @@ class Measuring:
             parts = divided(_rows(what), what.chunks)
             what = replace(what, chunks=len(parts))
             runner = self._runner(folder, what, turns, *parts)
-            complete, self.unmeasured = measured_on_devices(
-                runner, found.places, found.arch, self._deadline, self._observer, found.most, found.patience_s
-            )
+            complete, self.unmeasured = measured_on_devices(runner, found, self._deadline, self._observer)
         return complete
 
 
-def _rows(what: CompareSpec) -> Sequence[Row]:
+def _rows(what: ComparisonState) -> Sequence[Row]:
     """Return what is to be divided: the cells of `what`, or all of the suite.
 
     The suite is planned with its own providers. A filter on providers is left to the arms, which have others.
@@ -128,7 +127,7 @@ def measured_commits(request: Request, observer: Observer) -> Result:
     return replace(result, complete=complete, unmeasured=measuring.unmeasured)
 
 
-def _stored(request: Request) -> tuple[Request, CompareSpec]:
+def _stored(request: Request) -> tuple[Request, ComparisonState]:
     """Return the request and the comparison to resume, with more rounds if requested."""
     request.refuse_changes("compared", but="rounds")
     folder = request.to
@@ -144,7 +143,7 @@ def _stored(request: Request) -> tuple[Request, CompareSpec]:
     return asked, replace(what, request=asked.stored(), rounds=max(what.rounds, request.rounds or 0))
 
 
-def _what(request: Request, folder: Path, tell: Tell) -> CompareSpec:
+def _what(request: Request, folder: Path, tell: Tell) -> ComparisonState:
     if request.tune and request.on_devices:
         raise UsageError("--tune searches on one device, and compares there: omit it, or omit --jobs and --address")
     if request.suite is None:
@@ -166,7 +165,7 @@ def _what(request: Request, folder: Path, tell: Tell) -> CompareSpec:
     top = repository.top
     asked = replace(request, files=tuple(_found(top, file) for file in request.files)).stored()
     files = map(Path, asked["files"])
-    what = CompareSpec(
+    what = ComparisonState(
         repository=str(top),
         commits=commits,
         suite=asked["suite"],
@@ -181,7 +180,7 @@ def _what(request: Request, folder: Path, tell: Tell) -> CompareSpec:
     )
     if what.files and repository.is_rooflens:
         raise UsageError("this is rooflens' own repository: omit --providers, its kernels are compared")
-    if not what.files and not what.ours:
+    if not what.files and not is_ours(what):
         raise UsageError("--git needs --providers FILE: the file that lists the kernels to measure")
     return what
 

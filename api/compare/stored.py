@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ from ...analysis.imports.columns import Override
 from ...analysis.imports.read import read
 from ...analysis.run.summarize import round_medians, summarize
 from ...harness.compare.replay import coordinates, write_table
-from ...harness.compare.spec import CompareSpec, read_state
+from ...harness.compare.spec import read_state
 from ...harness.storage.tables import count_rows
 from ...shapes.errors import IncompleteError, UsageError
 from ...shapes.run_folder.columns import CELLS, SAMPLES, TUNING, TableSchema
@@ -34,10 +34,6 @@ from ...shapes.run_folder.columns_isa import ISA
 from ...shapes.run_folder.manifest import COMPARISON, MANIFEST, ComparisonState
 from ..measuring import Tell
 from ..run_folders import find_run, how_to_resume
-
-if TYPE_CHECKING:
-    from ...analysis.comparison.result import Result
-
 
 _SIDES = ("base", "head")
 
@@ -135,18 +131,18 @@ FOLDER = "replay"
 """Folder of the replay inside that of its comparison."""
 
 
-def flips(result: "Result") -> pd.DataFrame:
+def flips(result: Result) -> pd.DataFrame:
     """Compared cases that stand on another configuration in head, with all that `Effects.cases` says of them."""
     cases = result.effects.cases
     both = ~cases["base_config"].isin(["", MIXED]) & ~cases["head_config"].isin(["", MIXED])
     return cases[(cases["status"] == Status.COMPARED) & both & (cases["base_config"] != cases["head_config"])]
 
 
-Measure = Callable[[Path, CompareSpec], bool]
+Measure = Callable[[Path, ComparisonState], bool]
 """Measure a comparison in its folder, on one device or a fleet; True when it is complete."""
 
 
-def replay(folder: Path, what: CompareSpec, result: "Result", measure: Measure) -> bool:
+def replay(folder: Path, what: ComparisonState, result: Result, measure: Measure) -> bool:
     """Measure the four arms for the flips of `result`; True when they are complete."""
     rows = flips(result).to_dict("records")
     inside = folder.resolve() / FOLDER
@@ -161,7 +157,7 @@ def replay(folder: Path, what: CompareSpec, result: "Result", measure: Measure) 
     return measure(inside, again)
 
 
-def attributed(folder: Path, result: "Result") -> pd.DataFrame | None:
+def attributed(folder: Path, result: Result) -> pd.DataFrame | None:
     """Attribute the flips of a comparison from its stored replay; None where none is complete.
 
     Rows have CASE, both configurations, and the columns of `attribute`.

@@ -29,10 +29,10 @@ def style(text: str, **options: Any) -> str:
 
 def own(rendered: str) -> str:
     """Mark all escape characters of a text as ours: it must come from a renderer that has made others visible."""
-    return rendered.replace("\x1b", _ESCAPE) if isinstance(sys.stdout, VisibleStream) else rendered
+    return rendered.replace("\x1b", _ESCAPE) if isinstance(sys.stdout, _VisibleStream) else rendered
 
 
-class VisibleStream:
+class _VisibleStream:
     """A text stream whose writer is `visible`; styles are dropped where the stream is not a terminal."""
 
     def __init__(self, stream: IO[str]) -> None:
@@ -56,10 +56,10 @@ class VisibleStream:
 
 @contextmanager
 def visible_streams() -> Iterator[None]:
-    """Let stdout and stderr be `VisibleStream`s for a while; one that the caller closed (`>&-`) leads nowhere."""
+    """Let stdout and stderr be `_VisibleStream`s for a while; one that the caller closed (`>&-`) leads nowhere."""
     before = sys.stdout, sys.stderr
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        sys.stdout, sys.stderr = (VisibleStream(stream or nowhere) for stream in before)
+        sys.stdout, sys.stderr = (_VisibleStream(stream or nowhere) for stream in before)
         try:
             yield
         finally:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from ...kernels.cache_folder import make_private
 from ...shapes.errors import Interrupted, RooflensError, UsageError
+from ...shapes.run_folder.manifest import ComparisonState
 from . import environments
 from .environments import PreparedVersion, VersionEnvironment, refuse_other_harness
-from .spec import CompareSpec, place, suite_hash, version
+from .spec import is_ours, place, suite_hash, version
 from .worktrees import Repository
 
 
@@ -19,7 +20,7 @@ from .worktrees import Repository
 class Checkouts:
     """Those of `what`, in `scratch`; `log` gets the output of --setup, and `tell` what is begun."""
 
-    what: CompareSpec
+    what: ComparisonState
     scratch: Path
     log: Path
     tell: Callable[[str], object] = lambda text: None
@@ -46,7 +47,7 @@ class Checkouts:
 
     def _version(self, name: str, commit: str) -> PreparedVersion:
         environment = self._set_up(name, commit)
-        return PreparedVersion(environment, environment.variables(bool(self.what.setup), self.what.ours))
+        return environment, environment.variables(bool(self.what.setup), is_ours(self.what))
 
     def _set_up(self, name: str, commit: str) -> VersionEnvironment:
         """Check out the commit of a version and create its environment, unless an earlier attempt did."""
@@ -61,11 +62,11 @@ class Checkouts:
         repository.add_worktree(environment.tree, commit)
         for file in self.what.files:
             self._provide(file, environment.tree, f"{name} ({commit[:12]})")
-        if self.what.ours:
+        if is_ours(self.what):
             refuse_other_harness(environment.tree, name)
         if self.what.setup:
             self.tell(f"set up {name}: {self.what.setup}")
-        environments.create(environment, self.what.setup, self.log, self.what.ours, self.should_stop)
+        environments.create(environment, self.what.setup, self.log, is_ours(self.what), self.should_stop)
         stamp.write_text(wanted)
         return environment
 
@@ -89,7 +90,7 @@ class Checkouts:
 
 
 def versions_there(
-    what: CompareSpec, name: str, folder: Path, held: ExitStack
+    what: ComparisonState, name: str, folder: Path, held: ExitStack
 ) -> tuple[dict[str, PreparedVersion], str]:
     """Make the versions of a comparison in a folder of this machine, until `held` ends; and what --setup has printed.
 

@@ -2,52 +2,23 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 
-from ...shapes.errors import RooflensError
 from ...shapes.protocol import Protocol
 from ..storage.manifest import device_of
-from ..sweep.cluster import Cluster, Machine, Place
+from ..sweep.cluster import Machine, Place, Target
 from ..sweep.deadline import Deadline, OutOfTimeError
-from ..sweep.devices import Devices
+from ..sweep.devices import Devices, Station
 from ..sweep.events import Doing, Observer, Remarked
 from ..sweep.part_queue import PartQueue
 from ..sweep.supervisor import SupervisedWorker
 from ..worker.messages import Setup
 from .checkouts import versions_there
 from .environments import PreparedVersion
-from .replay import SuitePart
 from .runner import LOG, CompareRunner
 
 
-@dataclass(slots=True)
-class _Station:
-    """Measures parts at a place."""
-
-    runner: CompareRunner
-    versions: dict[str, PreparedVersion]
-    device: str
-    place: Place
-    machine: Machine
-    deadline: Deadline
-    observer: Observer
-
-    def measure(self, part: SuitePart) -> None:
-        """Measure all rounds of all versions of a part."""
-        self.runner.measure(part, self.versions, self.deadline, self.device, self.place, self.machine, self.observer)
-
-    def finish(self) -> None:
-        """Nothing: every round takes the readings of its worker."""
-
-
 def measured_on_devices(
-    runner: CompareRunner,
-    places: Cluster,
-    arch: str,
-    deadline: Deadline,
-    observer: Observer,
-    most: int | None,
-    patience_s: float,
+    runner: CompareRunner, target: Target, deadline: Deadline, observer: Observer
 ) -> tuple[bool, str]:
     """Measure what is missing; return whether all is complete, and what is not because devices are missing.
 
@@ -56,35 +27,27 @@ def measured_on_devices(
     here: dict[str, PreparedVersion] = {}
 
     @contextmanager
-    def station(place: Place, machine: Machine, tell: Observer, deadline: Deadline) -> Iterator[_Station]:
+    def station(place: Place, machine: Machine, tell: Observer, deadline: Deadline) -> Iterator[Station]:
         tell(Doing("find the device"))
         setup = Setup(place.device, Protocol(), (), ())
         worker = SupervisedWorker(setup, runner.folder / LOG, deadline.check, start=machine.start)
         worker.kill()
-        found = replace(worker.ready.device, host=place.host, slot=place.index)
-        if found.arch != place.arch:
-            raise RooflensError(
-                f"its device is {found.arch}, not {place.arch}: start one Ray node per architecture, each with its own "
-                "visible devices"
-            )
+        key = device_of(place.found(worker.ready.device))
         versions = here
         if machine.call:
             tell(Remarked("set the versions up"))
             versions, log = machine.call(versions_there, runner.what, runner.scratch.name)
             runner.note(log)
-        device = " ".join(map(str, key)) if isinstance(key := device_of(found), tuple) else str(key)
-        yield _Station(runner, versions, device, place, machine, deadline, tell)
+        device = " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+        yield device, lambda part: runner.measure(part, versions, deadline, device, place, machine, tell)
 
     with runner.opened(), ExitStack() as held:
         if not runner.open_parts():
             return True, ""
         queue = PartQueue(runner.open_parts(), runner.begun())
-        devices = Devices(
-            *(places, arch, queue, station, observer, deadline),
-            noun="parts of the suite", most=most, patience_s=patience_s, note=runner.note,
-        )  # fmt: skip
+        devices = Devices(*(target, queue, station, observer, deadline), noun="parts of the suite", note=runner.note)
         try:
-            if places.is_here:
+            if target.places.is_here:
                 here |= runner.checkouts(deadline).make()
             else:
                 held.enter_context(runner.records_of_nodes())

@@ -14,7 +14,6 @@ import venv
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from ...kernels.provider_paths import checkout_folders
 from ...shapes.errors import Interrupted, UsageError
@@ -47,13 +46,6 @@ _VISIBLE = "zzz-invoking-python.pth"
 """Read after the .pth files of what --setup installed, so that those win."""
 
 _SHOWN_LINES = 5
-
-
-class PreparedVersion(NamedTuple):
-    """A version that is ready, and the environment variables of its processes on its machine."""
-
-    environment: "VersionEnvironment"
-    variables: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +84,10 @@ class VersionEnvironment:
             # what triton.autotune has found is stored beside its kernels: one search per arm, not one per round
             "TRITON_CACHE_AUTOTUNING": "1",
         }
+
+
+PreparedVersion = tuple[VersionEnvironment, dict[str, str]]
+"""A version that is ready, and the environment variables of its processes on its machine."""
 
 
 def create(

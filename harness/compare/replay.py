@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from ...shapes.files.csv_file import csv_text
 from ...shapes.run_folder.columns import TUNING
 from ..plan.plan import MODEL_FIELDS, Cell
 from ..storage.tables import fields, replace
+from ..sweep.part_queue import Item
 
 COORDINATES = tuple(name for name in MODEL_FIELDS if name != "suite")
 """What names a cell."""
@@ -45,32 +45,6 @@ def coordinates(rows: Iterable[Mapping[Hashable, Any]]) -> list[Row]:
 _PROBLEM = [at for at, name in enumerate(COORDINATES) if name not in ("provider", "cache")]
 
 
-@dataclass(frozen=True, slots=True)
-class SuitePart:
-    """What one device measures of a comparison in one piece: whole problems, in all versions and rounds.
-
-    `rows` are its cells (see `keep_only`); none: all of the suite.
-    """
-
-    number: int
-    rows: tuple[Row, ...] = ()
-
-    @property
-    def key(self) -> Hashable:
-        """Its number."""
-        return self.number
-
-    @property
-    def weight(self) -> Hashable:
-        """Its own: every round starts a process, which keeps no operands of another part."""
-        return self.number
-
-    def __str__(self) -> str:
-        sizes = (f"{name}={self.rows[0][COORDINATES.index(name)]}" for name in ("M", "N", "K"))
-        more = problems(self.rows) - 1
-        return " ".join(sizes) + (f" and {more} more" if more else "")
-
-
 def rows_of(cells: Iterable[Cell]) -> tuple[Row, ...]:
     """Return the distinct coordinates of `cells` for any provider: an arm may have others than this plan."""
     places = ({**cell.fields, "provider": None} for cell in cells)
@@ -82,15 +56,25 @@ def problems(rows: Iterable[Row]) -> int:
     return len({_problem(row) for row in rows})
 
 
-def divided(rows: Iterable[Sequence[Any]], count: int) -> tuple[SuitePart, ...]:
-    """Divide rows into at most `count` parts of whole problems, neighbours together; none is empty."""
+def divided(rows: Iterable[Sequence[Any]], count: int) -> tuple[Item, ...]:
+    """Divide rows into at most `count` parts of whole problems, neighbours together; none is empty.
+
+    Each has a weight of its own: every round starts a process, which keeps no operands of another part.
+    """
     members: dict[Row, list[Row]] = {}
     for row in rows:
         members.setdefault(_problem(row), []).append(tuple(row))
     groups = list(members.values())
     count = min(count, len(groups))
     cuts = pairwise(len(groups) * number // count for number in range(count + 1))
-    return tuple(SuitePart(at, tuple(chain.from_iterable(groups[begin:end]))) for at, (begin, end) in enumerate(cuts))
+    parts = (tuple(chain.from_iterable(groups[begin:end])) for begin, end in cuts)
+    return tuple(Item(number, number, _named(rows), rows) for number, rows in enumerate(parts))
+
+
+def _named(rows: Sequence[Row]) -> str:
+    sizes = (f"{name}={rows[0][COORDINATES.index(name)]}" for name in ("M", "N", "K"))
+    more = problems(rows) - 1
+    return " ".join(sizes) + (f" and {more} more" if more else "")
 
 
 def _problem(row: Sequence[Any]) -> Row:

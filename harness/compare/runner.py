@@ -27,12 +27,13 @@ from ..storage.tables import count_rows, make_folder
 from ..sweep.cluster import Here, Machine, Place
 from ..sweep.deadline import Deadline, OutOfTimeError
 from ..sweep.events import Doing, Event, Finished, Observer, Remarked, Started, measured_again
+from ..sweep.part_queue import Item
 from ..worker.code_origin import Origin
 from ..worker.messages import Interpreter
 from .checkouts import Checkouts
 from .environments import PreparedVersion
-from .replay import Row, SuitePart, is_of
-from .spec import CompareSpec, balanced, nothing_left, place, read_state, scratch_of, suite_hash, version, write_state
+from .replay import Row, is_of
+from .spec import balanced, is_ours, nothing_left, place, read_state, scratch_of, suite_hash, version, write_state
 from .worktrees import Repository
 
 LOG = "compare.log"
@@ -68,18 +69,18 @@ class CompareRunner:
     def __init__(
         self,
         folder: Path,
-        what: CompareSpec,
+        what: ComparisonState,
         observer: Observer,
         measure: Measure,
         scratch: Path | None = None,
         retry: Collection[str] = (),
-        parts: Sequence[SuitePart] = (),
+        parts: Sequence[Item] = (),
     ) -> None:
         self.folder, self.what, self._turn = folder.resolve(), what, measure
         self._retry, self._ended = retry, ""
         self._observer = observer
-        self.parts = parts or (SuitePart(0, tuple(map(tuple, what.cells))),)
-        self._states: dict[int, StoredPart] = {part.number: StoredPart() for part in self.parts}
+        self.parts = parts or (Item(0, 0, "", tuple(map(tuple, what.cells))),)
+        self._states: dict[int, StoredPart] = {part.key: StoredPart() for part in self.parts}
         self.alone = RLock()
         self.scratch = scratch or scratch_of(self.folder)
 
@@ -142,9 +143,9 @@ class CompareRunner:
     def _steps(self) -> list[tuple[int, str]]:
         return [*balanced(list(self.what.commits), self.what.rounds)]
 
-    def open_parts(self) -> list[SuitePart]:
+    def open_parts(self) -> list[Item]:
         """Return the parts of which a round is missing."""
-        return [part for part in self.parts if {*self._steps} - {*self._states[part.number].done}]
+        return [part for part in self.parts if {*self._steps} - {*self._states[part.key].done}]
 
     def begun(self) -> Mapping[Hashable, Hashable]:
         """Return the device of each part that one has begun."""
@@ -152,7 +153,7 @@ class CompareRunner:
 
     def measure(
         self,
-        part: SuitePart,
+        part: Item,
         versions: Mapping[str, PreparedVersion],
         deadline: Deadline,
         device: str = "",
@@ -161,7 +162,7 @@ class CompareRunner:
         observer: Observer | None = None,
     ) -> None:
         """Measure what is missing of a part; all of it where another device has begun it. Raises OutOfTimeError."""
-        state = self._states[part.number]
+        state = self._states[part.key]
         with self.alone:
             if state.device not in ("", device):
                 self._forget(part)
@@ -181,16 +182,16 @@ class CompareRunner:
             table = Path(self.what.tables[arm]) if arm in self.what.tables else None
             asked = self.what.asked("run").with_settings(rounds=number + 1)
             request = with_fields(asked, to=self.folder / arm, calibrate=False, tuned=table)
-            turn = Turn(request, version(arm), cells=part.rows, place=place, machine=machine or Here())
+            turn = Turn(request, version(arm), cells=part.content, place=place, machine=machine or Here())
             self._measured(f"round {number + 1} of {arm}", versions[arm], turn, deadline, observer)
             self._done(state, (number, arm))
             (observer or self._observer)(Finished(1))
 
-    def _nothing_left(self, part: SuitePart) -> str:
+    def _nothing_left(self, part: Item) -> str:
         with ExitStack() as held:
             for store in [*self.open_runs.values()]:  # another device may be at its table
                 held.enter_context(store.alone)
-            return nothing_left(self.folder, self.what.rounds, part.rows)
+            return nothing_left(self.folder, self.what.rounds, part.content)
 
     def _done(self, state: StoredPart, *steps: tuple[int, str]) -> None:
         with self.alone:
@@ -221,7 +222,7 @@ class CompareRunner:
             files=tuple(tree / place(file) for file in spec.files),
             resume=(request.to / MANIFEST).is_file() or None,
         )
-        origin = Origin(tree, environment.prefix, Path(spec.repository), spec.ours, copied)
+        origin = Origin(tree, environment.prefix, Path(spec.repository), is_ours(spec), copied)
         log = self.folder / LOG
         interpreter = Interpreter(environment.python, variables, tree, log)
         tell = observer or self._observer
@@ -277,14 +278,14 @@ class CompareRunner:
                     store.retry(again)
                 self._observer(measured_again(count))
 
-    def _forget(self, part: SuitePart) -> None:
+    def _forget(self, part: Item) -> None:
         """Mark all of a part for measurement."""
         with self._stores() as stores:
             # First: after a kill in between, a round that lost its units would count as finished.
-            self._states[part.number].done = []
+            self._states[part.key].done = []
             self._save()
             for store in stores:
-                found = (row for row in store.rows(CELLS) if is_of(row, part.rows))
+                found = (row for row in store.rows(CELLS) if is_of(row, part.content))
                 store.retry({(row["cell_id"], int(row["round"])) for row in found})
 
     open_runs: Mapping[Path, RunStore] = MappingProxyType({})

@@ -1,12 +1,11 @@
 """What `rooflens compare --git` compares, and the file that records it.
 
-FOLDER/compare.json   a `CompareSpec`; `done`: which (round, arm) are finished; `ended`: why no case is left to measure
+FOLDER/compare.json   a `ComparisonState`: what, which (round, arm) are finished, and why no case is left to measure
 """
 
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from ...kernels.cache_folder import cache_folder
 from ...shapes import suite as suites
 from ...shapes.errors import UsageError, quote
 from ...shapes.files.json_file import read_object
-from ...shapes.request import Request
 from ...shapes.run_folder.columns import CELLS
 from ...shapes.run_folder.manifest import COMPARISON, ComparisonState
 from ...shapes.verdict import Verdict
@@ -38,29 +36,9 @@ def balanced(arms: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
             yield number, arm
 
 
-@dataclass(slots=True, kw_only=True)
-class CompareSpec(ComparisonState):
-    """What is compared; as a file (compare.json), also how far it is.
-
-    commits  by arm. Arms of one version (what stands before a "+") share checkout and environment
-    files    provider files by their paths in the repository; one from outside by its absolute path
-    request  what was asked for, as `Request.stored` writes it
-    tables   tuned tables by arm, for those that run given configurations
-    cells    coordinates of the cells to measure (see `replay.keep_only`); none: all of the suite
-    identity what git says of base and head: `worktrees.Repository.identity`
-    searches by arm of `commits`: search configurations so often first, into the folder that `tables` has for it
-    chunks   into how many parts several devices divide the suite; 0: one device measures all of it
-    """
-
-    def asked(self, command: str) -> Request:
-        """What `rooflens run` or tune is asked for in every arm, but for provider files and folder."""
-        stored = Request.read(self.request or {}).of(command)
-        return with_fields(stored, suite=self.suite, files=())
-
-    @property
-    def ours(self) -> bool:
-        """The repository is rooflens, and its own kernels are what is compared."""
-        return not self.files and Repository(Path(self.repository)).is_rooflens
+def is_ours(what: ComparisonState) -> bool:
+    """Tell whether the repository is rooflens, and its own kernels are what is compared."""
+    return not what.files and Repository(Path(what.repository)).is_rooflens
 
 
 def place(file: str) -> str:
@@ -82,7 +60,7 @@ def suite_hash(name: str) -> str:
     return hashlib.sha256(repr(suites.load(name)).encode()).hexdigest()[:16]
 
 
-def write_state(folder: Path, what: CompareSpec, done: Collection[tuple[int, str]], ended: str = "") -> None:
+def write_state(folder: Path, what: ComparisonState, done: Collection[tuple[int, str]], ended: str = "") -> None:
     """Record what is compared and which (round, arm) are finished; a kill leaves the former file or this one.
 
     `ended` says why further rounds would measure nothing, "" if they would.
@@ -93,16 +71,16 @@ def write_state(folder: Path, what: CompareSpec, done: Collection[tuple[int, str
 _REQUIRED = ("repository", "commits", "suite", "files", "rounds", "setup", "suite_hash", "done")
 
 
-def read_state(folder: Path) -> CompareSpec | None:
+def read_state(folder: Path) -> ComparisonState | None:
     """Return what compare.json of a folder holds, None when there is none. Raises UsageError when it cannot be read."""
     try:
         content = read_object(folder / COMPARISON)
     except FileNotFoundError:
         return None
-    return CompareSpec.read(content, folder / COMPARISON, _REQUIRED)
+    return ComparisonState.read(content, folder / COMPARISON, _REQUIRED)
 
 
-def stored(folder: Path) -> CompareSpec:
+def stored(folder: Path) -> ComparisonState:
     """Return the comparison that `folder` was started with. Raises UsageError when it holds none."""
     state = read_state(folder)
     if state is None:

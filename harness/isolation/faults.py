@@ -23,12 +23,8 @@ class IncorrectError(Exception):
         self.columns = columns
 
 
-class OperandsChangedError(Exception):
-    """A provider changed operands that all of them share."""
-
-
 class LeftBehindError(Exception):
-    """A provider left this process in a state, or with a thread, that disturbs whatever is timed in it."""
+    """A provider changed operands that all share, or left a state or a thread that disturbs what is timed after it."""
 
 
 class ProviderError(Exception):
@@ -50,7 +46,7 @@ class StateLostError(Exception):
     """
 
 
-_SPEAKING = (IncorrectError, OperandsChangedError, LeftBehindError, ProviderError, SearchError, RooflensError)
+_SPEAKING = (IncorrectError, LeftBehindError, ProviderError, SearchError, RooflensError)
 """Errors of our own, whose message needs no name of a class in front of it."""
 
 _ALLOCATOR = " Including non-PyTorch memory"
@@ -110,7 +106,7 @@ def mark_lost(error: BaseException) -> None:
 
 def is_lost(error: BaseException) -> bool:
     """Tell whether the process, the device or the shared operands went with an error."""
-    costly = (OperandsChangedError, LeftBehindError, CaptureError, StateLostError)
+    costly = (LeftBehindError, CaptureError, StateLostError)
     marked = getattr(error, "process_is_lost", False)
     return marked or isinstance(error, costly) or any(sign in str(error) for sign in _LOST)
 

@@ -7,7 +7,7 @@ rule, write the function in `advice_device` or `advice_host` and name it in RULE
 from collections.abc import Callable, Iterator
 
 from . import advice_device, advice_host
-from .advice_values import Advice, Level, ok, problem
+from .advice_values import LEVELS, Advice, ok, problem
 from .survey import Survey
 
 Rule = Callable[[Survey], Iterator[Advice]]
@@ -16,8 +16,7 @@ Rule = Callable[[Survey], Iterator[Advice]]
 def advice(survey: Survey) -> list[Advice]:
     """Apply every rule; the worst come first, and in the order of RULES among equals."""
     found = [one for rule in RULES for one in rule(survey)]
-    order = list(Level)
-    return sorted(found, key=lambda one: order.index(one.level))
+    return sorted(found, key=lambda one: LEVELS.index(one.level))
 
 
 def can_measure(survey: Survey) -> bool:

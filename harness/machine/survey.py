@@ -167,10 +167,10 @@ def _siblings(device: Device) -> tuple[str, ...]:
     return tuple(name for name in names if name != device.torch_name)
 
 
-def _driver_gpus(root: Path = linux.ROOT) -> tuple[str, ...]:
+def _driver_gpus() -> tuple[str, ...]:
     """GPUs that have a device file, whether torch can use them or not."""
-    nvidia = len(list((root / "dev").glob("nvidia[0-9]*")))
-    return ("NVIDIA",) * nvidia + (("AMD",) if (root / "dev/kfd").exists() else ())
+    nvidia = len(list((linux.ROOT / "dev").glob("nvidia[0-9]*")))
+    return ("NVIDIA",) * nvidia + (("AMD",) if (linux.ROOT / "dev/kfd").exists() else ())
 
 
 def _timer(name: str, device: Device) -> Offer:

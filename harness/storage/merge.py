@@ -41,7 +41,7 @@ def merge(shards: Sequence[Shard], output: Path, command: Sequence[str]) -> None
         raise UsageError(f"{output} exists already: choose another -o")
     if found := obstacles(shards):
         more = f" (and {len(found) - 1} more: rooflens validate RUN... lists them)" if len(found) > 1 else ""
-        raise UsageError(f"these runs do not merge: {found[0].reason}{more}")
+        raise UsageError(f"these runs do not merge: {found[0][1]}{more}")
     staging = output.with_name(f".{output.name}.merging")
     try:
         output.parent.mkdir(parents=True, exist_ok=True)

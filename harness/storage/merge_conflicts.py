@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from ...shapes.protocol import LIMITS
 from ...shapes.run_folder.columns import CELLS
@@ -16,11 +15,8 @@ DEVICE_FACTS = ("kind", "name", "arch", "llc_bytes")
 PACKAGES = ("torch", "triton", "bitsandbytes")
 
 
-class Obstacle(NamedTuple):
-    """Why the shard in `folder` does not join those before it."""
-
-    folder: Path
-    reason: str
+Obstacle = tuple[Path, str]
+"""A folder, and why the shard in it does not join those before it."""
 
 
 def obstacles(shards: Sequence[Shard]) -> list[Obstacle]:
@@ -29,14 +25,12 @@ def obstacles(shards: Sequence[Shard]) -> list[Obstacle]:
     distinct: dict[Path, Shard] = {}
     for shard in shards:
         if shard.folder.resolve() in distinct:
-            found.append(Obstacle(shard.folder, f"{shard.folder} is given twice"))
+            found.append((shard.folder, f"{shard.folder} is given twice"))
         distinct.setdefault(shard.folder.resolve(), shard)
     first, *others = distinct.values()
     for other in others:
-        found += different_conditions(first, other)
-    code = KnownCode()
-    found += [one for shard in distinct.values() for one in code.differences(shard)]
-    return [*found, *_repeated(distinct.values())]
+        found += _different_conditions(first, other)
+    return [*found, *_different_code(distinct.values()), *_repeated(distinct.values())]
 
 
 def _facts(manifest: Manifest) -> dict[str, object]:
@@ -50,31 +44,27 @@ def _facts(manifest: Manifest) -> dict[str, object]:
     }
 
 
-def different_conditions(first: Shard, other: Shard) -> Iterator[Obstacle]:
+def _different_conditions(first: Shard, other: Shard) -> Iterator[Obstacle]:
     """Find in what the conditions of `other` are not those of `first`: suite, protocol, device model, software."""
     there, here = _facts(first.manifest), _facts(other.manifest)
     for what in dict.fromkeys((*there, *here)):
         if there.get(what) != here.get(what):
-            yield Obstacle(
+            yield (
                 other.folder,
                 f"{what} is {_shown(there.get(what))} in {first.folder / MANIFEST} and {_shown(here.get(what))} in "
                 f"{other.folder / MANIFEST}: timings of the two do not mix",
             )
 
 
-class KnownCode:
-    """The code of every provider, as the shards so far had it."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[object, Path]] = {}
-
-    def differences(self, shard: Shard) -> Iterator[Obstacle]:
-        """Find providers of this shard that are other code than in one before; its own are known from here on."""
+def _different_code(shards: Iterable[Shard]) -> Iterator[Obstacle]:
+    """Find providers that are other code than in a shard before."""
+    known: dict[str, tuple[object, Path]] = {}
+    for shard in shards:
         for name, info in shard.manifest.providers.items():
             code = info.role, info.source  # its file may lie elsewhere on another machine
-            stored, where = self._known.setdefault(name, (code, shard.folder))
+            stored, where = known.setdefault(name, (code, shard.folder))
             if stored != code:
-                yield Obstacle(
+                yield (
                     shard.folder,
                     f"provider {name} is other code in {shard.folder / MANIFEST} than in {where / MANIFEST}: measure "
                     "one of the two again",
@@ -92,7 +82,7 @@ def _repeated(shards: Iterable[Shard]) -> Iterator[Obstacle]:
             where, earlier = units.setdefault(commit.unit, (shard.folder, commit))
             if earlier is not commit and ("unit", where) not in reported:
                 reported.add(("unit", where))
-                yield Obstacle(
+                yield (
                     shard.folder,
                     f"{_at(shard.folder, commit)}: round {commit.unit[1]} of cell {commit.unit[0]} duplicates "
                     f"{_at(where, earlier)}: exclude one of the two runs",
@@ -105,7 +95,7 @@ def _repeated(shards: Iterable[Shard]) -> Iterator[Obstacle]:
             is_other = here != there or (commit.identity != earlier.identity and commit.identity and earlier.identity)
             if is_other and ("cell", first.folder) not in reported:
                 reported.add(("cell", first.folder))
-                yield Obstacle(
+                yield (
                     shard.folder,
                     f"{_at(shard.folder, commit)}: {_named(commit)} is of other code, another configuration or another "
                     f"device than in {_at(first.folder, earlier)}, so their times are not of one cell",
@@ -115,7 +105,7 @@ def _repeated(shards: Iterable[Shard]) -> Iterator[Obstacle]:
             shared = [name for name in sorted(names) if owners.setdefault((table, name), shard.folder) != shard.folder]
             if shared:
                 where = owners[table, shared[0]]
-                yield Obstacle(
+                yield (
                     shard.folder,
                     f"cell {shared[0]} is in {table}.csv of both {shard.folder} and {where}: exclude one of the two",
                 )

@@ -1,6 +1,6 @@
 """A run folder as a merge reads it: nothing in it is changed, and what an interrupted writer left is not seen."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from ...shapes.errors import UsageError, quote
 from ...shapes.files import csv_file
-from ...shapes.files.json_file import parse_object
-from ...shapes.files.stored_file import open_table, read_stored
+from ...shapes.files.stored_file import open_table
 from ...shapes.run_folder.columns import CEILINGS, CELLS, SAMPLES, TABLES, TableSchema
-from ...shapes.run_folder.manifest import MANIFEST, Manifest, checked
+from ...shapes.run_folder.manifest import MANIFEST, Manifest, read_manifest
 from ..plan.plan import MODEL_FIELDS
 from .lock import reading
 from .recovery import Unit
@@ -95,61 +94,51 @@ def rows(folder: Path, table: TableSchema) -> Iterator[tuple[int, list[str]]]:
             raise UsageError(f"{folder}: {table.file} is missing; copy the whole run folder")
         return
     with file:
-        yield from parsed(file, path, table)
-
-
-def parsed(lines: Iterable[bytes], path: Path, table: TableSchema) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a table that lies in memory or in a file, as `rows` does; `path` is for messages."""
-    for line, row in csv_file.records((raw for raw in lines if raw.endswith(b"\n")), path):
-        if line == 1 and tuple(row) != table.names:
-            raise UsageError(
-                f"{path} line 1: its columns are not those of this rooflens version; merge with the version "
-                "that wrote it"
-            )
-        if len(row) != len(table.columns):
-            raise UsageError(
-                f"{path} line {line}: {len(row)} fields where {len(table.columns)} belong; restore the file from a copy"
-            )
-        if line > 1:
-            yield line, row
+        for line, row in csv_file.records((raw for raw in file if raw.endswith(b"\n")), path):
+            if line == 1 and tuple(row) != table.names:
+                raise UsageError(
+                    f"{path} line 1: its columns are not those of this rooflens version; merge with the version "
+                    "that wrote it"
+                )
+            if len(row) != len(table.columns):
+                raise UsageError(
+                    f"{path} line {line}: {len(row)} fields where {len(table.columns)} belong; restore the file from a "
+                    "copy"
+                )
+            if line > 1:
+                yield line, row
 
 
 def _read(folder: Path) -> Shard:
     manifest = _manifest(folder)
-    commits = commits_of(rows(folder, CELLS), folder / CELLS.file)
     per_cell = {
         table.name: frozenset(row[table.names.index("cell_id")] for _, row in rows(folder, table))
         for table in TABLES
         if "cell_id" in table.names and "round" not in table.names
     }
-    return Shard(folder, manifest, commits, per_cell)
+    return Shard(folder, manifest, _commits(folder), per_cell)
 
 
-def commits_of(numbered: Iterable[tuple[int, list[str]]], path: Path) -> list[Commit]:
-    """Return what a merge must know of the rows of cells.csv; `path` is for messages."""
+def _commits(folder: Path) -> list[Commit]:
     positions = [CELLS.names.index(name) for name in MODEL_FIELDS]
     cell, number, process, identity = map(CELLS.names.index, ("cell_id", "round", "process", "identity"))
     commits = []
-    for line, row in numbered:
+    for line, row in rows(folder, CELLS):
         try:
             unit = row[cell], int(row[number])
             commits.append(Commit(line, unit, tuple(row[at] for at in positions), int(row[process]), row[identity]))
         except ValueError:
-            raise UsageError(f"{path} line {line}: not a row of {CELLS.file}; repair it first") from None
+            raise UsageError(f"{folder / CELLS.file} line {line}: not a row of {CELLS.file}; repair it first") from None
     return commits
 
 
 def _manifest(folder: Path) -> Manifest:
+    """Read a run.json, and check the keys that a merge needs."""
     path = folder / MANIFEST
     try:
-        return manifest_of(read_stored(path), path)
-    except OSError as error:
+        manifest = read_manifest(path, REQUIRED)
+    except FileNotFoundError as error:
         raise UsageError(f"{path}: {error}; restore the file from a copy") from None
-
-
-def manifest_of(content: bytes, path: Path) -> Manifest:
-    """Parse a run.json and check the keys that a merge needs. Raises UsageError that names `path`."""
-    manifest = checked(parse_object(content, path), path, REQUIRED)
     for name, info in manifest.providers.items():
         if not (info.role and info.source):
             raise UsageError(

@@ -115,13 +115,8 @@ class RunStore:
         return {unit for unit, verdict in self.verdicts.items() if verdict in verdicts}
 
     def missing(self, cells: Sequence[Cell], rounds: int) -> list[tuple[int, ...]]:
-        """Rounds to do per cell: none after a final failure, else those without a commit row."""
-        missing = []
-        for cell in cells:
-            stored = [self.verdicts.get((cell.id, number)) for number in range(rounds)]
-            failed = any(verdict and Verdict(verdict).is_final for verdict in stored)
-            missing.append(() if failed else tuple(number for number, verdict in enumerate(stored) if verdict is None))
-        return missing
+        """Rounds to do per cell, see `missing_rounds`."""
+        return missing_rounds(self.verdicts, cells, rounds)
 
     @_alone
     def planned_units(self, cells: Iterable[Cell], rounds: int) -> int:
@@ -289,6 +284,16 @@ class RunStore:
             (self.folder / name).unlink(missing_ok=True)
         with suppress(OSError):  # other files of the user's
             self.folder.rmdir()
+
+
+def missing_rounds(verdicts: Mapping[Unit, str], cells: Sequence[Cell], rounds: int) -> list[tuple[int, ...]]:
+    """Rounds to do per cell, of stored units: none after a final failure, else those without a commit row."""
+    missing = []
+    for cell in cells:
+        stored = [verdicts.get((cell.id, number)) for number in range(rounds)]
+        failed = any(verdict and Verdict(verdict).is_final for verdict in stored)
+        missing.append(() if failed else tuple(number for number, verdict in enumerate(stored) if verdict is None))
+    return missing
 
 
 def refuse_merged(folder: Path, manifest: Manifest) -> None:

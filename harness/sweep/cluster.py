@@ -5,11 +5,12 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
 from ...shapes.architectures import is_gpu
+from ...shapes.device import Device
 from ...shapes.errors import RooflensError, UsageError
 from ...shapes.protocol import Protocol as Settings
 from .child_process import Child
@@ -34,6 +35,15 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.host} {self.arch}" + (f" #{self.index}" if self.count > 1 else "")
+
+    def found(self, device: Device) -> Device:
+        """Return the device of a worker here, with where it is; raise RooflensError for one of another architecture."""
+        if device.arch != self.arch:
+            raise RooflensError(
+                f"its device is {device.arch}, not {self.arch}: start one Ray node per architecture, each with its own "
+                "visible devices"
+            )
+        return replace(device, host=self.host, slot=self.index)
 
     def take_cores(self) -> None:
         """Confine this thread, and what it starts, to its part of a CPU's cores, so that parts do not overlap.
@@ -85,6 +95,23 @@ class Cluster(Protocol):
 
         What takes long there ends as `deadline` says.
         """
+
+
+PATIENCE_S = 60.0
+"""Time to wait for a device when there is none, unless requested otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The devices to measure on: those of architecture `arch` among `places`, at most `most` of them (None: all).
+
+    `patience_s` is the time to wait for one when there is none.
+    """
+
+    places: Cluster
+    arch: str
+    most: int | None = None
+    patience_s: float = PATIENCE_S
 
 
 class LocalCluster:

@@ -12,14 +12,13 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Condition, Thread
-from typing import Any, Protocol
 
 from ...shapes.errors import Interrupted, RooflensError, UsageError
 from ..storage.tables import StorageError
-from .cluster import Cluster, Machine, Place
+from .cluster import Machine, Place, Target
 from .deadline import Deadline, OutOfTimeError
 from .events import Doing, Event, Observer, Remarked
-from .part_queue import PartQueue, QueueItem
+from .part_queue import Item, PartQueue
 from .session import END_S
 from .supervisor import PlaceLostError
 
@@ -27,9 +26,6 @@ LOOK_S = 2.0
 """Interval between two looks at which places there are."""
 
 POLL_S = 0.25
-
-PATIENCE_S = 60.0
-"""Time to wait for a device when there is none, unless requested otherwise."""
 
 MOST_FAULTS = 2
 """Times in a row that a place may be lost without a part being finished there before it is left out."""
@@ -41,18 +37,8 @@ STOP_S = 20.0
 """Time to wait for threads that were asked to stop: each ends the processes that it has started."""
 
 
-class Station(Protocol):
-    """Measures on one device."""
-
-    @property
-    def device(self) -> Hashable:
-        """What identifies it for good."""
-
-    def measure(self, part: Any) -> None:
-        """Measure a part; OutOfTimeError and Interrupted end the use of the device."""
-
-    def finish(self) -> None:
-        """Take the last readings."""
+Station = tuple[Hashable, Callable[[Item], object]]
+"""What identifies a device for good, and what measures a part there: OutOfTimeError and Interrupted end its use."""
 
 
 @dataclass(slots=True, eq=False)
@@ -61,12 +47,12 @@ class _Worker:
 
     place: Place
     device: Hashable = None
-    part: QueueItem | None = None
+    part: Item | None = None
 
 
 @dataclass
 class Devices:
-    """Those of one architecture, `arch`, at most `most` of them (None: all). `station` opens one at a place.
+    """Those of `target`. `station` opens one at a place, and takes the last readings at its end.
 
     A station has a deadline of its own, which also stops it when another device has failed for good. On this machine a
     device that fails does not come back, so that there is no patience.
@@ -76,16 +62,13 @@ class Devices:
     over it.
     """
 
-    places: Cluster
-    arch: str
+    target: Target
     queue: PartQueue
     station: Callable[[Place, Machine, Observer, Deadline], AbstractContextManager[Station]]
     observer: Observer
     deadline: Deadline
     noun: str = "problems"
-    most: int | None = None
-    patience_s: float = PATIENCE_S
-    more: Callable[[], tuple[QueueItem, ...]] = tuple
+    more: Callable[[], tuple[Item, ...]] = tuple
     note: Callable[[str], object] = str
     unmeasured: str = ""
     _workers: dict[Place, _Worker] = field(default_factory=dict, init=False)
@@ -109,7 +92,7 @@ class Devices:
         self.observer(Doing("start the workers: import torch and the providers, find the devices"))
         with self._ended():
             looked_at, alone_since = -math.inf, time.monotonic()
-            patience_s = LOOK_S if self.places.is_here else self.patience_s
+            patience_s = LOOK_S if self.target.places.is_here else self.target.patience_s
             while self._is_open():
                 if self.deadline.check():
                     raise Interrupted("stopped")
@@ -120,7 +103,7 @@ class Devices:
                     if self._workers or self._error:
                         alone_since = now
                     elif now - alone_since >= patience_s and not self.deadline.is_over(END_S):
-                        self.unmeasured = f"no {self.arch} is left for {len(self.queue)} {self.noun}"
+                        self.unmeasured = f"no {self.target.arch} is left for {len(self.queue)} {self.noun}"
                         self._remark(self.unmeasured)
                         return
                     self._changed.wait(POLL_S)
@@ -131,7 +114,7 @@ class Devices:
                 raise self._error
         if parts := self.queue.given_up:
             names = ", ".join(map(str, parts[:MOST_NAMED])) + (", ..." if len(parts) > MOST_NAMED else "")
-            self.unmeasured = f"{len(parts)} {self.noun} crashed every {self.arch} that tried ({names})"
+            self.unmeasured = f"{len(parts)} {self.noun} crashed every {self.target.arch} that tried ({names})"
 
     def _is_open(self) -> bool:
         """Tell whether there is something to wait for; a queue that is finished may be given more."""
@@ -149,11 +132,11 @@ class Devices:
         """Start a thread at every free place for which there is a part."""
         if self.deadline.is_over(END_S):
             return
-        self._seen = [place for place in self.places.now() if place.arch == self.arch]
+        self._seen = [place for place in self.target.places.now() if place.arch == self.target.arch]
         for place in self._seen:
             with self._changed:
                 opening = sum(worker.device is None for worker in self._workers.values())
-                has_room = self.most is None or len(self._workers) < self.most
+                has_room = self.target.most is None or len(self._workers) < self.target.most
                 is_taken = place in self._workers or place in self._left_out
                 if is_taken or not has_room or len(self.queue) <= opening:
                     continue
@@ -177,19 +160,18 @@ class Devices:
             deadline = replace(self.deadline, should_stop=partial(self._should_stop, worker))
             tell = partial(self._tell, place)
             with (
-                self.places.entered(place, deadline) as machine,
-                self.station(place, machine, tell, deadline) as station,
+                self.target.places.entered(place, deadline) as machine,
+                self.station(place, machine, tell, deadline) as (device, measure),
             ):
                 if machine.remark:
                     tell(Remarked(machine.remark))
-                self._open(worker, station.device)
+                self._open(worker, device)
                 while self._next(worker):
                     assert worker.part
-                    station.measure(worker.part)
+                    measure(worker.part)
                     with self._changed:
                         worker.part, self._faults[place], self._has_measured = None, 0, True
                         self._changed.notify_all()
-                station.finish()
         except OutOfTimeError:
             self._return(worker)
         except PlaceLostError as error:
@@ -236,7 +218,8 @@ class Devices:
             what = ""
             if part:
                 is_back = self.queue.lost(part, worker.device)
-                what = f"; {part} {'is measured again' if is_back else f'has cost too many {self.arch}: it is skipped'}"
+                too_many = f"has cost too many {self.target.arch}: it is skipped"
+                what = f"; {part} {'is measured again' if is_back else too_many}"
             self._remark(f"{place} is lost: {why}{what}")
             if self._faults[place] >= MOST_FAULTS:
                 self._left_out.add(place)
@@ -254,7 +237,7 @@ class Devices:
             self._left_out.add(worker.place)
             self._remark(f"{worker.place} is excluded: {why}")
             if not self._has_measured and {*self._workers, *self._seen} <= self._left_out:
-                self._error = self._error or RooflensError(f"no {self.arch} can measure: {why}")
+                self._error = self._error or RooflensError(f"no {self.target.arch} can measure: {why}")
 
     @contextmanager
     def _ended(self) -> Iterator[None]:

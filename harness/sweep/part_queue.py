@@ -6,22 +6,27 @@ is free when all weights are held helps another. The cost of a step does not dep
 
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any
 
 MOST_LOSSES = 3
 """Devices that may be lost over one part before it is given up: it may be the part that ends them."""
 
 
-class QueueItem(Protocol):
-    """What one device measures in one piece; its text names it to the reader."""
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What one device measures in one piece, its `content`; `name` is for the reader, and `key` tells it from others.
 
-    @property
-    def key(self) -> Hashable:
-        """What tells it from others."""
+    Parts with equal weights share operands, which a device keeps from one to the next.
+    """
 
-    @property
-    def weight(self) -> Hashable:
-        """Parts with equal weights share operands, which a device keeps from one to the next."""
+    key: Any
+    weight: Hashable
+    name: str
+    content: Any
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class PartQueue:
@@ -30,13 +35,13 @@ class PartQueue:
     `begun` has the device of each part that is stored in part: it alone can complete it, another one starts over.
     """
 
-    def __init__(self, parts: Iterable[QueueItem] = (), begun: Mapping[Hashable, Hashable] | None = None) -> None:
-        self._weights: deque[deque[QueueItem]] = deque()
-        self._own: dict[Hashable, deque[QueueItem]] = {}
-        self._begun: dict[Hashable, deque[QueueItem]] = {}
-        self._lost: deque[tuple[QueueItem, Hashable]] = deque()
+    def __init__(self, parts: Iterable[Item] = (), begun: Mapping[Hashable, Hashable] | None = None) -> None:
+        self._weights: deque[deque[Item]] = deque()
+        self._own: dict[Hashable, deque[Item]] = {}
+        self._begun: dict[Hashable, deque[Item]] = {}
+        self._lost: deque[tuple[Item, Hashable]] = deque()
         self._losses: Counter[Hashable] = Counter()
-        self.given_up: list[QueueItem] = []
+        self.given_up: list[Item] = []
         self._left = 0
         self.add(parts, begun)
 
@@ -44,9 +49,9 @@ class PartQueue:
         """Number of unassigned parts."""
         return self._left
 
-    def add(self, parts: Iterable[QueueItem], begun: Mapping[Hashable, Hashable] | None = None) -> None:
+    def add(self, parts: Iterable[Item], begun: Mapping[Hashable, Hashable] | None = None) -> None:
         """Add parts."""
-        groups: dict[Hashable, deque[QueueItem]] = {}
+        groups: dict[Hashable, deque[Item]] = {}
         for part in parts:
             self._left += 1
             if begun and part.key in begun:
@@ -55,9 +60,7 @@ class PartQueue:
                 groups.setdefault(part.weight, deque()).append(part)
         self._weights.extendleft(reversed(groups.values()))
 
-    def next(
-        self, device: Hashable, present: Iterable[Hashable] = (), others_expected: bool = False
-    ) -> QueueItem | None:
+    def next(self, device: Hashable, present: Iterable[Hashable] = (), others_expected: bool = False) -> Item | None:
         """Take the next part for `device`; None when it has to wait, or nothing is left.
 
         A part that was lost goes to another device if there is one. One that another device has begun is reserved for
@@ -74,12 +77,12 @@ class PartQueue:
         self._left -= part is not None
         return part
 
-    def back(self, part: QueueItem) -> None:
+    def back(self, part: Item) -> None:
         """Return a part that its device could not do, for a reason that lies with the device."""
         self._lost.append((part, None))
         self._left += 1
 
-    def lost(self, part: QueueItem, device: Hashable) -> bool:
+    def lost(self, part: Item, device: Hashable) -> bool:
         """Return a part whose device was lost over it; False when it is given up after too many losses."""
         self._losses[part.key] += 1
         if self._losses[part.key] >= MOST_LOSSES:
@@ -89,7 +92,7 @@ class PartQueue:
         self._left += 1
         return True
 
-    def _of_a_weight(self, device: Hashable) -> QueueItem | None:
+    def _of_a_weight(self, device: Hashable) -> Item | None:
         own = self._own.get(device)
         if not own:
             while self._weights and not self._weights[0]:
@@ -100,18 +103,18 @@ class PartQueue:
             self._weights.rotate(-1)
         return own.popleft()
 
-    def _lost_elsewhere(self, device: Hashable) -> QueueItem | None:
+    def _lost_elsewhere(self, device: Hashable) -> Item | None:
         for at, (part, where) in enumerate(self._lost):
             if where != device:
                 del self._lost[at]
                 return part
         return None
 
-    def _begun_elsewhere(self, present: set[Hashable], others_expected: bool) -> QueueItem | None:
+    def _begun_elsewhere(self, present: set[Hashable], others_expected: bool) -> Item | None:
         if others_expected:
             return None
         return next((_first(parts) for owner, parts in self._begun.items() if parts and owner not in present), None)
 
 
-def _first(parts: deque[QueueItem] | None) -> QueueItem | None:
+def _first(parts: deque[Item] | None) -> Item | None:
     return parts.popleft() if parts else None

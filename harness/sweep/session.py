@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, cast
@@ -123,10 +123,6 @@ class Session:
             self.process = self.manifest.processes
             self.manifest.processes += 1
             self.store.write_manifest(self.manifest)
-
-    def forget(self, cells: Sequence[Cell], verdicts: Collection[str]) -> int:
-        """Mark the failures of `cells` that have such a verdict for measurement; return their number."""
-        return self.store.forget(cells, verdicts)
 
     def missing(self, cells: Sequence[Cell]) -> list[tuple[int, ...]]:
         """Units to do per cell: none after a final failure, else those without a commit row."""

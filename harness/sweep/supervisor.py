@@ -40,15 +40,14 @@ class PlaceLostError(Exception):
 
 
 class WorkerSetupError(RooflensError):
-    """The worker died, or did not answer, before it was ready: `why`, and in which phase; `where` says more."""
+    """The worker died, or did not answer, before it was ready: `why`, and in which phase; `where` says more.
 
-    def __init__(self, begun: Begin | None, why: str, where: object) -> None:
-        self.phase, self.why, self.where = begun.phase if begun else "start", why, where
+    `hung`: it did not answer, and another one would not either.
+    """
+
+    def __init__(self, begun: Begin | None, why: str, where: object, hung: bool = False) -> None:
+        self.phase, self.why, self.where, self.hung = begun.phase if begun else "start", why, where, hung
         super().__init__(f"the worker could not be set up: {self.phase}: {why}; see {where}")
-
-
-class WorkerHungError(WorkerSetupError):
-    """The worker did not answer before it was ready; another one would not either."""
 
 
 def _work(*arguments: Any) -> None:
@@ -101,7 +100,7 @@ class SupervisedWorker:
         except WorkerTimeoutError as error:
             had_its_time = begun and not isinstance(error, LateError)
             why = timed_out(setup.protocol, begun, setup.interpreter)[1] if begun and had_its_time else str(error)
-            raise WorkerHungError(begun, why, self._log) from None
+            raise WorkerSetupError(begun, why, self._log, hung=True) from None
         except WorkerEndedError as error:
             raise WorkerSetupError(begun, str(error), self._log) from None
         if isinstance(answer, Refused):
@@ -170,8 +169,7 @@ def started_again(start: Callable[[], SupervisedWorker]) -> SupervisedWorker:
     for _ in range(MOST_FRUITLESS):
         try:
             return start()
-        except WorkerHungError:
-            raise
-        except WorkerSetupError:
-            continue
+        except WorkerSetupError as error:
+            if error.hung:
+                raise
     return start()

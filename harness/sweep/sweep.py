@@ -102,7 +102,7 @@ class Sweep:
             self._plan_rounds(max(1, min(self.budget.most_rounds, self._stored_rounds())))
         self._count_planned()
         session.describe()
-        if count := session.forget(self.cells, self.retry):  # device and code are known to be the same now
+        if count := self.store.forget(self.cells, self.retry):  # device and code are known to be the same now
             self.observer(measured_again(count))
         total, missing = len(self.cells) * self.setup.protocol.rounds, self._missing(self.cells)
         self.observer(Started(total, total - missing))

@@ -17,7 +17,8 @@ from operator import itemgetter
 from typing import Any
 
 from ...shapes.device import Device
-from .reading import Board, DeviceProcess, OtherProcesses, Query, Reading, TelemetryError, in_order, scaled
+from ...shapes.errors import RooflensError
+from .reading import Board, DeviceProcess, OtherProcesses, Query, Reading, in_order, query, scaled
 from .silence import silenced
 
 COUNTERS = {
@@ -37,7 +38,7 @@ NOT_USABLE = "amdsmi cannot be used ({}): it needs libamd_smi.so, which is ROCm'
 
 
 class AmdSmi:
-    """One AMD GPU. Raises TelemetryError when amdsmi cannot be used or does not know the GPU.
+    """One AMD GPU. Raises RooflensError when amdsmi cannot be used or does not know the GPU.
 
     `smi` is the module `amdsmi`; `pci_address` and `holds_context` are asked for when they are needed.
     """
@@ -56,10 +57,10 @@ class AmdSmi:
         try:
             smi.amdsmi_init()
             self._handle = _find(smi, device.uuid, pci_address)
-        except TelemetryError:
+        except RooflensError:
             raise
         except Exception as error:
-            raise TelemetryError(NOT_USABLE.format(_one_line(error))) from error
+            raise RooflensError(NOT_USABLE.format(_one_line(error))) from error
         self._metrics = self._query("amdsmi_get_gpu_metrics_info")
         self._engine, self._memory = (
             self._query("amdsmi_get_clock_info", partial(_member, smi, "AmdSmiClkType", kind))
@@ -131,38 +132,38 @@ class AmdSmi:
         return self._query("amdsmi_get_temp_metric", *(partial(_member, self._smi, *kind) for kind in kinds))
 
     def _query(self, function: str, *arguments: Callable[[], Any]) -> Query:
-        return Query(
+        return query(
             lambda: getattr(self._smi, function)(self._handle, *(argument() for argument in arguments)), _is_refusal
         )
 
 
 def import_amdsmi() -> Any:
-    """Import amdsmi; without ROCm it prints to stdout and raises KeyError, which becomes a TelemetryError."""
+    """Import amdsmi; without ROCm it prints to stdout and raises KeyError, which becomes a RooflensError."""
     try:
         with silenced():
             return importlib.import_module("amdsmi")
     except ModuleNotFoundError as error:
-        raise TelemetryError("amdsmi is missing: pip install rooflens[amd]") from error
+        raise RooflensError("amdsmi is missing: pip install rooflens[amd]") from error
     except Exception as error:
-        raise TelemetryError(NOT_USABLE.format(_one_line(error))) from error
+        raise RooflensError(NOT_USABLE.format(_one_line(error))) from error
 
 
 def _find(smi: Any, uuid: str, pci_address: Callable[[], str | None]) -> Any:
     """Find the GPU by what it is, never by torch's index: HIP_VISIBLE_DEVICES renumbers torch's GPUs, not amdsmi's."""
     handles = list(smi.amdsmi_get_processor_handles())
-    address, serials = Query(pci_address, _is_refusal)(), _serials(uuid)
+    address, serials = query(pci_address, _is_refusal)(), _serials(uuid)
     for handle in handles:
-        bdf = Query(partial(smi.amdsmi_get_gpu_device_bdf, handle), _is_refusal)()
+        bdf = query(partial(smi.amdsmi_get_gpu_device_bdf, handle), _is_refusal)()
         if address and bdf and str(bdf).lower() == address:
             return handle
     for handle in handles:
-        info = Query(partial(smi.amdsmi_get_gpu_asic_info, handle), _is_refusal)() or {}
+        info = query(partial(smi.amdsmi_get_gpu_asic_info, handle), _is_refusal)() or {}
         serial = str(info.get("asic_serial") or "").lower().removeprefix("0x").lstrip("0")
         if serial and serial in serials:
             return handle
     if len(handles) == 1:
         return handles[0]
-    raise TelemetryError("amdsmi knows no GPU of this PCI address or serial number")
+    raise RooflensError("amdsmi knows no GPU of this PCI address or serial number")
 
 
 def _member(smi: Any, enumeration: str, name: str) -> Any:

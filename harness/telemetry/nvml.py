@@ -10,7 +10,8 @@ from operator import attrgetter
 from typing import Any
 
 from ...shapes.device import Device
-from .reading import Board, DeviceProcess, OtherProcesses, Query, Reading, TelemetryError, in_order, scaled
+from ...shapes.errors import RooflensError
+from .reading import Board, DeviceProcess, OtherProcesses, Query, Reading, in_order, query, scaled
 
 REASONS = {
     0x002: "application_clocks",
@@ -44,7 +45,7 @@ GPU_SENSOR, SLOWDOWN_THRESHOLD = 0, 1
 
 
 class Nvml:
-    """One NVIDIA GPU. Raises TelemetryError when NVML cannot be used or does not know the GPU.
+    """One NVIDIA GPU. Raises RooflensError when NVML cannot be used or does not know the GPU.
 
     `nvml` is the module `pynvml`; `pci_address` and `holds_context` are asked for when they are needed.
     """
@@ -63,7 +64,7 @@ class Nvml:
         try:
             nvml.nvmlInit()
         except Exception as error:
-            raise TelemetryError(SETUP_ERRORS.get(type(error).__name__, f"NVML: {error}")) from error
+            raise RooflensError(SETUP_ERRORS.get(type(error).__name__, f"NVML: {error}")) from error
         self._handle = _find(nvml, device.uuid, pci_address)
         self._clock = self._query("nvmlDeviceGetClockInfo", SM_CLOCK)
         self._memory_clock = self._query("nvmlDeviceGetClockInfo", MEMORY_CLOCK)
@@ -113,13 +114,13 @@ class Nvml:
 
     def _name_of(self, pid: int) -> str:
         # By the driver, not by /proc: the pid may be one of the host, and another process here.
-        return _text(Query(lambda: self._nvml.nvmlSystemGetProcessName(pid), _is_refusal)())
+        return _text(query(lambda: self._nvml.nvmlSystemGetProcessName(pid), _is_refusal)())
 
     def _query(self, function: str, *arguments: int) -> Query:
-        return Query(lambda: getattr(self._nvml, function)(self._handle, *arguments), _is_refusal)
+        return query(lambda: getattr(self._nvml, function)(self._handle, *arguments), _is_refusal)
 
     def _query_system(self, function: str) -> Query:
-        return Query(lambda: getattr(self._nvml, function)(), _is_refusal)
+        return query(lambda: getattr(self._nvml, function)(), _is_refusal)
 
 
 def _find(nvml: Any, uuid: str, pci_address: Callable[[], str | None]) -> Any:
@@ -128,12 +129,12 @@ def _find(nvml: Any, uuid: str, pci_address: Callable[[], str | None]) -> Any:
     attempts = [partial(nvml.nvmlDeviceGetHandleByUUID, f"{kind}-{bare}") for kind in ("GPU", "MIG") if bare]
     attempts.append(partial(_by_address, nvml, pci_address))
     for attempt in attempts:
-        handle = Query(attempt, _is_refusal)()
+        handle = query(attempt, _is_refusal)()
         if handle is not None:
             return handle
-    if Query(nvml.nvmlDeviceGetCount, _is_refusal)() == 1:
+    if query(nvml.nvmlDeviceGetCount, _is_refusal)() == 1:
         return nvml.nvmlDeviceGetHandleByIndex(0)
-    raise TelemetryError("NVML knows no GPU of this UUID or PCI address")
+    raise RooflensError("NVML knows no GPU of this UUID or PCI address")
 
 
 def _by_address(nvml: Any, pci_address: Callable[[], str | None]) -> Any:

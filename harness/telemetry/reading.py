@@ -30,10 +30,6 @@ PROCESS_INTERVAL_S = 1.0
 """The list of processes is asked for at most this often: it costs some ten times what the other queries do."""
 
 
-class TelemetryError(Exception):
-    """A source has nothing to say about a device; the message says why, and what to install or start."""
-
-
 @dataclass(frozen=True, slots=True)
 class Reading:
     """The state of a device at one moment, in base units; None is unknown.
@@ -92,23 +88,23 @@ def scaled(value: float | None, unit: float) -> float | None:
     return None if value is None else value * unit
 
 
-class Query:
-    """One question to a driver. None when it fails; a question that the driver refuses is never put again."""
+Query = Callable[[], Any]
+"""One question to a driver. None when it fails; a question that the driver refuses is never put again."""
 
-    def __init__(self, ask: Callable[[], Any], is_refusal: Callable[[Exception], bool]) -> None:
-        self._ask: Callable[[], Any] | None = ask
-        self._is_refusal = is_refusal
 
-    def __call__(self) -> Any:
-        """Ask."""
-        if self._ask is None:
-            return None
+def query(ask: Query, is_refusal: Callable[[Exception], bool]) -> Query:
+    """Return what asks a driver."""
+    is_refused = False
+
+    def put() -> Any:
+        nonlocal is_refused
         try:
-            return self._ask()
+            return None if is_refused else ask()
         except Exception as error:
-            if self._is_refusal(error):
-                self._ask = None
+            is_refused = is_refusal(error)
             return None
+
+    return put
 
 
 class OtherProcesses:

@@ -10,10 +10,11 @@ from typing import Any
 from typing import Protocol as Interface
 
 from ...shapes.device import Device
+from ...shapes.errors import RooflensError
 from .amdsmi import AmdSmi, import_amdsmi
 from .host import HostTelemetry
 from .nvml import Nvml
-from .reading import INVALIDATING, SLOWDOWNS, Board, DeviceProcess, Reading, TelemetryError
+from .reading import INVALIDATING, SLOWDOWNS, Board, DeviceProcess, Reading
 
 __all__ = ["INVALIDATING", "SLOWDOWNS", "Board", "DeviceProcess", "Reading", "Telemetry", "Unknown", "telemetry"]
 
@@ -65,7 +66,7 @@ def telemetry(device: Device) -> Telemetry:
         if device.is_rocm:
             return AmdSmi(device, import_amdsmi(), lambda: pci_address(device), lambda: holds_context(device))
         return Nvml(device, _import_nvml(), lambda: pci_address(device), lambda: holds_context(device))
-    except TelemetryError as error:
+    except RooflensError as error:
         return Unknown(str(error))
     except Exception as error:  # a measurement is worth more than its telemetry
         return Unknown(f"{type(error).__name__}: {' '.join(str(error).split())}")
@@ -75,7 +76,7 @@ def _import_nvml() -> Any:
     try:
         return importlib.import_module("pynvml")
     except ImportError as error:
-        raise TelemetryError("nvidia-ml-py is missing: pip install rooflens[nvidia]") from error
+        raise RooflensError("nvidia-ml-py is missing: pip install rooflens[nvidia]") from error
 
 
 def pci_address(device: Device) -> str | None:

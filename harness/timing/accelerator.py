@@ -173,9 +173,9 @@ class TorchAccelerator:
         """Wait for every stream."""
         torch.cuda.synchronize(self._index)
 
-    def event(self) -> "TorchEvent":
+    def event(self) -> "_TorchEvent":
         """Make a torch event that keeps time."""
-        return TorchEvent()
+        return _TorchEvent()
 
     def spin(self, seconds: float) -> None:
         """Queue torch's sleep kernel."""
@@ -292,7 +292,7 @@ _PERSISTING_L2_CACHE_SIZE = 6
 """CU_LIMIT_PERSISTING_L2_CACHE_SIZE of the CUDA driver."""
 
 
-class TorchEvent:
+class _TorchEvent:
     """One torch.cuda.Event."""
 
     __slots__ = ("_event",)
@@ -308,7 +308,7 @@ class TorchEvent:
         """Ask the driver."""
         return bool(self._event.query())
 
-    def seconds_until(self, later: "TorchEvent") -> float:
+    def seconds_until(self, later: "_TorchEvent") -> float:
         """Milliseconds of the driver, in seconds."""
         return float(self._event.elapsed_time(later._event)) * 1e-3
 

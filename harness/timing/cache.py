@@ -55,7 +55,7 @@ class Turns:
         return self._next
 
 
-class SharedFlush(Turns):
+class _SharedFlush(Turns):
     """Turns with one flush before the first copy.
 
     The flush evicts all copies at once, and each is used once until the next: every launch is cold at a fraction of a
@@ -103,7 +103,7 @@ def flushed(launch: Action, flush: Action, operations: int | None = None) -> Sub
 
 def flushed_together(launches: Sequence[Action], flush: Action, operations: int | None = None) -> Subject:
     """Take the next copy at every launch, and flush before the first of them; `operations` as of `flushed`."""
-    turns = SharedFlush(launches, flush)
+    turns = _SharedFlush(launches, flush)
     return replace(flushed(turns, flush, operations), before=turns.before, copy=turns.copy, turn=len(launches))
 
 

@@ -3,9 +3,9 @@
 It never changes with suite, provider or tuning, so that its drift says something about the device and nothing else.
 """
 
-from dataclasses import dataclass
 from functools import partial
 from statistics import median
+from typing import Any
 
 import torch
 
@@ -27,15 +27,6 @@ WARM_UP_S = 0.2
 """Both run this long first: a device that was idle has to reach its working clock, and a fresh process its memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class CanaryReading:
-    """Median times in seconds; `at` is UTC."""
-
-    at: str
-    gemm_s: float
-    copy_s: float
-
-
 class Canary:
     """A square GEMM that fills the device (bf16 on GPUs, fp32 on CPUs), and a copy far beyond the last-level cache."""
 
@@ -52,8 +43,8 @@ class Canary:
         self._ended = 0.0
         self._timers = [make_timer(name, machine, Subject(work), device) for work in (self._gemm, self._copy)]
 
-    def read(self) -> CanaryReading:
-        """Time both, after warming up a device that has not just done so."""
+    def read(self) -> dict[str, Any]:
+        """Time both, after warming up a device that has not just done so: a row of canary.csv, without its process."""
         began = self._machine.now()
         while began - self._ended > WARM_UP_S > self._machine.now() - began:
             self._gemm()
@@ -61,7 +52,7 @@ class Canary:
             self._machine.synchronize()
         gemm, copy = (_typical(timer) for timer in self._timers)
         self._ended = self._machine.now()
-        return CanaryReading(CLOCK.now(), gemm, copy)
+        return {"at": CLOCK.now(), "gemm_s": gemm, "copy_s": copy}
 
 
 def _typical(timer: Timer) -> float:

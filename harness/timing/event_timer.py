@@ -42,7 +42,7 @@ LONGEST_BLOCKER_S = 50e-3
 
 
 @dataclass(slots=True)
-class Pace:
+class _Pace:
     """Seconds per sample: what the host takes to queue one, what the device takes to run one, and of that, to flush."""
 
     queue_s: float = 100e-6
@@ -84,8 +84,8 @@ class EventTimer:
         waits = device.synchronizes(subject.launch)
         self.remark = "the launch waits for the device: its times include the host's latency" if waits else ""
         self._tries = 1 if waits else TRIES
-        self._pace: Pace | None = None
-        self._first_pace = Pace()
+        self._pace: _Pace | None = None
+        self._first_pace = _Pace()
         self._marks: list[tuple[Event, Event]] = []
 
     def batch(self, count: int, meanwhile: Action = nothing) -> Samples:
@@ -153,10 +153,10 @@ class EventTimer:
             between = (end.seconds_until(begin) for (_, end), (begin, _) in pairwise(marks[:FLUSHES_LOOKED_AT]))
             self._pace.flush_s = max(0.0, median(between))
 
-    def _pilot(self) -> Pace:
+    def _pilot(self) -> _Pace:
         """Run one sample behind a short blocker, for the paces that it shows."""
         if self._tries == 1:
-            return Pace(0.0)  # a launch that waits would wait for any blocker
+            return _Pace(0.0)  # a launch that waits would wait for any blocker
         device, before, launch = self._device, self._subject.before, self._subject.launch
         first, begin, end = device.event(), *self._pair(0)
         device.synchronize()
@@ -172,8 +172,8 @@ class EventTimer:
         was_ahead = not first.reached()
         device.synchronize()
         if not was_ahead:  # what the device seemed to take was waiting
-            return Pace(queued_s)
-        return Pace(queued_s, first.seconds_until(end), first.seconds_until(begin))
+            return _Pace(queued_s)
+        return _Pace(queued_s, first.seconds_until(end), first.seconds_until(begin))
 
     def _host_time(self) -> float:
         """Wall time of one launch, from an idle device to an idle device."""

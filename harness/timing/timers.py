@@ -21,8 +21,13 @@ TIMERS: dict[str, Callable[..., Timer]] = {
 
 def make_timer(name: str, machine: Host | Accelerator, subject: Subject, device: Device) -> Timer:
     """Build the timer `name`; raise UsageError when `device` has none such."""
+    return TIMERS[available(name, machine, device)](machine, subject)
+
+
+def available(name: str, machine: Host | Accelerator, device: Device) -> str:
+    """Name the timer that `name`, or "auto", means on `device`; raise UsageError when it has none such."""
     if name == "auto":
         name = automatic(device, machine.traces)
     if reason := unavailable(name, device):
         raise UsageError(f"timer {name}: {reason}; omit it, or use --set timer=host")
-    return TIMERS[name](machine, subject)
+    return name

@@ -14,6 +14,6 @@ watch             checks that timed launches do their work
 agreement         compares what functions of the user compute with their baseline
 configurations    which configuration a cell runs
 search            finds the fastest configuration: knows no device
-trial             times one candidate of a search
+error_ratio       how much of an output aiter's tuners would reject
 code_origin       refuses code from outside the checkout that is measured
 """

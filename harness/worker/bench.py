@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -17,7 +17,7 @@ from ...shapes.errors import UsageError
 from ...shapes.protocol import Protocol
 from ...shapes.suite import Cache
 from ...shapes.verdict import Verdict
-from ..isolation.faults import IncorrectError, OperandsChangedError, ProviderError, describe, explain, is_lost
+from ..isolation.faults import IncorrectError, LeftBehindError, ProviderError, describe, explain, is_lost
 from ..isolation.process_state import Guarded
 from ..plan.plan import Cell
 from ..telemetry.source import telemetry
@@ -28,14 +28,14 @@ from ..timing.canary import Canary
 from ..timing.measure import measure
 from ..timing.samples import Measurement
 from ..timing.stop import StopRule
-from ..timing.timer import Subject, automatic, unavailable
-from ..timing.timers import make_timer
+from ..timing.timer import Subject
+from ..timing.timers import available, make_timer
+from .error_ratio import error_ratio
 from .geometry import geometry_columns
 from .messages import PREPARE_PHASE, TRY_PHASE, ChosenConfig, Failure
 from .operands import Operands
 from .prepared import Prepared, prepare, require_json
-from .search import BRIEF, Search, nothing_to_search, search
-from .trial import DeviceTrial, error_ratio
+from .search import BRIEF, Search, Trial, nothing_to_search, search
 from .watch import Watch
 
 WATCHED = ("host", "event", "profiler")
@@ -58,8 +58,8 @@ class Bench:
 
     def __init__(self, device: Device, protocol: Protocol) -> None:
         self.device, self._protocol = device, protocol
-        if protocol.timer != "auto" and (reason := unavailable(protocol.timer, device)):
-            raise UsageError(f"timer {protocol.timer}: {reason}; omit it, or use --set timer=host")
+        self.machine = accelerator(device)
+        self.timer = available(protocol.timer, self.machine, device)
         if protocol.timer == "graph" and protocol.cold_by == "flush":
             raise UsageError("timer graph: launches in a graph cannot be flushed before; set cold_by=rotation")
         if flush_bytes(device) > device.memory_bytes / 2:
@@ -67,9 +67,7 @@ class Bench:
                 f"a last-level cache of {device.llc_bytes >> 20} MiB: a flush reads more than that, and over half of "
                 f"the memory of {device.name}; give the right size with --set llc_bytes"
             )
-        self.machine = accelerator(device)
         self.seed = protocol.seed
-        self.timer = automatic(device, self.machine.traces) if protocol.timer == "auto" else protocol.timer
         self.cold_by = protocol.cold_by
         if self.cold_by == "auto":
             self.cold_by = "rotation" if self.timer == "graph" else "flush"
@@ -80,7 +78,7 @@ class Bench:
     def canary(self) -> dict[str, Any]:
         """Time the canary: a row of canary.csv, without its process."""
         self._canary = self._canary or Canary(self.device, self.machine)
-        return asdict(self._canary.read())
+        return self._canary.read()
 
     def copies(self, cell: Cell) -> int:
         """Copies of the operands that a cell rotates among, or that share a flush."""
@@ -268,7 +266,7 @@ class Bench:
         truth = operands.truth
         assert truth is not None
 
-        def ready(candidate: int, config: Config) -> DeviceTrial:
+        def ready(candidate: int, config: Config) -> Trial:
             begin(candidate, PREPARE_PHASE)
             with guarded():
                 prepared = prepare(
@@ -289,17 +287,22 @@ class Bench:
                 )
                 subject = watch.subject if self.timer in WATCHED else subject
                 timer = make_timer(self.timer, self.machine, subject, self.device)
-            return DeviceTrial(
-                *(error, subject, timer, self.machine, self.telemetry, guarded),
-                begin=lambda: begin(candidate, TRY_PHASE),
-                check=lambda taken: self._check_watched(watch, taken),
-            )
+
+            def sample(rule: StopRule) -> tuple[Sequence[float], str]:
+                begin(candidate, TRY_PHASE)
+                rule = replace(rule, resolution_s=timer.resolution_s)
+                with guarded():
+                    taken = measure(subject, timer, rule, self.machine, self.telemetry)
+                    self._check_watched(watch, taken)
+                return taken.counting, taken.disturbed
+
+            return Trial(sample, error, timer.resolution_s)
 
         def failure(error: Exception) -> Failure:
             if is_lost(error):
                 raise error
             if change := operands.change():
-                raise OperandsChangedError(f"{describe(error)}; {change}") from error
+                raise LeftBehindError(f"{describe(error)}; {change}") from error
             operands.restore()
             if isinstance(error, IncorrectError):
                 return Verdict.INCORRECT, describe(error)

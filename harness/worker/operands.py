@@ -13,7 +13,7 @@ import torch
 
 from ...kernels.inputs import Inputs, draw_signs, flip_, make_inputs
 from ...kernels.provider import Launch
-from ..isolation.faults import OperandsChangedError, ProviderError
+from ..isolation.faults import LeftBehindError, ProviderError
 from .signatures import signatures
 
 FIRST = 500_000_000
@@ -166,18 +166,15 @@ class Operands:
             self._known, self.truth = present
             self.recall()
 
-    def recall(self, negated: bool = False, copy: int | None = None) -> None:
-        """Write the activations of `truth` into one copy again, by default into all, or their negation."""
+    def recall(self, negated: bool = False) -> None:
+        """Write the activations of `truth` into all copies again, or their negation."""
         self.version += 1
-        for number in self._numbers(copy):
+        for number in range(len(self._copies)):
             self._flipped[number] = int(negated) << SIGNS
             for copied, known in zip(self._copies[number].activations, self._known, strict=True):
                 copied.copy_(known)
             if negated:
                 self._copies[number].negate()
-
-    def _numbers(self, copy: int | None) -> Sequence[int]:
-        return range(len(self._copies)) if copy is None else (copy,)
 
     @contextmanager
     def negated_truth(self) -> Iterator[None]:
@@ -203,7 +200,7 @@ class Operands:
             self._same = [signs * signs for signs in self._signs[0]]  # factors of 1, or bits of which none is set
             self._walk = [signs.clone() for signs in self._same]
         self.version += 1
-        for step, number in enumerate(self._numbers(copy)):
+        for step, number in enumerate(range(len(self._copies)) if copy is None else (copy,)):
             pattern = (choice + step) % SIGNS
             self._walked ^= 1 << pattern
             self._flipped[number] = (self._walked, 0)[is_known] | negated << SIGNS
@@ -308,9 +305,9 @@ class Operands:
         return ""
 
     def require_unchanged(self) -> None:
-        """Raise OperandsChangedError where `change` has something to say."""
+        """Raise LeftBehindError where `change` has something to say."""
         if change := self.change():
-            raise OperandsChangedError(change)
+            raise LeftBehindError(change)
 
 
 class _SignBits:

@@ -19,10 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
-from typing import Protocol as Interface
 
 from ...kernels.provider import Config
 from ...shapes.median import interval, median
+from ...shapes.run_folder.disturbance import worst
 from ...shapes.verdict import Verdict
 from ..timing.stop import StopRule
 from .messages import Failure
@@ -39,19 +39,18 @@ PASSES = 3
 """Passes over the contenders after the first one."""
 
 
-class Trial(Interface):
+@dataclass(frozen=True, slots=True)
+class Trial:
     """One candidate, prepared and found correct.
 
-    `resolution_s` is the step of its timer; `error_ratio` (None when unknown) and `disturbed`, of all samples so far,
+    `sample` times launches until a rule stops, and returns the durations in seconds that count, one or more, and what
+    disturbed them; it raises what makes the candidate fail. `resolution_s` is the step of its timer, and `error_ratio`
     as in `shapes.columns.TUNING`.
     """
 
+    sample: Callable[[StopRule], tuple[Sequence[float], str]]
+    error_ratio: float
     resolution_s: float
-    error_ratio: float | None
-    disturbed: str
-
-    def sample(self, rule: StopRule) -> Sequence[float]:
-        """Time launches until `rule` stops; return one duration in seconds or more. Raises what makes it fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +183,9 @@ class _Entry:
     def sample(self) -> None:
         """Take one more pass."""
         assert self.trial
-        self.passes.append(tuple(self.trial.sample(BRIEF)))
-        self.disturbed = self.trial.disturbed
+        times_s, disturbed = self.trial.sample(BRIEF)
+        self.passes.append(tuple(times_s))
+        self.disturbed = worst((self.disturbed, disturbed))
 
     def fail(self, verdict: Verdict, reason: str) -> None:
         """Keep no time and no trial."""

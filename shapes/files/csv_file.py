@@ -13,7 +13,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TextIO
+from typing import TextIO
 
 from ..errors import UsageError, quote
 from .file_text import decoded
@@ -22,13 +22,6 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 RESTORE = "restore the file from a copy"
 CORRECT = "correct the file"
-
-
-class CsvRow(NamedTuple):
-    """One row below the header: the line, counted from 1, at which it starts, and its fields by column."""
-
-    line: int
-    fields: dict[str, str]
 
 
 def as_text(value: object) -> object:
@@ -112,8 +105,10 @@ def rows(
     known: Sequence[str] = (),
     *,
     way_out: str = CORRECT,
-) -> Iterator[CsvRow]:
-    """Yield the rows below the header; empty lines are skipped. Text that is no CSV raises as in `records`.
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the rows below the header: the line where each starts, and its fields by column; empty lines are skipped.
+
+    Text that is no CSV raises as in `records`.
 
     Raises UsageError as well for a header that lacks one of the `needed` columns, has one twice, or has one that is not
     among the `known` ones, where there are any; and for a row with more or fewer fields than the header.
@@ -130,7 +125,7 @@ def rows(
         if fields and len(fields) != len(header):
             raise UsageError(f"{where} line {line}: {len(fields)} fields instead of {len(header)}; {way_out}")
         if fields:
-            yield CsvRow(line, dict(zip(header, fields, strict=True)))
+            yield line, dict(zip(header, fields, strict=True))
 
 
 def split(lines: Iterable[str], delimiter: str) -> list[list[str]]:

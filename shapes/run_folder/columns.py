@@ -18,18 +18,11 @@ class ColumnType(StrEnum):
     JSON = "json"
 
 
-class Better(StrEnum):
-    """Which direction is good, for signs and colours."""
-
-    LOWER = "lower"
-    HIGHER = "higher"
-    NEITHER = ""
-
-
 @dataclass(frozen=True, slots=True)
 class ColumnSchema:
     """One column: its name is its machine name everywhere; `required` columns are never empty.
 
+    `better` is "lower" or "higher", "" for neither.
     `absent` is what a file has in every row that was written before there was this column; None: it is unknown.
     """
 
@@ -37,7 +30,7 @@ class ColumnSchema:
     kind: ColumnType
     description: str
     unit: str = ""
-    better: Better = Better.NEITHER
+    better: str = ""
     required: bool = False
     absent: int | None = None
 
@@ -78,7 +71,7 @@ def _int(name: str, description: str, unit: str = "", required: bool = False) ->
     return ColumnSchema(name, ColumnType.INT, description, unit, required=required)
 
 
-def _float(name: str, description: str, unit: str = "", better: Better = Better.NEITHER) -> ColumnSchema:
+def _float(name: str, description: str, unit: str = "", better: str = "") -> ColumnSchema:
     return ColumnSchema(name, ColumnType.FLOAT, description, unit, better)
 
 
@@ -113,14 +106,14 @@ GEOMETRY = (
         "FLOPs handed to the matrix units: useful ones with M, N and K padded to whole tiles; empty for kernels on "
         "vector units",
         "FLOP",
-        Better.LOWER,
+        "lower",
     ),
     _float(
         "decode_per_weight",
         "vector instructions of all lanes per decoded weight in the main loop, counted in the machine code that ran; "
         "empty where that could not be read (no disassembler, no such loop)",
         "",
-        Better.LOWER,
+        "lower",
     ),
     _int("decoded_weights", "weights decoded in one launch, padding and decoding again for each row of tiles included"),
     _float(
@@ -128,7 +121,7 @@ GEOMETRY = (
         "those of decode_per_weight that issue at the rate of shifts and logic (pattern integer of ceilings.csv); "
         "empty where unknown, and on AMD, which issues them at the rate of all others",
         "",
-        Better.LOWER,
+        "lower",
     ),
     _float("iterations", "iterations of its main loop in one workgroup, the mean over them"),
     _float(
@@ -136,24 +129,24 @@ GEOMETRY = (
         "clocks that one workgroup takes which has a unit to itself, by an in-order schedule of the machine code that "
         "ran, but for waiting for memory; empty where the code or the costs of its instructions are unknown",
         "clock",
-        Better.LOWER,
+        "lower",
     ),
     _float(
         "memory_waits",
         "answers of memory that this workgroup waits for one after another",
         "",
-        Better.LOWER,
+        "lower",
     ),
-    _float("pipe_clocks", "clocks that one workgroup occupies the busiest pipe of its unit", "clock", Better.LOWER),
+    _float("pipe_clocks", "clocks that one workgroup occupies the busiest pipe of its unit", "clock", "lower"),
     _text("pipe", "that pipe: issue (the schedulers), integer, fp16, fp32, conversion, load/store, matrix or uniform"),
     _float(
         "other_clocks",
         "schedule_clocks of the workgroups that one unit runs one after another, of all other kernels of the launch "
         "whose code is known; of several that multiply, theirs too",
         "clock",
-        Better.LOWER,
+        "lower",
     ),
-    _float("other_waits", "answers of memory that these wait for one after another", "", Better.LOWER),
+    _float("other_waits", "answers of memory that these wait for one after another", "", "lower"),
 )
 """How a launch divides its work: of the main kernel, the one that multiplies (or the only one)."""
 
@@ -205,10 +198,10 @@ CELLS = TableSchema(
         ),
         _float("elapsed_s", "wall time of the round for this cell, flushes and bookkeeping included", "s"),
         _float("prepare_s", "wall time of prepare: packing, compiling, allocation; never part of a sample", "s"),
-        _float("snr_db", "10 log10(sum ref^2 / sum (ref - out)^2) against the fp64 reference", "dB", Better.HIGHER),
-        _float("relative_error", "norm(out - ref) / norm(ref)", "", Better.LOWER),
-        _float("cosine", "cosine between output and reference", "", Better.HIGHER),
-        _float("max_abs_error", "largest absolute difference to the reference", "", Better.LOWER),
+        _float("snr_db", "10 log10(sum ref^2 / sum (ref - out)^2) against the fp64 reference", "dB", "higher"),
+        _float("relative_error", "norm(out - ref) / norm(ref)", "", "lower"),
+        _float("cosine", "cosine between output and reference", "", "higher"),
+        _float("max_abs_error", "largest absolute difference to the reference", "", "lower"),
         ColumnSchema("config", ColumnType.JSON, "configuration that ran (tile sizes, warps, threads, ...)"),
         _text("tuning", "where the configuration comes from: default, pinned (a stored table) or cold (searched anew)"),
         _int("candidates", "configurations that the search tried; empty without a search"),
@@ -242,7 +235,7 @@ SAMPLES = TableSchema(
         CELL_ID,
         _int("round", "measurement round", required=True),
         _int("index", "order within the round", required=True),
-        ColumnSchema("time_s", ColumnType.FLOAT, "duration of one launch by the cell's timer", "s", Better.LOWER, True),
+        ColumnSchema("time_s", ColumnType.FLOAT, "duration of one launch by the cell's timer", "s", "lower", True),
         ColumnSchema(
             "host_time_s", ColumnType.FLOAT, "wall time of launch and synchronize, where a device timer was used", "s"
         ),
@@ -282,8 +275,8 @@ CANARY = TableSchema(
     (
         _text("at", "UTC time", True),
         _int("process", "number of the worker process that measured it", required=True),
-        ColumnSchema("gemm_s", ColumnType.FLOAT, "median time of the GEMM", "s", Better.LOWER, True),
-        ColumnSchema("copy_s", ColumnType.FLOAT, "median time of the copy", "s", Better.LOWER, True),
+        ColumnSchema("gemm_s", ColumnType.FLOAT, "median time of the GEMM", "s", "lower", True),
+        ColumnSchema("copy_s", ColumnType.FLOAT, "median time of the copy", "s", "lower", True),
     ),
 )
 
@@ -306,9 +299,9 @@ TUNING = TableSchema(
         ColumnSchema("config", ColumnType.JSON, "the configuration that was tried"),
         _text("verdict", "passed, or why this configuration has no time", True),
         _text("reason", "what failed"),
-        _float("time_s", "median time of one launch", "s", Better.LOWER),
-        _float("time_low_s", "lower end of the 95 % interval of the median", "s", Better.LOWER),
-        _float("time_high_s", "upper end of the 95 % interval of the median", "s", Better.LOWER),
+        _float("time_s", "median time of one launch", "s", "lower"),
+        _float("time_low_s", "lower end of the 95 % interval of the median", "s", "lower"),
+        _float("time_high_s", "upper end of the 95 % interval of the median", "s", "lower"),
         _int("samples", "samples behind the median"),
         _text("disturbed", "what disturbed the timing (clock, other processes, ...); empty when nothing did"),
         _float(
@@ -316,7 +309,7 @@ TUNING = TableSchema(
             "share of the output outside rtol = atol = 1e-2 of the fp64 product rounded to the output type; a correct "
             "kernel has 0 when its weights stay exact, and about 0.1 when it rounds them to bf16 (under 0.01: to fp16)",
             "",
-            Better.LOWER,
+            "lower",
         ),
         ColumnSchema("winner", ColumnType.BOOL, "the configuration that the search chose", required=True),
         ColumnSchema("near_tie", ColumnType.BOOL, "not the winner, but not proven slower than it", required=True),

@@ -1,6 +1,6 @@
 """Columns that no run folder stores: what `analysis` computes of each cell, one row per cell."""
 
-from .columns import Better, ColumnSchema, ColumnType, TableSchema
+from .columns import ColumnSchema, ColumnType, TableSchema
 
 _SECONDS = {
     "time_low_s": "lower end of the 95 % interval of time_s, with half a step of a coarse timer; empty with one round",
@@ -76,10 +76,10 @@ COMPUTED = TableSchema(
     (
         ColumnSchema("rounds", ColumnType.INT, "finished rounds"),
         ColumnSchema(
-            "time_s", ColumnType.FLOAT, "time of one launch: geometric mean of the rounds' medians", "s", Better.LOWER
+            "time_s", ColumnType.FLOAT, "time of one launch: geometric mean of the rounds' medians", "s", "lower"
         ),
         *(ColumnSchema(name, ColumnType.FLOAT, description, "s") for name, description in _SECONDS.items()),
-        *(ColumnSchema(name, ColumnType.FLOAT, text, unit, Better.HIGHER) for name, (text, unit) in _RATES.items()),
+        *(ColumnSchema(name, ColumnType.FLOAT, text, unit, "higher") for name, (text, unit) in _RATES.items()),
         *(ColumnSchema(name, ColumnType.FLOAT, text, unit) for name, (text, unit) in _FACTORS.items()),
         *(ColumnSchema(name, ColumnType.BOOL, description) for name, description in _FLAGS.items()),
         *(ColumnSchema(name, ColumnType.TEXT, description) for name, description in _TEXTS.items()),

@@ -1,6 +1,6 @@
 """The schema of isa.csv, what the compiler made of each kernel; the tables of a run folder are in `columns`."""
 
-from .columns import SIZES, Better, ColumnSchema, ColumnType, TableSchema, _float, _int, _text
+from .columns import SIZES, ColumnSchema, ColumnType, TableSchema, _float, _int, _text
 
 _ISA_COUNTS = (
     ("instructions", "instructions; two that are issued as one count once"),
@@ -66,7 +66,7 @@ ISA = TableSchema(
             ColumnType.INT,
             "scratch memory per lane: spilled registers and stack",
             "byte",
-            Better.LOWER,
+            "lower",
         ),
         ColumnSchema("shared_bytes", ColumnType.INT, "shared memory (LDS) per program", "byte"),
         _int("warps", "warps (waves) per program"),
@@ -75,7 +75,7 @@ ISA = TableSchema(
             ColumnType.FLOAT,
             "resident waves per SIMD (AMD) or warps per SM (NVIDIA), by registers, shared memory and slots",
             "",
-            Better.HIGHER,
+            "higher",
         ),
         _int("occupancy_slots", "most that the hardware holds"),
         _text("occupancy_limit", "what limits it: registers, shared or slots"),
@@ -89,14 +89,14 @@ ISA = TableSchema(
             "conversions and other vector instructions of the main loop, of all lanes, per weight element decoded: "
             "address arithmetic and the multiply-adds of a kernel without matrix instructions included",
             "",
-            Better.LOWER,
+            "lower",
         ),
         _float(
             "decode_integer_per_weight",
             "those of them that issue at the rate of shifts and logic; empty on AMD, which issues them at the rate of "
             "all others",
             "",
-            Better.LOWER,
+            "lower",
         ),
         _text("code", "hash of the machine code: equal for equal binaries"),
         _text("triton", "version of the compiler"),

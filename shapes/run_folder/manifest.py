@@ -6,7 +6,7 @@ list or None. docs/columns.md is generated from these classes.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -255,6 +255,10 @@ class ComparisonState(Record):
     def is_complete(self) -> bool:
         """Return whether every round of every version is finished."""
         return len(self.done) >= self.rounds * len(self.commits)
+
+    def asked(self, command: str) -> Request:
+        """What `rooflens run` or tune is asked for in every arm, but for provider files and folder."""
+        return replace(Request.read(self.request or {}).of(command), suite=self.suite, files=())
 
     @property
     def words(self) -> list[str] | None:

@@ -32,11 +32,11 @@ def test_rows_are_of_no_provider_and_the_problems_are_counted_without_them():
 def test_every_row_is_in_one_part_and_no_problem_is_divided(shapes, sizes, count):
     rows = rows_of(cells_of(shapes, tuple(2**power for power in range(sizes))))
     parts = divided(rows, count)
-    assert [row for part in parts for row in part.rows] == list(rows)
+    assert [row for part in parts for row in part.content] == list(rows)
     assert 1 <= len(parts) <= min(count, problems(rows))
-    assert sum(problems(part.rows) for part in parts) == problems(rows)
-    assert [part.number for part in parts] == list(range(len(parts)))
-    largest = max(problems(part.rows) for part in parts)
+    assert sum(problems(part.content) for part in parts) == problems(rows)
+    assert [part.key for part in parts] == list(range(len(parts)))
+    largest = max(problems(part.content) for part in parts)
     assert largest <= problems(rows) / min(count, problems(rows)) + 1
 
 
@@ -44,5 +44,5 @@ def test_every_row_is_in_one_part_and_no_problem_is_divided(shapes, sizes, count
 def test_a_stored_row_is_of_one_part_whatever_its_provider(count):
     for cell in CELLS:
         stored = {name: str(value) for name, value in cell.fields.items()}
-        (part,) = [part for part in divided(ROWS, count) if is_of(stored, part.rows)]
-        assert set(rows_of([cell])) <= set(part.rows)
+        (part,) = [part for part in divided(ROWS, count) if is_of(stored, part.content)]
+        assert set(rows_of([cell])) <= set(part.content)

@@ -6,24 +6,24 @@ from pathlib import Path
 
 import pytest
 from rooflens.harness.compare.checkouts import Checkouts
-from rooflens.harness.compare.environments import PreparedVersion, VersionEnvironment
+from rooflens.harness.compare.environments import VersionEnvironment
 from rooflens.harness.compare.replay import COORDINATES, divided
 from rooflens.harness.compare.runner import CompareRunner
-from rooflens.harness.compare.spec import CompareSpec, nothing_left
+from rooflens.harness.compare.spec import nothing_left
 from rooflens.harness.plan.plan import MODEL_FIELDS
 from rooflens.harness.storage.store import RunStore
 from rooflens.harness.sweep.deadline import Deadline
 from rooflens.harness.sweep.supervisor import PlaceLostError
 from rooflens.harness.timing.samples import Samples
 from rooflens.shapes.errors import Interrupted, UsageError
-from rooflens.shapes.run_folder.manifest import Manifest
+from rooflens.shapes.run_folder.manifest import ComparisonState, Manifest
 from rooflens.shapes.run_folder.retries import retries
 
 from ..repositories import repository
 
 PLACE = dict(zip(MODEL_FIELDS, "tiny tiny q gemm fwd 1 1 1 1 48 128 fp32 nf4-g64 mine warm".split(), strict=True))  # noqa: SIM905
 
-VERSIONS = dict.fromkeys(("base", "head"), PreparedVersion(VersionEnvironment(Path(), Path()), {}))
+VERSIONS = dict.fromkeys(("base", "head"), (VersionEnvironment(Path(), Path()), {}))
 
 
 class Scripted(CompareRunner):
@@ -54,7 +54,7 @@ def comparing(tmp_path, monkeypatch):
     monkeypatch.setattr("rooflens.harness.compare.runner.suite_hash", lambda suite: "0123")
     environment = VersionEnvironment(tmp_path / "env", tmp_path / "tree")
     monkeypatch.setattr(Checkouts, "_set_up", lambda versions, name, commit: environment)
-    what = CompareSpec(
+    what = ComparisonState(
         repository=str(repository(tmp_path / "repo", {"README": ""})), commits={"base": "a" * 40, "head": "b" * 40},
         suite="tiny", files=("kernels.py",), rounds=8, setup="", suite_hash="0123",
     )  # fmt: skip
@@ -196,9 +196,7 @@ def test_another_device_measures_all_of_a_part_and_leaves_the_others_alone(compa
     first = comparing(script, parts=parts)
     first.what.chunks = 2
     with first.opened():
-        versions = dict.fromkeys(
-            first.what.commits, PreparedVersion(VersionEnvironment(first.folder, first.folder), {})
-        )
+        versions = dict.fromkeys(first.what.commits, (VersionEnvironment(first.folder, first.folder), {}))
         first.measure(parts[0], versions, Deadline(), "GPU-1")
     assert first.begun() == {0: "GPU-1"}
     again = comparing(script, parts=parts)

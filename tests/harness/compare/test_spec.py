@@ -10,10 +10,11 @@ import rooflens
 from rooflens.harness.compare import spec
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.request import Request
+from rooflens.shapes.run_folder.manifest import ComparisonState
 
 HERE = Path(rooflens.__file__).resolve().parent
 
-WHAT = spec.CompareSpec(
+WHAT = ComparisonState(
     repository="/nowhere", commits={"base": "a" * 40, "head": "b" * 40}, suite="tiny", files=["kernels.py"],
     request=Request(axes={"M": [1, 2]}).stored(), rounds=8, setup="", suite_hash="0123",
 )  # fmt: skip
@@ -53,7 +54,7 @@ def test_rooflens_own_kernels_are_compared_in_its_repository_without_provider_fi
     (tmp_path / "kernels").mkdir()
     if registry:
         (tmp_path / "kernels" / "registry.py").write_text("")
-    assert replace(WHAT, repository=str(tmp_path), files=files).ours is ours
+    assert spec.is_ours(replace(WHAT, repository=str(tmp_path), files=files)) is ours
 
 
 def test_each_folder_has_a_scratch_of_its_own_at_a_real_path(tmp_path, monkeypatch):

@@ -177,7 +177,7 @@ def test_a_rule_keeps_quiet_where_nothing_is_wrong(survey):
 
 def test_the_worst_comes_first():
     survey = replace(reading(temperature_c=90.0), providers=())
-    levels = [one.level.value for one in advice(survey)]
+    levels = [one.level for one in advice(survey)]
     assert levels == sorted(levels, key=["problem", "warn", "ok"].index)
     assert levels[0] == "problem"
     assert "warn" in levels

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from rooflens.harness.sweep import devices as threads
 from rooflens.harness.sweep import session as sessions
-from rooflens.harness.sweep.cluster import Here, Place
+from rooflens.harness.sweep.cluster import Here, Place, Target
 from rooflens.harness.sweep.deadline import Deadline
 from rooflens.harness.sweep.device_sweep import DeviceSweep
 from rooflens.harness.sweep.supervisor import PlaceLostError
@@ -58,9 +58,10 @@ def run(tmp_path, monkeypatch):
         store, manifest = opened(tmp_path / "run")
         call.observer = Silent()
         sweep = DeviceSweep(
-            *(store, cells, Setup("cpu", PROTOCOL, PROVIDERS, ()), call.observer, Planted(*hosts), "x86-64", calibrate),
-            *(deadline or Deadline(),), patience_s=0.05, **how,
-        )  # fmt: skip
+            *(store, cells, Setup("cpu", PROTOCOL, PROVIDERS, ()), call.observer),
+            *(Target(Planted(*hosts), "x86-64", patience_s=0.05), calibrate, deadline or Deadline()),
+            **how,
+        )
         try:
             with store:
                 complete = sweep.run(manifest)

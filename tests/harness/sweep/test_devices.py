@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rooflens.harness.storage.tables import StorageError
 from rooflens.harness.sweep import devices as module
-from rooflens.harness.sweep.cluster import Here, Place
+from rooflens.harness.sweep.cluster import Here, Place, Target
 from rooflens.harness.sweep.deadline import Deadline, OutOfTimeError
 from rooflens.harness.sweep.devices import MOST_FAULTS, Devices
 from rooflens.harness.sweep.part_queue import PartQueue
@@ -58,7 +58,8 @@ class Trial:
     @contextmanager
     def station(self, place, machine, observer, deadline):
         self.do("open", place, deadline)
-        yield Station(self, place, deadline)
+        yield self.identify(place), lambda part: self.do("measure", place, deadline, part)
+        self.do("finish", place, deadline)
         self.do("close", place, deadline)
 
     def do(self, step, place, deadline, part=None):
@@ -80,28 +81,15 @@ class Trial:
             if part:
                 self.measured.append((place, part))
 
-    def run(self, parts=PARTS, deadline=None, begun=None, **how):
-        self.devices = Devices(
-            self, "sm90", PartQueue(parts, begun), self.station, self.observer, deadline or Deadline(),
-            **{"patience_s": 0.05} | how,
-        )  # fmt: skip
+    def run(self, parts=PARTS, deadline=None, begun=None, most=None, patience_s=0.05, **how):
+        target, queue = Target(self, "sm90", most, patience_s), PartQueue(parts, begun)
+        self.devices = Devices(target, queue, self.station, self.observer, deadline or Deadline(), **how)
         self.devices.measure()
         return self
 
     @property
     def parts(self):
         return sorted(part.key for _, part in self.measured)
-
-
-class Station:
-    def __init__(self, trial, place, deadline):
-        self.trial, self.place, self.device, self.deadline = trial, place, trial.identify(place), deadline
-
-    def measure(self, part):
-        self.trial.do("measure", self.place, self.deadline, part)
-
-    def finish(self):
-        self.trial.do("finish", self.place, self.deadline)
 
 
 ALL = sorted(part.key for part in PARTS)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from rooflens.harness.sweep.in_child import Declared, declared, in_child
-from rooflens.harness.sweep.supervisor import SupervisedWorker, WorkerHungError, WorkerSetupError
+from rooflens.harness.sweep.supervisor import SupervisedWorker, WorkerSetupError
 from rooflens.harness.worker.messages import IMPORT_PHASE, MEASURE_PHASE, ChildCall
 from rooflens.shapes.errors import UsageError
 from rooflens.shapes.protocol import Protocol
@@ -197,8 +197,8 @@ def test_an_import_that_hung_is_not_tried_with_another_worker():
 
     def start():
         starts.append(1)
-        raise WorkerHungError(None, "no end", "log")
+        raise WorkerSetupError(None, "no end", "log", hung=True)
 
-    with pytest.raises(WorkerHungError):
+    with pytest.raises(WorkerSetupError):
         started_again(start)
     assert len(starts) == 1

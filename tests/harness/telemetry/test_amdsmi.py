@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 from rooflens.harness.telemetry.amdsmi import AmdSmi
-from rooflens.harness.telemetry.reading import TelemetryError
 from rooflens.harness.telemetry.source import Reading
 from rooflens.shapes.device import Device
+from rooflens.shapes.errors import RooflensError
 
 from ..fake_smi import MI300X_METRICS, NAVI_METRICS, NOT_SUPPORTED, FakeAmdSmi
 
@@ -76,7 +76,7 @@ def test_amd_gpus_are_found_by_address_or_serial_and_never_by_index():
     digits = b"0badc0de12345678".hex()
     uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
     assert amd(fake, uuid=uuid, address=None).read().other_processes == 1
-    with pytest.raises(TelemetryError, match="no GPU of this PCI address"):
+    with pytest.raises(RooflensError, match="no GPU of this PCI address"):
         amd(fake, uuid="1234", address=None)
 
 
@@ -100,5 +100,5 @@ def test_an_amdsmi_error_at_the_start_says_what_is_needed():
 
     fake = FakeAmdSmi()
     fake.answers["init"] = fails
-    with pytest.raises(TelemetryError, match=r"libamd_smi\.so"):
+    with pytest.raises(RooflensError, match=r"libamd_smi\.so"):
         amd(fake)

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 from rooflens.harness.telemetry import reading
 from rooflens.harness.telemetry.nvml import Nvml
-from rooflens.harness.telemetry.reading import OtherProcesses, TelemetryError, others
+from rooflens.harness.telemetry.reading import OtherProcesses, others
 from rooflens.harness.telemetry.source import Reading
 from rooflens.shapes.device import Device
+from rooflens.shapes.errors import RooflensError
 
 from ..fake_smi import GPU_0, GPU_1, FakeNvml
 
@@ -50,7 +51,7 @@ def test_a_gpu_without_uuid_is_found_by_its_pci_address():
 
 def test_an_unknown_gpu_is_the_only_one_or_an_error_but_never_a_guess():
     assert nvml(FakeNvml(uuids=(GPU_0,), pids=((),)), uuid="", address=None).read().temperature_c == 41.0
-    with pytest.raises(TelemetryError, match="no GPU of this UUID or PCI address"):
+    with pytest.raises(RooflensError, match="no GPU of this UUID or PCI address"):
         nvml(FakeNvml(), uuid="5555", address="0000:99:00.0")
 
 

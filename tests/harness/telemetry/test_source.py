@@ -61,9 +61,9 @@ def test_amdsmi_without_rocm_is_unknown_and_silent(tmp_path):
     )
     code = (
         "from rooflens.harness.telemetry.amdsmi import import_amdsmi\n"
-        "from rooflens.harness.telemetry.reading import TelemetryError\n"
+        "from rooflens.shapes.errors import RooflensError\n"
         "print('before')\n"
-        "try:\n    import_amdsmi()\nexcept TelemetryError as error:\n    print(error)\n"
+        "try:\n    import_amdsmi()\nexcept RooflensError as error:\n    print(error)\n"
     )
     path = os.pathsep.join([str(tmp_path), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
     done = printed_by(sys.executable, "-c", code, env=os.environ | {"PYTHONPATH": path}, check=True, timeout=120)

@@ -8,8 +8,13 @@ import torch
 from rooflens.harness.isolation.faults import ProviderError
 from rooflens.harness.machine.device import find_device
 from rooflens.harness.plan.plan import Cell
+from rooflens.harness.timing.samples import Measurement
 from rooflens.harness.worker import bench as bench_module
 from rooflens.harness.worker.bench import Bench
+from rooflens.harness.worker.messages import PREPARE_PHASE, TRY_PHASE
+from rooflens.harness.worker.operands import Operands
+from rooflens.kernels import registry
+from rooflens.kernels.inputs import make_inputs
 from rooflens.kernels.provider import Launch
 from rooflens.shapes.problem import Op, Pass, Problem
 from rooflens.shapes.protocol import Protocol
@@ -81,3 +86,20 @@ def test_a_thread_that_is_busy_now_and_then_is_none_of_the_launch(busy):
     """It keeps a second core busy for as long as 30 launches take."""
     calls = busy(lambda now: now + min(now, 30e-4), 1)
     assert 30 < calls < 100, "it is looked at again until only the launch is busy, and no longer"
+
+
+def test_a_search_leaves_out_samples_under_a_slowdown_and_checks_every_pass(monkeypatch):
+    (provider,) = registry.load(["dequant_blas"]).values()
+    device = find_device("cpu", 1 << 20)
+    bench, busy = Bench(device, Protocol()), "other processes used 20% of the cores"
+    begun, checked = [], []
+    taken = Measurement((9e-6, 1e-6), ("thermal slowdown", ""), disturbed=busy)
+    monkeypatch.setattr(bench_module, "measure", lambda subject, timer, rule, *_: taken)
+    one = cell(Problem(1, 64, 128), "nf4-g64", Cache.WARM)
+    operands = Operands(make_inputs(one.problem, one.scheme, device, seed=0))
+    operands.draw(0)
+    monkeypatch.setattr(bench, "_check_watched", lambda watch, taken: checked.append(taken) or operands.recall())
+    found = bench.search(provider, one, operands, lambda *what: begun.append(what), nullcontext, "")
+    assert {(row.reason, row.time_s, row.disturbed) for row in found.rows} == {("", 1e-6, busy)}
+    assert begun[:3] == [(0, PREPARE_PHASE), (0, TRY_PHASE), (0, TRY_PHASE)]
+    assert checked == [taken] * (sum(phase == TRY_PHASE for _, phase in begun) - len(found.rows))
