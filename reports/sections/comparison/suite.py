@@ -15,10 +15,10 @@ from .takeaways import takeaways
 from .words import (
     FEW,
     SIGN,
-    TIMES,
     UNKNOWN,
     UNPROVEN,
     change_column,
+    how_averaged,
     interval_cell,
     interval_column,
     mean_change,
@@ -70,7 +70,7 @@ def suite(result: Result) -> Section | None:
     again = (
         "what rounding allows: of the printed times, whatever the noise. One value per case, from tables."
         if result.order is Order.IMPORTED
-        else f"interval: 95%, over the rounds, of the suite as it is. {TIMES}"
+        else f"interval: 95%, over the rounds, of the suite as it is. {how_averaged(result)}"
     )
     how = f"{SIGN} {again} {_marks(found)}".strip()
     title, stub = "Geometric means over the cases that both versions pass", len(part_cells(result, found[0][0]))
