@@ -50,4 +50,4 @@ def print_result_json(result: Result) -> None:
 
 
 def _suite_json(effects: Effects) -> dict[str, dict[str, SuiteChange]]:
-    return {"cases": by_pass(effects), "distinct GEMMs": by_pass(effects, unique=True)}
+    return {"cases": by_pass(effects)}

@@ -60,7 +60,7 @@ def dumbbell(result: Result) -> Section | None:
 def _changes(part: Part) -> dict[str, SuiteChange]:
     """Changes by model in order of appearance, then of all of them."""
     of = {str(model): part.of_model(str(model)) for model in part.cases["model"].unique()} | {ALL: part}
-    return {name: change for name, mine in of.items() if (change := mine.change()) is not None}
+    return {name: change for name, mine in of.items() if (change := mine.change) is not None}
 
 
 def _chart(title: str, changes: Mapping[str, SuiteChange]) -> Chart:

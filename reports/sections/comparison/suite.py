@@ -53,7 +53,7 @@ def headline(result: Result) -> Section:
 
 def suite(result: Result) -> Section | None:
     """One row per part: geometric mean rates, and the change with its interval."""
-    found = [(part, change) for part in parts(result) if (change := part.change()) is not None]
+    found = [(part, change) for part in parts(result) if (change := part.change) is not None]
     if not found:
         return None
     _, rates = mean_rates([change for _, change in found])
@@ -145,7 +145,7 @@ def _cards(result: Result) -> Iterator[KeyNumber]:
 
 
 def _leading(result: Result) -> list[tuple[Part, SuiteChange]]:
-    return [(part, change) for part in leading(result) if (change := part.change()) is not None]
+    return [(part, change) for part in leading(result) if (change := part.change) is not None]
 
 
 def _changes(result: Result) -> Iterator[KeyNumber]:
