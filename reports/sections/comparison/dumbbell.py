@@ -83,9 +83,7 @@ def _chart(title: str, changes: Mapping[str, SuiteChange]) -> Chart:
     named = [f"{shortened(model, 28)}{f' ({one.cases})' * (one.cases > 1)}" for model, one in changes.items()]
     return Chart(
         title=title,
-        x=linear_axis(
-            max(0.0, low - 0.06 * span), max(ends) + 0.18 * span, fmt.ratio, "throughput, base = 1×", labels=6
-        ),
+        x=linear_axis(max(0.0, low - 0.06 * span), max(ends) + 0.18 * span, _tick, "throughput, base = 1×", 6),
         y=bands(named, down=True),
         series=(Series("head", HEAD, tuple(head), Draw.MARKS), Series("base", BASE, tuple(base), Draw.RINGS), *lines),
         corner=f"{fmt.plural(changes[ALL].cases, 'case')}: {_text(changes[ALL])}",
@@ -95,6 +93,10 @@ def _chart(title: str, changes: Mapping[str, SuiteChange]) -> Chart:
         ),
         alt=_alt(title, changes),
     )
+
+
+def _tick(throughput: float) -> str:
+    return f"{throughput:g}{fmt.TIMES}"  # as many digits as the ticks take: 1.005×
 
 
 def _text(change: SuiteChange) -> str:
