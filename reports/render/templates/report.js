@@ -141,12 +141,11 @@ const status = make("p", { role: "status" });
 const reset = make("button", { type: "button" }, "Reset");
 const apply = () => {
   const wanted = words(search.value);
-  let rows = 0, tables = 0, of = 0, folded = 0;
+  let rows = 0, tables = 0, of = 0;
   for (const grid of grids) {
     const shown = grid.filter(wanted);
     rows += shown;
     tables += shown > 0;
-    folded += shown > 0 && grid.table.closest("details:not([open])") !== null;
     of += grid.rows.length;
   }
   for (const [panel, text] of panels) panel.hidden = !wanted.every(word => text.includes(word));
@@ -154,8 +153,7 @@ const apply = () => {
     group.classList.toggle("none", wanted.length > 0 && !group.querySelector(".panel:not([hidden])"));
   }
   document.body.classList.toggle("filtered", wanted.length > 0);
-  const where = `${tables} tables${folded ? `, ${folded} of them folded` : ""}`;
-  status.textContent = !wanted.length ? "" : rows ? `${rows} of ${of} rows, in ${where}. Means are of all.` : "No row matches.";
+  status.textContent = !wanted.length ? "" : rows ? `${rows} of ${of} rows, in ${tables} tables (also folded). Means are of all.` : "No row matches.";
 };
 search.addEventListener("input", apply);
 reset.addEventListener("click", () => {
