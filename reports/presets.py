@@ -16,7 +16,6 @@ from .model import Section, explained
 from .sections import side_by_side
 from .sections.comparison import cases, cost, movers, open_points, origin, suite
 from .sections.comparison.dumbbell import dumbbell
-from .sections.comparison.losses import losses
 from .sections.comparison.models import models
 from .sections.comparison.spread import spread
 from .sections.comparison.tried import tried
@@ -194,7 +193,7 @@ OF_TWO_VERSIONS: dict[str, Preset[Result]] = {
         "branch",
         "what changed between two versions",
         (
-            *(suite.headline, origin.identity, suite.suite, dumbbell, movers.movers, losses, cases.outcomes),
+            *(suite.headline, origin.identity, suite.suite, dumbbell, movers.movers, movers.losses, cases.outcomes),
             *(open_points.limitations, open_points.open_items),
         ),
         (

@@ -43,13 +43,10 @@ class Part:
         found = compared(self.effects)
         return found[self.rows.reindex(found.index)]
 
-    def change(self, unique: bool = False) -> SuiteChange | None:
-        """Geometric mean; each distinct GEMM counts once if `unique`. None when nothing is compared."""
-        return self._changes[unique]
-
     @cached_property
-    def _changes(self) -> dict[bool, SuiteChange | None]:
-        return {unique: suite_change(self.effects, unique, self.rows) for unique in (False, True)}
+    def change(self) -> SuiteChange | None:
+        """Geometric mean; None when nothing is compared."""
+        return suite_change(self.effects, self.rows)
 
     def of_model(self, model: str) -> "Part":
         """The same of the cases of one model alone."""

@@ -1,4 +1,4 @@
-"""One number for many cases: the geometric mean of head over base, with two intervals that answer two questions."""
+"""One number for many cases: the geometric mean of head over base, with its interval over the rounds."""
 
 import math
 from dataclasses import dataclass
@@ -8,13 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from ..frames.coordinates import GEMM
 from ..statistics.arrays import Floats
 from .effects import Effects, Order
-
-UNIQUE = (*GEMM, "provider")
-"""Cases that are the same to the hardware: one GEMM under several models."""
-
 
 MOST = 0.5
 """A round counts when more than this share of the cases has it."""
@@ -22,13 +17,12 @@ MOST = 0.5
 
 @dataclass(frozen=True, slots=True)
 class SuiteChange:
-    """Geometric mean of time of head / time of base. Intervals are 95 %; None where they cannot be had.
+    """Geometric mean of time of head / time of base. The interval is of 95 %; None where it cannot be had.
 
     cases   how many entered: those with all rounds that most cases have; `left_out` were compared, but lack one
     base_flops_per_s, head_flops_per_s  geometric means of the rates of the same cases; NaN where FLOPs do not count
     rounds  interval over the rounds: would this suite, measured again, come out the same way? That of its effect where
             it is a single case
-    spread  interval over the cases: how much do the cases disagree? Not a statement about the measurement
     unproven  the interval over the rounds includes no change, or the verdicts of the cases are withheld
     """
 
@@ -38,7 +32,6 @@ class SuiteChange:
     base_flops_per_s: float
     head_flops_per_s: float
     rounds: tuple[float, float] | None
-    spread: tuple[float, float] | None
     unproven: bool
 
     @property
@@ -47,11 +40,8 @@ class SuiteChange:
         return (math.log(self.rounds[0]), math.log(self.rounds[1])) if self.rounds else (None, None)
 
 
-def suite_change(effects: Effects, unique: bool = False, rows: "pd.Series[bool] | None" = None) -> SuiteChange | None:
-    """Geometric mean over the compared cases, or over `rows` of them; each distinct GEMM counts once if `unique`.
-
-    None when nothing is compared.
-    """
+def suite_change(effects: Effects, rows: "pd.Series[bool] | None" = None) -> SuiteChange | None:
+    """Geometric mean over the compared cases, or over `rows` of them; None when nothing is compared."""
     cases = effects.cases
     wanted = cases["effect"].notna()
     if rows is not None:
@@ -66,14 +56,10 @@ def suite_change(effects: Effects, unique: bool = False, rows: "pd.Series[bool] 
         whole = there[:, rounds].all(axis=1)
         if rounds.any() and whole.any():
             used, values = chosen[whole], effects.differences[chosen[whole]][:, rounds]
-    if unique:
-        keys = cases[[*UNIQUE]].iloc[used].groupby([*UNIQUE], sort=False, dropna=False).ngroup().to_numpy()
-        values = _means(values, keys)
     rated = cases[["flops", "base_gmean_s", "head_gmean_s"]].iloc[used]
-    base, head = (_rate(rated, side, keys if unique else None) for side in ("base", "head"))
+    base, head = (_rate(rated, side) for side in ("base", "head"))
     center = float(values.mean())
-    per_round, per_case = values.mean(axis=0), values.mean(axis=1)
-    rounds = _interval(per_round) if len(used) > 1 else _of_case(cases.iloc[used[0]])
+    rounds = _interval(values.mean(axis=0)) if len(used) > 1 else _of_case(cases.iloc[used[0]])
     withheld = bool((cases["withheld"].iloc[used] != "").any())
     return SuiteChange(
         ratio=math.exp(center),
@@ -82,28 +68,20 @@ def suite_change(effects: Effects, unique: bool = False, rows: "pd.Series[bool] 
         base_flops_per_s=base,
         head_flops_per_s=head,
         rounds=rounds,
-        spread=_interval(per_case),
         unproven=withheld or (rounds is not None and rounds[0] <= 1 <= rounds[1]),
     )
 
 
-def by_pass(effects: Effects, unique: bool = False) -> dict[str, SuiteChange]:
+def by_pass(effects: Effects) -> dict[str, SuiteChange]:
     """The same for each pass separately: passes share no mean."""
     passes = ((name, effects.cases["pass"] == name) for name in effects.cases["pass"].unique())
-    return {str(name): change for name, rows in passes if (change := suite_change(effects, unique, rows)) is not None}
+    return {str(name): change for name, rows in passes if (change := suite_change(effects, rows)) is not None}
 
 
-def _means(values: Floats, keys: np.ndarray) -> Floats:
-    sums = np.zeros((keys.max() + 1, values.shape[1]))
-    np.add.at(sums, keys, values)
-    return sums / np.bincount(keys)[:, None]
-
-
-def _rate(cases: pd.DataFrame, side: str, keys: "np.ndarray | None") -> float:
-    """Geometric mean of FLOP/s over cases, each of `keys` counted once; NaN where one has no FLOPs that count."""
+def _rate(cases: pd.DataFrame, side: str) -> float:
+    """Geometric mean of FLOP/s over cases; NaN where one has no FLOPs that count."""
     flops = cases["flops"].where(cases["flops"] > 0).to_numpy(dtype=np.float64)
-    logs = np.log(flops / cases[f"{side}_gmean_s"].to_numpy(dtype=np.float64))[:, None]
-    return math.exp(float((logs if keys is None else _means(logs, keys)).mean()))
+    return math.exp(float(np.log(flops / cases[f"{side}_gmean_s"].to_numpy(dtype=np.float64)).mean()))
 
 
 def _of_case(case: "pd.Series[Any]") -> tuple[float, float] | None:

@@ -11,15 +11,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from ..frames.coordinates import size_label
+from ..frames.coordinates import GEMM, size_label
 from ..statistics.arrays import Floats, floats
 from .decide import Word
 from .effects import Effects
-from .suite import UNIQUE
 
 _TIE = 1e-9
 """Differences of ln time that are no more than arithmetic: a change of exactly two steps is not beyond two steps."""
 
+
+UNIQUE = (*GEMM, "provider")
+"""Cases that are the same to the hardware: one GEMM under several models."""
 
 BOUNDS = ("margin", "resolution", "duplicates")
 """What a change must exceed to be ranked, whichever is largest."""

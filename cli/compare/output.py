@@ -7,12 +7,12 @@ from ...analysis.comparison.result import SUM, Result, rows_of
 from ...analysis.comparison.suite import SuiteChange, by_pass
 from ...reports.build import build_comparison
 from ...reports.presets import Preset
-from ...reports.sections.comparison import cases, movers, suite
-from ...reports.sections.comparison.losses import losses
+from ...reports.sections.comparison import cases, suite
+from ...reports.sections.comparison.movers import losses, movers
 from ..shared.output import print_json
 from ..shared.tables import print_chapters
 
-_CHAPTERS = Preset("terminal", "", (suite.headline, suite.suite, movers.movers, losses, cases.outcomes, cases.choices))
+_CHAPTERS = Preset("terminal", "", (suite.headline, suite.suite, movers, losses, cases.outcomes, cases.choices))
 """What a terminal shows of the report."""
 
 
@@ -50,4 +50,4 @@ def print_result_json(result: Result) -> None:
 
 
 def _suite_json(effects: Effects) -> dict[str, dict[str, SuiteChange]]:
-    return {"cases": by_pass(effects), "distinct GEMMs": by_pass(effects, unique=True)}
+    return {"cases": by_pass(effects)}

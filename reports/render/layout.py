@@ -127,7 +127,7 @@ class _Layout:
                 yield ", ".join(filter(None, heading))
             last = heading
             yield from (self._indent + line for line in self._row(cells))
-            for name in self._style.below:
+            for name in sorted(self._style.below, key=places.__getitem__):
                 label = f"{name}: " if len(self._style.below) > 1 else ""
                 indent = self._indent + INDENT
                 if text := row[places[name]]:

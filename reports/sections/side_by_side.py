@@ -15,11 +15,11 @@ from ...analysis.frames.coordinates import COORDINATES, SETTING, SHAPE
 from ...analysis.frames.speedup import best_speedups, geometric_means
 from .. import formatting as fmt
 from ..cells import mean_cell, median_text, ratio_cell, time_cell
-from ..figures.axes import m_axis, octave_axis, with_room
-from ..figures.chart import Chart, Data, Figure, Point, Series
+from ..figures.chart import Data, Figure, Point, Series
 from ..figures.marks import provider_legend
 from ..model import Block, Cells, Column, Section, Table, TableCell, table
 from ..view import Row, Slice, View, anchors, sliced, slices_of
+from .speedups.curves import speedup_chart
 from .speedups.maxima import coordinates
 from .speedups.sizes import label_and_size
 
@@ -162,9 +162,7 @@ def _figures(several: SideBySide) -> Iterator[Figure]:
             }
             for means in several.means
         ]
-        sizes = sorted({m for line in lines for m in line})
-        drawn = [ratio for line in lines for ratio in line.values()]
-        if len(sizes) < 2:
+        if len({m for line in lines for m in line}) < 2:
             continue
         title = f"Speedup of {group[0]} against M, {several.title(group[1:])}"
         series, rows = [], []
@@ -175,18 +173,10 @@ def _figures(several: SideBySide) -> Iterator[Figure]:
             ]
             series += [Series(label, style, tuple(points))] if points else []
             rows += [(label, m, ratio) for m, ratio in line.items()]
-        chart = Chart(
-            title,
-            with_room(m_axis(sizes, labels=12), right=max(map(len, several.labels))),
-            octave_axis(min(*drawn, 1.0) / 1.15, max(*drawn, 1.0) * 1.15, fmt.tick_ratio, "speedup"),
-            tuple(series),
-            level=1.0,
-            alt=title,
-        )
         yield Figure(
             name,
             title,
-            (chart,),
+            (speedup_chart(title, series, "speedup", title),),
             "Each line is a run, its geometric mean at each M. Above 1× the challenger is faster.",
             title,
             legend=provider_legend(

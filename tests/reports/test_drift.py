@@ -20,13 +20,13 @@ def figure_of(folder, **options):
 def test_one_strip_per_quantity_that_was_recorded(tmp_path):
     """Only cells of M = 8 say power_cap, in each of three rounds a minute apart; the first began at 3:00:05."""
     figure = figure_of(tmp_path / "run")
-    assert [chart.title for chart in figure.charts] == ["canary", "clock", "temperature", "power"]
-    canary, clock, *_ = figure.charts
+    assert [chart.title for chart in figure.charts] == ["canary GEMM", "canary copy", "clock", "temperature", "power"]
+    canary, of_copy, clock, *_ = figure.charts
     assert canary.corner == "3 readings, at most 4.1% from the median"
     assert clock.corner == "median 1.867 GHz, 1.755 GHz to 1.980 GHz"
     assert {chart.x.high for chart in figure.charts} == {canary.x.high}
-    assert [bool(chart.x.label) for chart in figure.charts] == [False, False, False, True]
-    gemm, copy = canary.series
+    assert [bool(chart.x.label) for chart in figure.charts] == [False, False, False, False, True]
+    (gemm,), (copy,) = canary.series, of_copy.series
     assert [(point.x, point.y) for point in gemm.points] == [(25, 0), (85, 0), (145, pytest.approx(0.041))]
     assert [point.y for point in copy.points] == [0, 0, 0]
     for chart in figure.charts:
@@ -45,7 +45,7 @@ def test_what_was_not_recorded_has_no_strip(tmp_path):
     one = WATCHED["canary"][:1]
     assert drift(view_of(tmp_path / "one", **SHORT, canary=one)) is None
     only = figures_of(drift(view_of(tmp_path / "canary", **SHORT, canary=WATCHED["canary"])))["drift-strips"]
-    assert (only.title, len(only.charts)) == ("Canary", 1)
+    assert (only.title, len(only.charts)) == ("Canary", 2)
     assert "median of the readings" not in only.how_to_read
 
 
@@ -62,7 +62,7 @@ def test_a_week_of_readings_stays_small(tmp_path):
     few = drift(view_of(tmp_path / "few", **SHORT | WATCHED))
     section = drift(view_of(tmp_path / "many", **SHORT | WATCHED | many))
     figure = figures_of(section)["drift-strips"]
-    assert len(figure.charts[1].series[0].points) <= 240
+    assert len(figure.charts[2].series[0].points) <= 240
     assert len(records(figure)) <= 243
     assert all(len(html.render(Report("r", (), (chapter,), "g"))) < 100_000 for chapter in (few, section))
 

@@ -4,8 +4,7 @@ suite        as a whole
 takeaways    in sentences
 models       by model
 cases        case by case
-movers       what moved
-losses       where head is slower
+movers       what moved, and where head is slower
 open_points  outputs that were checked, known limitations, open items, arithmetic means
 spread       how changes are distributed
 cost         tuning and compiled code

@@ -19,7 +19,6 @@ from .words import (
     COMBINED,
     SIDES,
     SIGN,
-    TIMES,
     UNKNOWN,
     Places,
     case_change,
@@ -27,6 +26,7 @@ from .words import (
     change_cells,
     change_column,
     has_few,
+    how_averaged,
     interval_cell,
 )
 
@@ -195,4 +195,5 @@ def table_of_cases(result: Result, most: int | None = None) -> Table | None:
     ]
     title = f"{len(rows)} of {len(found)} compared cases" if len(rows) < len(found) else "All compared cases"
     name = "compared-slowest" if most else "compared-cases"
-    return table(name, f"{title}, slowest change first", rows, f"{SIGN} {TIMES}", stub=2, detail=most is None)
+    reading = f"{SIGN} {how_averaged(result)}".strip()
+    return table(name, f"{title}, slowest change first", rows, reading, stub=2, detail=most is None)

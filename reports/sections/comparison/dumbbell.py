@@ -1,198 +1,130 @@
-"""Before and after, per model or case: the rates of base and head on one line, with what lies between."""
+"""Before and after, per model: base and head on one line, with what lies between."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from ....analysis.comparison.parts import Part, leading, parts
 from ....analysis.comparison.result import Result
-from ....analysis.comparison.suite import SuiteChange, suite_change
+from ....analysis.comparison.suite import SuiteChange
 from ... import formatting as fmt
-from ...figures.axes import band, bands, decade_axis, linear_axis
-from ...figures.chart import Axis, Bar, Box, Chart, Data, Draw, Figure, LegendEntry, Point, Remark, Series, Spacing
+from ...figures.axes import band, bands, linear_axis
+from ...figures.chart import Bar, Box, Chart, Data, Draw, Figure, LegendEntry, Point, Remark, Series
 from ...figures.frames import shortened
 from ...model import Section
-from .words import FEW, has_few, told
+from .words import FEW, told
 
 HOW = (
-    "Rings are base, discs head: {of}, {what}; to the right is faster. "
-    "{interval}The number is the change of time, above 0 slower. Each chart has its own range, which does not begin "
-    "at 0."
+    "Rings are base, discs head: the geometric mean of throughput over the cases of a model, as a multiple of base; to "
+    "the right is faster. {interval}The number is the change of time, above 0 slower. Each chart has its own range, "
+    "which does not begin at 0."
 )
 INTERVAL = "The pale bar is the 95% interval of head over the rounds. "
-RATES = "of useful FLOP/s"
-RELATIVE = "of throughput as a multiple of base"
 
 MOST = 6
 """Charts; beyond that only the parts that rank their cases."""
 
 ALL = "all of them"
-LINEAR_UP_TO = 8.0
-BASE, HEAD = 0, 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """One line: a model or a case, its change, and where base and head lie (FLOP/s, or multiples of base)."""
-
-    name: str
-    change: SuiteChange
-    base: float
-    head: float
-
-    def at(self, ratio: float) -> float:
-        """Where head would lie if its time over base's were `ratio`."""
-        return self.base / ratio
+BASE, HEAD, SLOWER = 0, 1, 2
+"""Styles of the ends, and of the line to a head that is slower."""
 
 
 def dumbbell(result: Result) -> Section | None:
-    """Draw one chart per pass and group, of its cases where they are few; None where it would have one line."""
+    """Draw one chart per pass and group; None where all cases are of one model."""
     every = parts(result)
     shown = every if len(every) <= MOST else leading(result)
-    of_cases = has_few(result)
-    rows = {part: found for part in shown if len(found := _rows(part, of_cases)) > 2}
-    if not rows:
+    changes = {part: found for part in shown if len(found := _changes(part)) > 2}
+    if not changes:
         return None
-    known = all(not math.isnan(row.change.base_flops_per_s) for found in rows.values() for row in found)
-    has_rates = known and not of_cases  # rates of single cases are too far apart for a change to be seen
-    if not has_rates:
-        rows = {part: [_Row(row.name, row.change, 1.0, 1 / row.change.ratio) for row in rows[part]] for part in rows}
-    charts = tuple(_chart(result, part, found, has_rates) for part, found in rows.items())
-    some = any(row.change.rounds for found in rows.values() for row in found)
+    charts = tuple(_chart(told(result, part), found) for part, found in changes.items())
+    few = sum(map(len, changes.values())) <= FEW
     figure = Figure(
         "compared-dumbbell",
-        f"Before and after, by {'case' if of_cases else 'model'}",
+        "Before and after, by model",
         charts,
         how_to_read=HOW.format(
-            of="a case" if of_cases else "the geometric mean over the cases of a model",
-            what=RATES if has_rates else RELATIVE,
-            interval=INTERVAL if some else "",
+            interval=INTERVAL if any(one.rounds for found in changes.values() for one in found.values()) else ""
         ),
         alt="; ".join(chart.alt for chart in charts),
         legend=(LegendEntry("base", BASE, Draw.RINGS), LegendEntry("head", HEAD, Draw.MARKS)),
-        data=_data(rows, "case" if of_cases else "model"),
+        data=_data(changes),
         bars=tuple(
-            Bar(
-                ", ".join((row.name, told(result, part))[: len(rows)]),
-                _changed(row.change),
-                abs(math.log(row.change.ratio)),
-            )
-            for part, found in rows.items()
-            for row in (found if sum(map(len, rows.values())) <= FEW else found[-1:])
+            Bar(", ".join((model, told(result, part))[: len(changes)]), _text(one), abs(math.log(one.ratio)))
+            for part, found in changes.items()
+            for model, one in found.items()
+            if few or model == ALL
         ),
     )
     return Section("compared-before-after", "Before and after", (figure,))
 
 
-def _rows(part: Part, of_cases: bool) -> list[_Row]:
-    """One row per case or model in order of appearance, then all of them."""
-    cases = part.effects.cases
-    names = cases["layer"] + ", M=" + cases["M"].astype(str) if of_cases else cases["model"]
-    if of_cases and cases["model"].nunique() > 1:
-        names = cases["model"] + " " + names
-    if of_cases and names[part.rows].nunique() < int(part.rows.sum()):
-        names = names + ", " + cases["N"].astype(str) + fmt.TIMES + cases["K"].astype(str)
-    mine = [(str(name), part.rows & (names == name)) for name in dict.fromkeys(names[part.rows])] + [(ALL, part.rows)]
-    return [
-        _Row(name, change, change.base_flops_per_s, change.base_flops_per_s / change.ratio)
-        for name, rows in mine
-        if (change := suite_change(part.effects, rows=rows)) is not None
-    ]
+def _changes(part: Part) -> dict[str, SuiteChange]:
+    """Changes by model in order of appearance, then of all of them."""
+    of = {str(model): part.of_model(str(model)) for model in part.cases["model"].unique()} | {ALL: part}
+    return {name: change for name, mine in of.items() if (change := mine.change) is not None}
 
 
-def _chart(result: Result, part: Part, rows: Sequence[_Row], has_rates: bool) -> Chart:
-    count = len(rows)
-    middle = [band(count, index, down=True) + 0.5 for index in range(count)]
+def _chart(title: str, changes: Mapping[str, SuiteChange]) -> Chart:
+    middle = [band(len(changes), index, down=True) + 0.5 for index in range(len(changes))]
+    placed = list(zip(changes.items(), middle, strict=True))
+    base = [Point(1.0, y, f"{model}, base") for (model, _), y in placed]
+    head = [Point(1 / one.ratio, y, f"{model}, head: {fmt.ratio(1 / one.ratio)}") for (model, one), y in placed]
     lines = [
-        Series("change", HEAD if row.head >= row.base else 2, (Point(row.base, y), Point(row.head, y)), Draw.STROKE)
-        for row, y in zip(rows, middle, strict=True)
-    ]
-    ends = [
-        Series(
-            name,
-            style,
-            tuple(
-                Point(getattr(row, name), y, name=f"{row.name}, {name}: {_written(getattr(row, name), has_rates)}")
-                for row, y in zip(rows, middle, strict=True)
-            ),
-            draw,
-        )
-        for name, style, draw in (("base", BASE, Draw.RINGS), ("head", HEAD, Draw.MARKS))
+        Series("change", HEAD if after.x >= before.x else SLOWER, (before, after), Draw.STROKE)
+        for before, after in zip(base, head, strict=True)
     ]
     boxes = [
-        Box(row.at(row.change.rounds[1]), row.at(row.change.rounds[0]), y - 0.2, y + 0.2, "g3")
-        if row.change.rounds
-        else None
-        for row, y in zip(rows, middle, strict=True)
+        Box(1 / one.rounds[1], 1 / one.rounds[0], y - 0.2, y + 0.2, "g3") if one.rounds else None
+        for (_, one), y in placed
     ]
-    x = _axis(rows, has_rates)
-    remarks = tuple(
-        Remark(_right_of(x, max(row.base, row.head, *((box.x1,) if box else ()))), y, _changed(row.change))
-        for row, y, box in zip(rows, middle, boxes, strict=True)
-    )
-    total = rows[-1].change
-    title = told(result, part)
+    ends = [max(1.0, after.x, box.x1 if box else 0.0) for after, box in zip(head, boxes, strict=True)]
+    drawn = tuple(filter(None, boxes))
+    low = min(1.0, *(after.x for after in head), *(box.x0 for box in drawn))
+    span = max(max(ends) - low, 0.02)
+    named = [f"{shortened(model, 28)}{f' ({one.cases})' * (one.cases > 1)}" for model, one in changes.items()]
     return Chart(
         title=title,
-        x=x,
-        y=bands(
-            [shortened(row.name, 28) + f" ({row.change.cases})" * (row.change.cases > 1) for row in rows], down=True
+        x=linear_axis(max(0.0, low - 0.06 * span), max(ends) + 0.18 * span, _tick, "throughput, base = 1×", 6),
+        y=bands(named, down=True),
+        series=(Series("head", HEAD, tuple(head), Draw.MARKS), Series("base", BASE, tuple(base), Draw.RINGS), *lines),
+        corner=f"{fmt.plural(changes[ALL].cases, 'case')}: {_text(changes[ALL])}",
+        boxes=drawn,
+        remarks=tuple(
+            Remark(end + 0.02 * span, y, _text(one)) for end, ((_, one), y) in zip(ends, placed, strict=True)
         ),
-        series=(*reversed(ends), *lines),
-        corner=f"{fmt.plural(total.cases, 'case')}: {_changed(total)}",
-        boxes=tuple(filter(None, boxes)),
-        remarks=remarks,
-        alt=_alt(title, rows),
+        alt=_alt(title, changes),
     )
 
 
-def _right_of(x: Axis, value: float) -> float:
-    """A little to the right of a value."""
-    if x.spacing is Spacing.LOG:
-        return float(value * (x.high / x.low) ** 0.015)
-    return value + 0.015 * (x.high - x.low)
+def _tick(throughput: float) -> str:
+    return f"{throughput:g}{fmt.TIMES}"  # as many digits as the ticks take: 1.005×
 
 
-def _axis(rows: Sequence[_Row], has_rates: bool) -> Axis:
-    values = [value for row in rows for value in (row.base, row.head, *(row.at(r) for r in row.change.rounds or ()))]
-    low, high = min(values), max(values)
-    label, text = ("useful FLOP/s", fmt.tick_flops) if has_rates else ("throughput, base = 1×", fmt.ratio)
-    if high > LINEAR_UP_TO * low:
-        return decade_axis(low / 1.2, high * (high / low) ** 0.2 * 1.2, text, label, labels=6)
-    span = max(high - low, 0.02 * high)
-    return linear_axis(max(0.0, low - 0.06 * span), high + 0.18 * span, text, label, labels=6)
-
-
-def _written(value: float, has_rates: bool) -> str:
-    return fmt.flops(value) if has_rates else fmt.ratio(value)
-
-
-def _changed(change: SuiteChange) -> str:
+def _text(change: SuiteChange) -> str:
     """Change of time with the digits that its interval leaves."""
     return fmt.effect(math.log(change.ratio), *change.log_rounds)
 
 
-def _alt(title: str, rows: Sequence[_Row]) -> str:
+def _alt(title: str, changes: Mapping[str, SuiteChange]) -> str:
     """State the finding: the change of all, and the models that gained most and least."""
-    best, worst = (pick(rows[:-1], key=lambda row: row.change.ratio) for pick in (min, max))
+    best, *_, worst = sorted([model for model in changes if model != ALL], key=lambda model: changes[model].ratio)
     return (
-        f"{title}: {_changed(rows[-1].change)} over all of them, from {_changed(worst.change)} ({worst.name}) "
-        f"to {_changed(best.change)} ({best.name})"
+        f"{title}: {_text(changes[ALL])} over all of them, from {_text(changes[worst])} ({worst}) "
+        f"to {_text(changes[best])} ({best})"
     )
 
 
-def _data(rows: dict[Part, list[_Row]], of: str) -> Data:
+def _data(changes: Mapping[Part, Mapping[str, SuiteChange]]) -> Data:
     columns = (
-        *("provider", "dtype", "scheme", "cache", "pass", of, "cases", "time_ratio_head_over_base"),
+        *("provider", "dtype", "scheme", "cache", "pass", "model", "cases", "time_ratio_head_over_base"),
         *("ratio_low", "ratio_high", "base_flops_per_s", "head_flops_per_s"),
     )
     lines = tuple(
         (
-            *(*part.group, part.pass_, row.name, row.change.cases, row.change.ratio),
-            *(row.change.rounds or (None, None)),
-            *(row.change.base_flops_per_s, row.change.head_flops_per_s),
+            *(*part.group, part.pass_, model, one.cases, one.ratio),
+            *(one.rounds or (None, None)),
+            *(one.base_flops_per_s, one.head_flops_per_s),
         )
-        for part, found in rows.items()
-        for row in found
+        for part, found in changes.items()
+        for model, one in found.items()
     )
     return Data(columns, lines)

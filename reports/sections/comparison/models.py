@@ -32,7 +32,7 @@ def _means(result: Result, names: list[str]) -> Table:
         (name, mine, change)
         for part in leading(result)
         for name in names
-        if (change := (mine := part.of_model(name)).change()) is not None
+        if (change := (mine := part.of_model(name)).change) is not None
     ]
     _, rates = mean_rates([change for *_, change in found])
     words = [word for word in result.words if word is not Word.UNVERIFIED]

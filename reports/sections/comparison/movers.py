@@ -1,24 +1,30 @@
-"""What moved: largest gains and losses, and time saved."""
+"""What moved: largest gains and losses, and time saved; where head is slower, the smaller losses by number."""
 
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+import numpy as np
 import pandas as pd
 
 from ....analysis.comparison.decide import Word
-from ....analysis.comparison.parts import by_problem, leading, leading_cases, parts, problem_of
+from ....analysis.comparison.parts import Part, all_cases, by_problem, leading, leading_cases, parts, problem_of
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
-from ...model import Cells, Column, Section, Table, TableCell, Text, table
+from ...model import Bullets, Cells, Column, Section, Table, TableCell, Text, table
 from ...view import Row
 from .words import (
-    TIMES,
+    SIGN,
     Places,
     case_change,
     change_column,
     has_few,
+    how_averaged,
     interval_cell,
     interval_column,
     rate_cells,
     rate_unit,
     time_cells,
+    told,
     verdict_cell,
 )
 
@@ -26,32 +32,49 @@ TOP = 10
 """Rows of a list of what gained most, or saved most time."""
 
 BOTTOM = 5
-"""Rows of the list of what gained least."""
+"""Rows of the list of what gained least, where nothing lost."""
+
+MOST_LOSSES = 20
+
+LARGE = 0.05
+"""A loss of time that is listed whether it is verified or not."""
+
+BANDS = ((0.05, 0.025), (0.025, 0.01))
+"""Smaller losses, named by their numbers: from and to, as shares."""
+
+Passes: TypeAlias = Mapping[str, Row]
+"""Rows of a problem by pass; the sum is one of them."""
 
 
 def movers(result: Result) -> Section | None:
-    """Build the chapter; None where a single table holds all cases, or nothing is compared."""
-    rows = leading_cases(result)
+    """Rank the gains and the time saved; None where a single table holds all cases, or nothing is compared."""
     if has_few(result):
         return None
-    places = Places.of(result)
-    ranked = rows.sort_values("effect", kind="stable")
-    gaining = ranked[ranked["effect"] < 0].head(TOP)
-    tables: list[Table] = []
-    if len(gaining):
-        reading = _reading(ranked, gaining)
-        tables.append(_gains(result, places, "compared-movers", "Largest gains", gaining, reading))
-    if len(ranked) > TOP:
-        worst = rows.sort_values("effect", ascending=False, kind="stable").head(BOTTOM)
-        losing = worst[worst["effect"] > 0]
-        title, least = ("Largest losses", losing) if len(losing) else ("Smallest gains", worst)
-        tables.append(_gains(result, places, "compared-least", title, least, _least(ranked, least)))
-    tables.append(_saved(places, rows))
-    return Section("movers", "Movers", (Text(_verified(result, rows)), *tables))
+    rows = leading_cases(result)
+    gaining = rows[rows["effect"] < 0].sort_values("effect", kind="stable")
+    most = (f"The first {min(TOP, len(gaining))} of", gaining.head(TOP))
+    lists = [("compared-movers", "Largest gains", *most)] if len(gaining) else []
+    if len(gaining) == len(rows) > TOP:
+        least = gaining.sort_values("effect", ascending=False, kind="stable").head(BOTTOM)
+        lists.append(("compared-least", "Smallest gains", "No case loses. The last five of", least))
+    places, problems = Places.of(result), by_problem(result)
+    tables = [
+        _table(
+            *(result, places, anchor, title, [problems[problem_of(row)] for row in found.to_dict("records")]),
+            f"{which} {fmt.plural(len(rows), 'case')} by change of time in {_ranking(result)}; interval and verdict "
+            f"are of that. {how_averaged(result)}".strip(),
+        )
+        for anchor, title, which, found in lists
+    ]
+    return Section("movers", "Movers", (Text(_verified(result, rows)), *tables, _saved(places, rows)))
+
+
+def _ranking(result: Result) -> str:
+    return ", ".join(dict.fromkeys(part.pass_ for part in leading(result)))
 
 
 def _verified(result: Result, rows: pd.DataFrame) -> str:
-    ranking = ", ".join(dict.fromkeys(part.pass_ for part in leading(result)))
+    ranking = _ranking(result)
     if result.unverified is not None:
         ranked = len(result.unverified.ranked)
         beyond = f"{ranked} of {len(result.unverified.cases)} exceed" if ranked else "no change exceeds"
@@ -70,43 +93,29 @@ def _verified(result: Result, rows: pd.DataFrame) -> str:
     )
 
 
-def _reading(ranked: pd.DataFrame, gaining: pd.DataFrame) -> str:
-    ranking = ", ".join(dict.fromkeys(ranked["pass"]))
-    return (
-        f"The first {len(gaining)} of {fmt.plural(len(ranked), 'case')} by change of time in {ranking}; interval and "
-        f"verdict are of that. {TIMES}"
-    )
-
-
-def _least(ranked: pd.DataFrame, least: pd.DataFrame) -> str:
-    losing = int((ranked["effect"] > 0).sum())
-    said = f"{losing} of {len(ranked)} lose" if losing else "no case loses"
-    return f"The last {len(least)} of {len(ranked)} cases by change of time, the slowest first; {said}."
-
-
-def _gains(result: Result, places: Places, anchor: str, title: str, found: pd.DataFrame, reading: str) -> Table:
-    """Rates, change and verdict in the pass that ranks, and the change in the other passes."""
-    unit = rate_unit(found)
-    problems = by_problem(result)
-    ranking = list(dict.fromkeys(found["pass"]))
-    others = [name for name in dict.fromkeys(part.pass_ for part in parts(result)) if name not in ranking]
+def _table(result: Result, places: Places, anchor: str, title: str, problems: Iterable[Passes], reading: str) -> Table:
+    """One row per problem: rates, interval and verdict in the pass that ranks, the change in every pass."""
+    ranking = [part.pass_ for part in leading(result)]
+    names = list(dict.fromkeys([*ranking, *(part.pass_ for part in parts(result))]))
+    listed = [(next(passes[name] for name in names if name in passes), passes) for passes in problems]
+    unit = rate_unit(pd.DataFrame([row for row, _ in listed]))
     rows: list[Cells] = [
         {
             **places.cells(row),
             **rate_cells(row, unit),
-            change_column(f"change, {', '.join(ranking)}"): case_change(row),
-            **{change_column(f"change, {name}"): _other(problems, row, name) for name in others},
+            **{change_column(f"change, {name}"): case_change(passes[name]) if name in passes else "" for name in names},
             interval_column(result): interval_cell(row["low"], row["high"]),
             "verdict": verdict_cell(row),
+            **({"verified slower in": _slower_in(passes, names)} if len(names) > 1 else {}),
         }
-        for row in found.to_dict("records")
+        for row, passes in listed
     ]
     return table(anchor, title, rows, reading, stub=2)
 
 
-def _other(problems: dict[tuple[object, ...], dict[str, dict[str, object]]], row: Row, name: str) -> TableCell:
-    other = problems[problem_of(row)].get(name)
-    return TableCell("") if other is None else case_change(other)
+def _slower_in(passes: Passes, names: Iterable[str]) -> str:
+    slower = (name for name in names if name in passes and passes[name]["word"] == Word.SLOWER)
+    return ", ".join(slower) or "none"
 
 
 def _saved(places: Places, rows: pd.DataFrame) -> Table:
@@ -142,3 +151,57 @@ def _added(places: Places, row: Row, total: float) -> Cells:
 def _signed(seconds: float) -> TableCell:
     sign = fmt.MINUS if seconds < 0 else "+" if seconds > 0 else ""
     return TableCell(f"{sign}{fmt.time(abs(seconds))}", seconds)
+
+
+def losses(result: Result) -> Section | None:
+    """Build the chapter; None where a single table holds all cases, or nothing is compared."""
+    if has_few(result):
+        return None
+    rows = all_cases(result)
+    places = Places.of(result)
+    flagged = rows[(rows["word"] == Word.SLOWER.value) | (np.expm1(rows["effect"]) >= LARGE)]
+    said = Text(_said(result, rows, flagged))
+    tables = (_regressions(result, places, flagged),) if len(flagged) else ()
+    bands = tuple(line for part in parts(result) for line in _bands(result, places, part))
+    return Section("compared-losses", "Regressions", (said, *tables, *((Bullets(bands),) if bands else ())))
+
+
+def _said(result: Result, rows: pd.DataFrame, flagged: pd.DataFrame) -> str:
+    verified = int((rows["word"] == Word.SLOWER.value).sum())
+    if result.unverified is not None:
+        proof = "One value per case: nothing is verified to be slower."
+    elif verified:
+        proof = f"{fmt.plural(verified, 'pass of a case is', 'passes of cases are')} verified to be slower."
+    else:
+        proof = "Nothing is verified to be slower."
+    large = int((np.expm1(flagged["effect"]) >= LARGE).sum())
+    seen = f"{large or 'none'} {'lose' if large else 'loses'} 5% or more by point estimate"
+    return f"{proof} Of {len(rows)} passes and sums that are compared, {seen}."
+
+
+def _regressions(result: Result, places: Places, flagged: pd.DataFrame) -> Table:
+    """One row per problem that has a flagged pass, the worst first."""
+    problems = by_problem(result)
+    worst = flagged.sort_values("effect", ascending=False, kind="stable").to_dict("records")
+    keys = list(dict.fromkeys(problem_of(row) for row in worst))
+    more = f" The other {len(keys) - MOST_LOSSES} are among all cases." if len(keys) > MOST_LOSSES else ""
+    reading = (
+        "Cases that are verified to be slower in a pass, or take 5% more time in one; the worst first, by point "
+        f"estimate. {SIGN} Interval and verdict are of {_ranking(result)}.{more}"
+    )
+    found = [problems[key] for key in keys[:MOST_LOSSES]]
+    return _table(result, places, "compared-regressions", "Cases that lose", found, reading)
+
+
+def _bands(result: Result, places: Places, part: Part) -> Iterator[str]:
+    """Name the cases in each band; a band includes its end that is nearer to zero."""
+    cases = part.cases
+    lost = part.changes()
+    for most, least in BANDS:
+        inside = cases[(lost < most) & (lost >= least) & (cases["word"] != Word.SLOWER.value).to_numpy()]
+        rows = inside.sort_values("effect", ascending=False, kind="stable").to_dict("records")
+        if rows:
+            span = f"between +{least * 100:g}% and +{most * 100:g}%"
+            one = fmt.plural(len(rows), "further case lies", "further cases lie")
+            proof = "" if result.unverified is not None else ", none of them verified"
+            yield f"{told(result, part)}: {one} {span}{proof}: {places.numbering.title} {places.numbers(rows)}."

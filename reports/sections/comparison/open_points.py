@@ -7,7 +7,7 @@ import pandas as pd
 from ....analysis.comparison import breakdown
 from ....analysis.comparison.decide import Word
 from ....analysis.comparison.effects import Order, Status
-from ....analysis.comparison.parts import parts
+from ....analysis.comparison.parts import all_cases, parts, problem_of
 from ....analysis.comparison.result import SUM, Result
 from ....analysis.run.remedy import remedy
 from ....shapes.run_folder.disturbance import by_others
@@ -15,7 +15,7 @@ from ....shapes.verdict import Verdict
 from ... import formatting as fmt
 from ...model import Cells, Column, Section, TableCell, Text, table
 from ..summary.correctness import SKIPPED, bar_text, floor_of
-from ..summary.known_limitations import Limitation, limitations_table, next_step
+from ..summary.known_limitations import Limitation, left_to_do, limitations_table, next_step
 from ..summary.open_items import checklist
 from .words import SIDES, Places, part_cells, problems, rates_of
 
@@ -51,9 +51,12 @@ def tally(result: Result) -> Section | None:
 
 def limitations(result: Result) -> Section | None:
     """List where head fails or loses, why as far as it is known, and what to do next; None where it does neither."""
-    found = [*_fails(result), *_loses(result)]
-    listed = limitations_table("compared-limitations-table", "What limits head", found)
-    return Section("compared-limitations", "Known limitations", listed) if found else None
+    listed = limitations_table("compared-limitations-table", "What limits head", _limitations(result))
+    return Section("compared-limitations", "Known limitations", listed) if listed else None
+
+
+def _limitations(result: Result) -> tuple[Limitation, ...]:
+    return (*_fails(result), *_loses(result))
 
 
 def _fails(result: Result) -> Iterator[Limitation]:
@@ -73,11 +76,11 @@ def _fails(result: Result) -> Iterator[Limitation]:
 
 
 def _loses(result: Result) -> Iterator[Limitation]:
-    cases, places = result.effects.cases, Places.of(result)
-    chosen = set(breakdown.other_choices(result.effects).index)
-    slower = cases[cases["word"] == Word.SLOWER.value]
-    for (provider, pass_), group in slower.groupby(["provider", "pass"], sort=False):
-        otherwise = len(chosen & set(group.index))
+    places, rows = Places.of(result), all_cases(result)
+    others = breakdown.other_choices(result.effects).to_dict("records")
+    chosen = {(*problem_of(row), pass_) for row in others for pass_ in (row["pass"], SUM)}
+    for (provider, pass_), group in rows[rows["word"] == Word.SLOWER.value].groupby(["provider", "pass"], sort=False):
+        otherwise = sum((*problem_of(row), pass_) in chosen for row in group.to_dict("records"))
         cause = "the code: configuration and dispatch are the same"
         action = "see what ran, and the machine code of both: rooflens isa"
         if otherwise:
@@ -113,17 +116,11 @@ def _items(result: Result) -> Iterator[tuple[bool, str]]:
             if undecided
             else (True, f"all {compared} that both versions pass are decided")
         )
-        slower = fmt.plural(count, "case") if (count := result.count(Word.SLOWER)) else ""
-        sums = f"{count} sums of {SUM}" if result.sums is not None and (count := result.count_sums(Word.SLOWER)) else ""
-        lost = " and ".join(filter(None, (slower, sums)))
-        yield not lost, f"explain or accept what is verified slower: {lost}" if lost else "nothing is verified slower"
-    for status, words in (
-        (Status.BROKEN, "correct what passed in base and fails in head"),
-        (Status.FAILED, "correct what passes in neither version"),
-        (Status.REMOVED, "decide what replaces what only base offers"),
-    ):
-        if count := result.count_of(status):
-            yield False, f"{words}: {fmt.plural(count, 'case')}"
+        if not any(_loses(result)):
+            yield True, "nothing is verified slower"
+    yield from left_to_do(_limitations(result))
+    if count := result.count_of(Status.REMOVED):
+        yield False, f"decide what replaces what only base offers: {fmt.plural(count, 'case')}"
     if not result.count_of(Status.BROKEN):
         yield True, "nothing that passed in base fails in head"
     disturbed = sum(

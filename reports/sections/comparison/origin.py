@@ -222,7 +222,7 @@ def _doubts(result: Result) -> Iterator[str]:
 def digest(result: Result) -> Section | None:
     """The geometric means in plain ASCII of fixed width, for a commit message; None where nothing is compared."""
     wanted = parts(result) if len(parts(result)) <= MOST_LINES else leading(result)
-    found = [(part, change) for part in wanted if (change := part.change()) is not None]
+    found = [(part, change) for part in wanted if (change := part.change) is not None]
     if not found:
         return None
     unit, rates = mean_rates([change for _, change in found])

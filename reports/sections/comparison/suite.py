@@ -15,10 +15,10 @@ from .takeaways import takeaways
 from .words import (
     FEW,
     SIGN,
-    TIMES,
     UNKNOWN,
     UNPROVEN,
     change_column,
+    how_averaged,
     interval_cell,
     interval_column,
     mean_change,
@@ -53,7 +53,7 @@ def headline(result: Result) -> Section:
 
 def suite(result: Result) -> Section | None:
     """One row per part: geometric mean rates, and the change with its interval."""
-    found = [(part, change) for part in parts(result) if (change := part.change()) is not None]
+    found = [(part, change) for part in parts(result) if (change := part.change) is not None]
     if not found:
         return None
     _, rates = mean_rates([change for _, change in found])
@@ -70,7 +70,7 @@ def suite(result: Result) -> Section | None:
     again = (
         "what rounding allows: of the printed times, whatever the noise. One value per case, from tables."
         if result.order is Order.IMPORTED
-        else f"interval: 95%, over the rounds, of the suite as it is. {TIMES}"
+        else f"interval: 95%, over the rounds, of the suite as it is. {how_averaged(result)}"
     )
     how = f"{SIGN} {again} {_marks(found)}".strip()
     title, stub = "Geometric means over the cases that both versions pass", len(part_cells(result, found[0][0]))
@@ -145,7 +145,7 @@ def _cards(result: Result) -> Iterator[KeyNumber]:
 
 
 def _leading(result: Result) -> list[tuple[Part, SuiteChange]]:
-    return [(part, change) for part in leading(result) if (change := part.change()) is not None]
+    return [(part, change) for part in leading(result) if (change := part.change) is not None]
 
 
 def _changes(result: Result) -> Iterator[KeyNumber]:

@@ -36,7 +36,7 @@ def takeaways(result: Result) -> Iterator[str]:
 
 def _over_parts(result: Result) -> str:
     """Where the geometric means lie when there are too many for a sentence each."""
-    means = [(change, part) for part in leading(result) if (change := part.change()) is not None]
+    means = [(change, part) for part in leading(result) if (change := part.change) is not None]
     means.sort(key=lambda one: one[0].ratio)
     (best, most), (worst, least) = means[0], means[-1]
     return (
@@ -90,7 +90,7 @@ def _models(result: Result, part: Part) -> Iterator[str]:
     means = [
         (change.ratio, model, mean_change(change).text)
         for model in map(str, part.cases["model"].unique())
-        if (change := part.of_model(model).change()) is not None
+        if (change := part.of_model(model).change) is not None
     ]
     if len(means) > 1:
         best, worst = min(means), max(means)

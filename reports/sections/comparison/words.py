@@ -25,7 +25,6 @@ COMBINED = (
     "(forward + backward)."
 )
 
-TIMES = "Times: geometric mean over the rounds of the median of each, so that a change follows from them."
 
 UNKNOWN = TableCell("unknown", tone=Tone.MISSING)
 
@@ -144,6 +143,12 @@ def mean_change(change: SuiteChange) -> TableCell:
 
 
 UNPROVEN = "~: the interval of the mean includes no change, or no verdict is given: nothing is proven."
+
+
+def how_averaged(result: Result) -> str:
+    """Say what a time is; nothing of tables, which have one value per case."""
+    several = "Times: geometric mean over the rounds of the median of each, so that a change follows from them."
+    return "" if result.order is Order.IMPORTED else several
 
 
 SIGN = "Change of time: head ÷ base − 1, above 0 head is slower."

@@ -73,15 +73,14 @@ def lines_of(run: RunData, *frames: pd.DataFrame) -> tuple[DeviceLine, ...]:
 
 HOW = (
     "Time runs from left to right, from the start of the run. {parts}Where a strip is shaded, with a bar along its "
-    "upper edge, {who} said that its clock was held down. A device in one state gives flat lines."
+    "upper edge, a device said that its clock was held down. A device in one state gives flat lines."
 )
 LINE_HOW = (
     "A line is the median of the readings at that time, the band around it reaches from the least to the largest. "
 )
-CANARY_HOW = "The canary is a frozen GEMM and a frozen copy, as change of time from their median: above 0 is slower. "
-CANARIES_HOW = (
+CANARY_HOW = (
     "The canary is a frozen GEMM and a frozen copy, as change of time from their median on the same device: above 0 is "
-    "slower than that device usually is. "
+    "slower than usual. "
 )
 PAUSE_HOW = "Where nothing was measured for over {longest}, the rest of the pause is cut out (dotted). "
 
@@ -114,7 +113,6 @@ STRIPS = (
     _Strip("cores busy with other work", fmt.share, "busy_elsewhere"),
 )
 
-CANARY_STYLES = dict(zip(KINDS, (1, 2), strict=True))
 SLOW_STYLES = (6, 4, 7, 3, 5)
 """Styles of the slowdowns, in the order of their words."""
 
@@ -151,7 +149,7 @@ def _figure(view: View) -> Figure | None:
         CrossoverSpan("pause", 0, at) for at in without_pauses(np.array([stop for stop, _ in cut]), cut).tolist()
     )
     slowdowns = (LegendEntry(f"slowed down: {word}", fill=f"s{styles[word]}") for word in words)
-    charts = [] if not has_canary else _canaries(canary, lines) if run.several_devices else [_canary(canary)]
+    charts = [_canary(kind, canary, lines) for kind in KINDS if has_canary]
     charts += [_strip(strip, telemetry, lines) for strip in known]
     last = len(charts) - 1
     count = len({*telemetry["device"], *canary["device"]}) if run.several_devices else 0
@@ -165,26 +163,18 @@ def _figure(view: View) -> Figure | None:
         "drift-strips",
         f"{title}{some}",
         placed,
-        how_to_read=_how(run.several_devices, has_canary, bool(known), bool(cut)),
+        how_to_read=_how(has_canary, bool(known), bool(cut)),
         alt=_alt(charts, telemetry, words),
-        legend=(*(_of_lines(lines) if run.several_devices else _of_canary(has_canary)), *slowdowns),
+        legend=(*(LegendEntry(line.name, line.style, Draw.STROKE) for line in lines if line.name), *slowdowns),
         data=_data(telemetry, canary, lines),
     )
 
 
-def _of_canary(is_drawn: bool) -> list[LegendEntry]:
-    return [LegendEntry(f"canary: {CANARY_PARTS[kind]}", CANARY_STYLES[kind]) for kind in KINDS if is_drawn]
-
-
-def _of_lines(lines: Sequence[DeviceLine]) -> list[LegendEntry]:
-    return [LegendEntry(line.name, line.style, Draw.STROKE) for line in lines]
-
-
-def _how(several: bool, has_canary: bool, has_telemetry: bool, has_pauses: bool) -> str:
-    parts = (CANARIES_HOW if several else CANARY_HOW) if has_canary else ""
+def _how(has_canary: bool, has_telemetry: bool, has_pauses: bool) -> str:
+    parts = CANARY_HOW if has_canary else ""
     parts += LINE_HOW if has_telemetry else ""
     parts += PAUSE_HOW.format(longest=fmt.tick_elapsed(LONGEST_PAUSE_S)) if has_pauses else ""
-    return HOW.format(parts=parts, who="one of the devices" if several else "the device")
+    return HOW.format(parts=parts)
 
 
 def _cut(rows: pd.DataFrame, cut: list[tuple[float, float]]) -> pd.DataFrame:
@@ -204,7 +194,7 @@ def _over(chart: Chart, x: Axis, spans: tuple[CrossoverSpan, ...]) -> Chart:
 
 
 def _strip(strip: _Strip, telemetry: pd.DataFrame, lines: Sequence[DeviceLine]) -> Chart:
-    known = telemetry.loc[telemetry[strip.column].notna(), ["at_s", "device", strip.column]]
+    known = telemetry[telemetry[strip.column].notna()]
     values = known[strip.column]
     least, most = float(values.min()), float(values.max())
     span = f"{strip.write(least)} to {strip.write(most)}" if strip.write(least) != strip.write(most) else "constant"
@@ -222,49 +212,27 @@ def _strip(strip: _Strip, telemetry: pd.DataFrame, lines: Sequence[DeviceLine]) 
 
 def _stroke(title: str, line: DeviceLine, rows: pd.DataFrame, column: str) -> Series:
     thin = thinned(rows, [column], BINS)
-    at, middle = thin["at_s"].tolist(), thin[column].tolist()
-    low, high = thin[f"{column}_low"].tolist(), thin[f"{column}_high"].tolist()
-    return Series(title, line.style, _points(at, middle), Draw.STROKE, tuple(zip(at, low, high, strict=True)))
+    band = zip(*(thin[name].tolist() for name in ("at_s", f"{column}_low", f"{column}_high")), strict=True)
+    return Series(title, line.style, _points(thin["at_s"], thin[column]), Draw.STROKE, tuple(band))
 
 
-def _points(at: Iterable[float], values: Iterable[float]) -> tuple[Point, ...]:
-    return tuple(Point(x, y) for x, y in zip(at, values, strict=True))
+def _points(at: "pd.Series[float]", values: "pd.Series[float]") -> tuple[Point, ...]:
+    return tuple(map(Point, at.tolist(), values.tolist()))
 
 
-def _canary(canary: pd.DataFrame) -> Chart:
-    at = canary["at_s"].tolist()
-    series = [
-        Series(CANARY_PARTS[kind], CANARY_STYLES[kind], _points(at, canary[f"{kind}_change"].tolist()))
-        for kind in KINDS
-    ]
-    return _canary_chart("canary", canary, KINDS, series)
-
-
-def _canaries(canary: pd.DataFrame, lines: Sequence[DeviceLine]) -> list[Chart]:
-    """A strip per part, so that colour can tell devices apart."""
-    charts = []
-    for kind in KINDS:
-        column, title = f"{kind}_change", f"canary {CANARY_PARTS[kind]}"
-        groups = [(line, line.rows(canary)) for line in lines]
-        series = [
-            Series(title, line.style, _points(rows["at_s"].tolist(), rows[column].tolist()))
-            for line, rows in groups
-            if len(rows)
-        ]
-        charts.append(_canary_chart(title, canary, (kind,), series))
-    return charts
-
-
-def _canary_chart(title: str, canary: pd.DataFrame, kinds: Sequence[str], series: Sequence[Series]) -> Chart:
-    most = float(canary[[f"{kind}_change" for kind in kinds]].abs().max().max()) if len(canary) else 0.0
+def _canary(kind: str, canary: pd.DataFrame, lines: Sequence[DeviceLine]) -> Chart:
+    """Draw one part of the canary, so that colour can tell devices apart."""
+    column, title = f"{kind}_change", f"canary {CANARY_PARTS[kind]}"
+    groups = [(line, line.rows(canary)) for line in lines]
+    most = float(canary[column].abs().max())
     said = f"at most {fmt.significant(100 * most, 2)}% from the median" if most else "no change"
-    span = max(most, LEAST_RANGE / 2) * 1.15
     told = f"{fmt.plural(len(canary), 'reading')}, {said}"
+    span = max(most, LEAST_RANGE / 2) * 1.15
     return Chart(
         title,
         _LATER,
         linear_axis(-span, span, _signed_tick, "", labels=4),
-        tuple(series),
+        tuple(Series(title, line.style, _points(rows["at_s"], rows[column])) for line, rows in groups if len(rows)),
         level=0.0,
         corner=told,
         alt=f"{title}: {told}",

@@ -188,10 +188,6 @@ def _medians(view: View, part: Slice) -> Figure | None:
     ]
     names = list(dict.fromkeys(line.label for line in series))
     dots = [_added(view, name, [row for row in added if row["provider"] == name]) for name in names]
-    drawn = [point.y for line in dots for point in line.points]
-    drawn += [point.y for line in series for point in line.points]
-    drawn += [value for line in series for _, low, high in line.band for value in (low, high)]
-    sizes = sorted({int(row["M"]) for row in known})
     findings, bars = [], []
     for name in names:
         points = [point for line in series if line.label == name for point in line.points]
@@ -203,15 +199,9 @@ def _medians(view: View, part: Slice) -> Figure | None:
     banded = [line.label for line in series if line.band]
     band = f"The band holds the middle half of the shapes for {banded[0]} (between the quartiles). " if banded else ""
     title = f"Median speedup over {view.baseline} against M"
-    chart = Chart(
-        title=title,
-        x=with_room(m_axis(sizes, labels=12), right=max(len(line.label) for line in series)),
-        y=octave_axis(
-            min(*drawn, 1.0) / 1.15, max(*drawn, 1.0) * 1.15, fmt.tick_ratio, f"speedup over {view.baseline}"
-        ),
-        series=(*series, *(line for line in dots if line.points)),
-        level=1.0,
-        alt=f"{title}: {'; '.join(findings or names)}",
+    dots = [line for line in dots if line.points]
+    chart = speedup_chart(
+        title, series, f"speedup over {view.baseline}", f"{title}: {'; '.join(findings or names)}", dots
     )
     return Figure(
         f"median-{part.id}",
@@ -223,6 +213,21 @@ def _medians(view: View, part: Slice) -> Figure | None:
         detail=part.is_later,
         data=_medians_data(known, added, names),
         bars=tuple(bars),
+    )
+
+
+def speedup_chart(title: str, lines: Sequence[Series], label: str, alt: str, dots: Sequence[Series] = ()) -> Chart:
+    """Draw speedups against M, with a level line at 1; the ticks are those M at which a line has a point."""
+    drawn = [1.0, *(point.y for line in (*lines, *dots) for point in line.points)]
+    drawn += [value for line in lines for _, low, high in line.band for value in (low, high)]
+    sizes = sorted({point.x for line in lines for point in line.points})
+    return Chart(
+        title=title,
+        x=with_room(m_axis(sizes, labels=12), right=max(len(line.label) for line in lines)),
+        y=octave_axis(min(drawn) / 1.15, max(drawn) * 1.15, fmt.tick_ratio, label),
+        series=(*lines, *dots),
+        level=1.0,
+        alt=alt,
     )
 
 

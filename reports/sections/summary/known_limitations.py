@@ -1,6 +1,7 @@
-"""Known limitations, computed: where a challenger cannot run, loses, stalls or cannot be explained, and what to do."""
+"""Known limitations, computed: where providers cannot run, lose, stall or cannot be explained, and what to do."""
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import pandas as pd
@@ -45,12 +46,22 @@ def next_step(verdict: str) -> str:
 
 
 def known_limitations(view: View) -> Section | None:
-    """List what the run shows of the limits of the challengers; None where it shows none."""
-    added = (row for limitations in joining(Hook.LIMITATIONS) for row in limitations(view))
-    found = [*_cannot(view), *_loses(view), *_impossible(view), *added, *_fixed(view)]
+    """List what the run shows of the limits of the providers; None where it shows none."""
     reading = "Computed from the cells of this run; what concerns the whole run is in the headline."
-    listed = limitations_table("limitations-table", "What limits the challengers", found, reading)
-    return Section("known-limitations", "Known limitations", listed) if found else None
+    listed = limitations_table("limitations-table", "What limits the providers", limitations_of(view), reading)
+    return Section("known-limitations", "Known limitations", listed) if listed else None
+
+
+@lru_cache(maxsize=2)
+def limitations_of(view: View) -> tuple[Limitation, ...]:
+    """Collect the limits that a run shows, those that plugins know of among them."""
+    added = (row for limitations in joining(Hook.LIMITATIONS) for row in limitations(view))
+    return (*_cannot(view), *_loses(view), *_impossible(view), *added, *_unexplained(view))
+
+
+def left_to_do(found: Iterable[Limitation]) -> Iterator[tuple[bool, str]]:
+    """Yield the open items of a checklist that limitations leave: what to do next about each."""
+    yield from ((False, text) for text in dict.fromkeys(f"{one.what}: {one.action}" for one in found))
 
 
 def limitations_table(table_id: str, title: str, found: Iterable[Limitation], reading: str = "") -> tuple[Table, ...]:
@@ -61,7 +72,8 @@ def limitations_table(table_id: str, title: str, found: Iterable[Limitation], re
 
 
 def _cannot(view: View) -> Iterator[Limitation]:
-    cells = view.cells[view.cells["provider"].isin(view.challengers) & (view.cells["verdict"] != Verdict.PASSED)]
+    declined = (view.cells["verdict"] == Verdict.UNSUPPORTED) & ~view.cells["provider"].isin(view.challengers)
+    cells = view.cells[(view.cells["verdict"] != Verdict.PASSED) & ~declined]
     for provider, verdict, reason, group in by_reason(cells):
         what = "cannot run" if verdict == Verdict.UNSUPPORTED else f"fails ({verdict.replace('_', ' ')})"
         yield Limitation(f"{provider} {what}", _where(group), reason, next_step(verdict))
@@ -102,13 +114,14 @@ def _impossible(view: View) -> Iterator[Limitation]:
         )
 
 
-def _fixed(view: View) -> Iterator[Limitation]:
+def _unexplained(view: View) -> Iterator[Limitation]:
     mine = view.cells["provider"].isin(view.challengers) & (view.cells["bound_class"] == Bound.UNEXPLAINED)
-    for provider, group in view.cells[mine & view.cells["is_flat"]].groupby("provider", sort=False):
+    for (provider, is_flat), group in view.cells[mine].groupby(["provider", "is_flat"], sort=False):
+        what = "the time does not grow with M, and no limit explains it" if is_flat else BOUNDS[Bound.UNEXPLAINED]
         yield Limitation(
-            f"{provider}: the time does not grow with M, and no limit explains it",
+            f"{provider}: {what}",
             _where(group),
-            "a fixed cost: launches, latency of a long K loop, or camping",
+            "a fixed cost: launches, latency of a long K loop, or camping" if is_flat else "unknown",
             "scan N or K around these sizes: rooflens run --scan, then rooflens camping",
         )
 

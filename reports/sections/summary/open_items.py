@@ -1,17 +1,15 @@
-"""A checklist of what a run leaves open and what it settles: undecided, failed, unmeasured."""
+"""A checklist of what a run leaves open and what it settles: undecided, limited, unmeasured."""
 
 from collections.abc import Iterable, Iterator
 
-import pandas as pd
-
 from ....analysis.crossover.curve import CrossoverStatus
-from ....analysis.roofline.bounds import Bound
 from ....shapes.run_folder.disturbance import by_others
 from ....shapes.verdict import Verdict
 from ... import formatting as fmt
 from ...model import Bullets, Section
 from ...view import View
 from ..speedups.sides import compared
+from .known_limitations import left_to_do, limitations_of
 
 Item = tuple[bool, str]
 """Whether it is done, and what it is."""
@@ -19,8 +17,8 @@ Item = tuple[bool, str]
 
 def open_items(view: View) -> Section:
     """List what is done and what is open."""
-    items = [*_planned(view), *_correct(view), *_ratios(view), *_crossovers(view), *_limits(view), *_conditions(view)]
-    return checklist("open-items", items)
+    measured = (*_planned(view), *_ratios(view), *_crossovers(view), *_conditions(view))
+    return checklist("open-items", (*measured, *left_to_do(limitations_of(view))))
 
 
 def checklist(section_id: str, items: Iterable[Item]) -> Section:
@@ -37,27 +35,6 @@ def _planned(view: View) -> Iterator[Item]:
         yield True, f"all that was planned is measured: {fmt.coverage(covered)}"
     if view.rounds == 1 and not covered.rounds_to_do:
         yield False, "measure 3 rounds or more: a single one gives no interval of a time or of a ratio"
-
-
-def _correct(view: View) -> Iterator[Item]:
-    cells = view.cells
-    checked = cells["verdict"].isin([Verdict.PASSED, Verdict.INCORRECT])
-    wrong = cells[cells["verdict"] == Verdict.INCORRECT]
-    if len(wrong):
-        yield False, f"correct the output of {_by_provider(wrong)}"
-    elif checked.any():
-        yield True, f"all {int(checked.sum())} outputs that were compared with the reference are correct"
-    failed = cells[~cells["verdict"].isin([Verdict.PASSED, Verdict.INCORRECT, Verdict.UNSUPPORTED])]
-    if len(failed):
-        yield False, f"find out why there is no time for {_by_provider(failed)}: see the cells without a time"
-    unsupported = cells[(cells["verdict"] == Verdict.UNSUPPORTED) & cells["provider"].isin(view.challengers)]
-    if len(unsupported):
-        yield False, f"decide what runs where a challenger cannot: {_by_provider(unsupported)}"
-
-
-def _by_provider(cells: pd.DataFrame) -> str:
-    counts = cells.groupby("provider", sort=False).size()
-    return ", ".join(f"{provider} ({fmt.plural(int(count), 'cell')})" for provider, count in counts.items())
 
 
 def _ratios(view: View) -> Iterator[Item]:
@@ -105,31 +82,13 @@ def _crossovers(view: View) -> Iterator[Item]:
             yield True, f"the crossover, or that there is none in the sweep, is verified for {told_of} ({where})"
 
 
-def _limits(view: View) -> Iterator[Item]:
-    timed = view.cells[view.cells["verdict"] == Verdict.PASSED]
-    if not len(timed):
-        return
-    unplaced = int((timed["bound_class"] == "").sum())
-    if unplaced:
-        yield False, f"measure the limits of {fmt.plural(unplaced, 'cell')} that have none: rooflens calibrate"
-    for bound, what in (
-        (Bound.IMPOSSIBLE, "find out why {} {} faster than possible, and use no such time before"),
-        (Bound.UNEXPLAINED, "explain {} that {} slower than 1.5 times all known limits added up"),
-    ):
-        mine = timed[
-            (timed["bound_class"] == bound) & (timed["provider"].isin(view.challengers) | (bound == Bound.IMPOSSIBLE))
-        ]
-        if len(mine):
-            verb = "is" if len(mine) == 1 else "are"
-            yield False, what.format(f"{fmt.plural(len(mine), 'cell')} of {_names(mine)}", verb)
-
-
-def _names(cells: pd.DataFrame) -> str:
-    return ", ".join(dict.fromkeys(map(str, cells["provider"])))
-
-
 def _conditions(view: View) -> Iterator[Item]:
+    checked = view.cells["verdict"].isin([Verdict.PASSED, Verdict.INCORRECT])
     timed = view.cells[view.cells["verdict"] == Verdict.PASSED]
+    if len(timed) and len(timed) == checked.sum():
+        yield True, f"all {len(timed)} outputs that were compared with the reference are correct"
+    if unplaced := int((timed["bound_class"] == "").sum()):
+        yield False, f"measure the limits of {fmt.plural(unplaced, 'cell')} that have none: rooflens calibrate"
     disturbed = sum(map(by_others, timed["disturbed"]))
     if disturbed:
         yield False, f"measure {fmt.plural(disturbed, 'disturbed cell')} again"

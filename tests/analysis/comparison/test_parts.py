@@ -67,10 +67,10 @@ def test_models_stand_apart_in_each_of_their_passes():
     )  # fmt: skip
     forward, backward = parts(result_of(planted))
     one, two = forward.of_model("one"), forward.of_model("two")
-    assert one.change().ratio == pytest.approx(math.exp(0.055))
+    assert one.change.ratio == pytest.approx(math.exp(0.055))
     assert (one.words()[Word.SLOWER], one.words()[Word.SAME]) == (2, 0)
     assert (two.words()[Word.SLOWER], two.words()[Word.SAME]) == (0, 1)
-    assert (backward.of_model("one").words()[Word.FASTER], backward.of_model("two").change()) == (1, None)
+    assert (backward.of_model("one").words()[Word.FASTER], backward.of_model("two").change) == (1, None)
 
 
 def test_numbers_of_the_training_set_are_those_of_its_source():

@@ -1,4 +1,4 @@
-"""Suite numbers: geometric means with two intervals, unique GEMMs, distribution, models, movers and controls."""
+"""Suite numbers: geometric means with their interval, rates, distribution and controls."""
 
 import math
 
@@ -25,28 +25,21 @@ def test_the_geometric_mean_and_its_interval_over_rounds():
     assert np.log(change.rounds) == pytest.approx(truth)
 
 
-def test_a_shift_of_one_round_widens_the_interval_over_rounds_not_that_over_cases():
+def test_a_shift_of_one_round_widens_the_interval_over_rounds():
     """What all cases of a round share does not average out over cases: resampling cells would not see it."""
     shifted = noise(50)
     shifted[:, 3] += 0.05
-    change = suite_change(measure_effects(versions(shifted)))
-    widths = [high - low for low, high in (change.rounds, change.spread)]
+    found = [suite_change(measure_effects(versions(differences))).rounds for differences in (shifted, noise(50))]
+    widths = [high - low for low, high in found]
     assert widths[0] > 10 * widths[1]
 
 
-def test_a_gemm_that_three_models_share_counts_once():
-    differences = np.vstack([np.full((3, 8), 0.12), np.zeros((1, 8))]) + noise(4, sd=1e-6)
-    planted = versions(
-        differences, times=[1e-3, 1e-3, 1e-3, 4e-3], N=[1, 1, 1, 2], model=["a", "b", "c", "a"], flops=2e12
-    )
-    effects = measure_effects(planted)
-    every, unique = suite_change(effects), suite_change(effects, unique=True)
-    assert every.ratio == pytest.approx(math.exp(0.09), rel=1e-4)
-    assert unique.ratio == pytest.approx(math.exp(0.06), rel=1e-4)
-    assert unique.cases == 2
-    assert unique.base_flops_per_s == pytest.approx(math.sqrt(2e15 * 0.5e15))
-    assert unique.head_flops_per_s / unique.base_flops_per_s == pytest.approx(1 / unique.ratio)
-    planted.cases["flops"] = [0.0, 2e12, 2e12, 2e12]
+def test_rates_are_geometric_means_of_the_same_cases():
+    planted = versions(noise(2, sd=1e-6), times=[1e-3, 4e-3], N=[1, 2], flops=2e12)
+    change = suite_change(measure_effects(planted))
+    assert change.base_flops_per_s == pytest.approx(math.sqrt(2e15 * 0.5e15))
+    assert change.head_flops_per_s / change.base_flops_per_s == pytest.approx(1 / change.ratio)
+    planted.cases["flops"] = [0.0, 2e12]
     uncounted = suite_change(measure_effects(planted))
     assert np.isnan([uncounted.base_flops_per_s, uncounted.head_flops_per_s]).all()
 
