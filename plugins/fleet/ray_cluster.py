@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -29,6 +29,9 @@ from .numbering import NodeOffer, architectures, numbered
 from .ray_environment import answers, captured_stderr
 from .ray_host import RayHost
 
+# Messages of nodes go to stdout; without this switch they would show there, and nothing else happens.
+vars(ray._private.worker)["_worker_logs_enabled"] = False
+
 SILENT_S = 60.0
 """Time within which a node answers, besides what it was asked to wait for; a new actor imports rooflens first."""
 
@@ -45,10 +48,18 @@ HEAD_GONE = 3
 """Times in a row, a second and more apart, that the head must not accept a connection to count as dead."""
 
 
+_HELD = ExitStack()
+"""The connection to a cluster, which stays when its head is dead."""
+
+
 @contextmanager
 def joined(address: str) -> Iterator["RayCluster"]:
-    """Connect to the cluster at `address`, HOST:PORT, which outlives the block."""
-    with _quiet() as captured:
+    """Connect to the cluster at `address`, HOST:PORT, which outlives the block.
+
+    A dead head is left by the next call, or when Python ends: Ray may end this process then, before the error is told.
+    """
+    with captured_stderr() as captured:  # what Ray prints regardless of its settings: our remarks report what matters
+        _HELD.close()
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except ConnectionError as error:
@@ -63,21 +74,13 @@ def joined(address: str) -> Iterator["RayCluster"]:
             ) from error
         except (RuntimeError, ValueError, OSError, RayError) as error:
             raise RooflensError(f"cannot join the Ray cluster at {address}: {_first_line(error)}") from error
+        _HELD.callback(ray.shutdown)
+        cluster = RayCluster()
         try:
-            yield RayCluster()
+            yield cluster
         finally:
-            ray.shutdown()
-
-
-@contextmanager
-def _quiet() -> Iterator[Callable[[], str]]:
-    """Hide what Ray prints regardless of its settings: our remarks report what matters.
-
-    Messages of nodes go to stdout; without this switch they would show there, and nothing else happens.
-    """
-    vars(ray._private.worker)["_worker_logs_enabled"] = False
-    with captured_stderr() as captured:
-        yield captured
+            if answers(*cluster.head):
+                _HELD.close()
 
 
 _T = TypeVar("_T")
@@ -86,7 +89,7 @@ _T = TypeVar("_T")
 def ask(head: tuple[str, int], question: Callable[[], _T]) -> _T:
     """Return what the head of a cluster answers. Raises RooflensError when it is dead.
 
-    Ray does not return from a question to a dead head, and ends this process after 60 s, silently: a thread waits.
+    Ray does not return from a question to a dead head: a thread waits.
     A head that accepts connections is waited for, also one that stands still: `ray.shutdown` would wait for it as well.
     """
     answer: Future[_T] = Future()

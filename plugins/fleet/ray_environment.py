@@ -79,6 +79,10 @@ _OF_A_NODE = {
     "RAY_OBJECT_STORE_ALLOW_SLOW_STORAGE": "1",
 }
 
+# Ray ends a process, silently, whose head has not answered for a minute, by a clock that may jump; and one that leaves
+# a dead node, if this pid is of no process, or, without a pid, if the process is a child of init.
+_OF_A_DRIVER = {"RAY_gcs_rpc_server_reconnect_timeout_s": "1000000000", "RAY_RAYLET_PID": "1"}
+
 TOKEN = Path(".ray") / "auth_token"
 """Where Ray keeps the token of a user, below the home directory."""
 
@@ -92,8 +96,7 @@ def for_address(address: str) -> str:
     Raises where there is none, or nothing answers.
     """
     refuse_without_ray()
-    for name, value in _ALWAYS.items():
-        os.environ.setdefault(name, value)
+    os.environ |= _ALWAYS | os.environ | _OF_A_DRIVER
     if has_token():  # a cluster without tokens accepts one
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     found = _local_address() if address == "auto" else address
@@ -123,8 +126,7 @@ def for_node(address: str) -> None:
     or nothing answers.
     """
     refuse_without_ray()
-    for name, value in (_ALWAYS | _OF_A_NODE | {"RAY_AUTH_MODE": "token"}).items():
-        os.environ.setdefault(name, value)
+    os.environ |= _ALWAYS | _OF_A_NODE | {"RAY_AUTH_MODE": "token"} | os.environ
     if not address:
         return
     refuse_silent(address)
@@ -162,11 +164,9 @@ def refuse_taken(port: int) -> None:
 
 def answers(host: str, port: int) -> bool:
     """Tell whether something accepts connections there."""
-    try:
-        socket.create_connection((host, port), CONNECT_S).close()
-    except OSError:
-        return False
-    return True
+    with suppress(OSError), socket.create_connection((host, port), CONNECT_S):
+        return True
+    return False
 
 
 def is_loopback(host: str) -> bool:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -73,15 +72,10 @@ class Node:
         """Pids of the workers that measure."""
         return self.processes("child_process")
 
-    def signal(self, number, pids):
-        """Send a signal to some of its processes."""
-        for pid in pids:
-            os.kill(pid, number)
-
-    def lose_raylet(self):
+    def lose(self, process="raylet/raylet"):
         """Kill what stands for the node; everything else of it goes by itself, as on a machine that is switched off."""
-        (raylet,) = self.processes("raylet/raylet")
-        os.kill(raylet, signal.SIGKILL)
+        (pid,) = self.processes(process)
+        os.kill(pid, signal.SIGKILL)
 
     def end(self):
         """Kill everything of it, until nothing is left, and remove its files."""
@@ -111,7 +105,8 @@ class RayNodes:
             "RAY_memory_monitor_refresh_ms": "0",
             "RAY_OBJECT_STORE_ALLOW_SLOW_STORAGE": "1",
         }
-        self.address = f"127.0.0.1:{_free_port()}"
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            self.address = f"127.0.0.1:{server.getsockname()[1]}"
         port = self.address.rpartition(":")[2]
         head = ("--head", "--port", port, "--include-dashboard=false", "--disable-usage-stats")
         self.nodes = []
@@ -128,17 +123,12 @@ class RayNodes:
         self.nodes.append(node)
         return node
 
-    def add(self, offers=None, **environment):
-        """Start a node and wait until it has joined."""
-        node = self.begin(offers, **environment)
-        node.wait()
-        return node
-
     @contextmanager
     def added(self, offers=None, **environment):
-        """Add a node, and end it with the block."""
-        node = self.add(offers, **environment)
+        """Add a node that has joined, and end it with the block."""
+        node = self.begin(offers, **environment)
         try:
+            node.wait()
             yield node
         finally:
             node.end()
@@ -174,18 +164,6 @@ def cpu_arch():
     return find_device("cpu").arch
 
 
-def listening(pids):
-    """Addresses at which some processes take connections."""
-    listed = subprocess.run(["ss", "-ltnpH"], capture_output=True, text=True, check=True).stdout
-    lines = (line for line in listed.splitlines() if pids & set(map(int, re.findall(r"pid=(\d+)", line))))
-    return [line.split()[3] for line in lines]
-
-
-def processes_of(leader):
-    """Pids of everything in the session of a process."""
-    return set(_session(leader))
-
-
 def _session(leader):
     """Map the pids of a session to their command lines; who is gone and not reaped is not among them."""
     found = {}
@@ -197,8 +175,3 @@ def _session(leader):
             if int(session) == leader and state not in (b"Z", b"X"):
                 found[int(entry.name)] = entry.joinpath("cmdline").read_bytes()
     return found
-
-
-def _free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]

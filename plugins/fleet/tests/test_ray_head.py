@@ -36,3 +36,18 @@ def test_a_slow_head_is_waited_for():
 def test_an_error_is_of_the_question():
     with pytest.raises(ValueError, match="of Ray"):
         ray_cluster.ask(("127.0.0.1", 1), lambda: int("of Ray"))
+
+
+def test_a_dead_head_is_left_by_the_next_call(monkeypatch):
+    """Ray may end the process when it leaves one: not before the error is told."""
+    calls, alive = [], [False, True]
+    monkeypatch.setattr(ray_cluster.ray, "init", lambda **_: calls.append("init"))
+    monkeypatch.setattr(ray_cluster.ray, "shutdown", lambda: calls.append("shutdown"))
+    monkeypatch.setattr(ray_cluster, "RayCluster", type("", (), {"head": ("127.0.0.1", 1)}))
+    monkeypatch.setattr(ray_cluster, "answers", lambda *_: alive.pop(0))
+    with pytest.raises(RooflensError, match="dead"), ray_cluster.joined("one"):
+        raise RooflensError("dead")
+    assert calls == ["init"]
+    with ray_cluster.joined("another"):
+        assert calls == ["init", "shutdown", "init"]
+    assert calls == ["init", "shutdown", "init", "shutdown"]
