@@ -37,13 +37,25 @@ class Rendered:
 
 def files(report: Report, path: Path, ascii_only: bool) -> dict[Path, bytes]:
     """Render for `path`: images and numbers of figures, and the text."""
-    rendered = render(report, ascii_only=ascii_only)
+    rendered = render(_with_figures_of(path, report), ascii_only=ascii_only)
     found: dict[Path, bytes] = {}
     for figure in rendered.figures:
         found[path.parent / image_path(figure)] = figure_file.draw(figure)
         if figure.data is not None:
             found[path.parent / data_path(figure)] = figure.data.csv().encode("utf-8", "backslashreplace")
     return found | {path: rendered.text.encode("utf-8")}
+
+
+def _with_figures_of(path: Path, report: Report) -> Report:
+    """Name the figures after the file, or those of two reports in one folder would be one; report.md has them as is."""
+
+    def named(section: Section) -> Section:
+        blocks = (
+            replace(one, id=f"{path.stem}-{one.id}") if isinstance(one, Figure) else one for one in section.blocks
+        )
+        return replace(section, blocks=tuple(blocks), sections=tuple(map(named, section.sections)))
+
+    return report if path.stem == "report" else replace(report, sections=tuple(map(named, report.sections)))
 
 
 def render(report: Report, limit: int = LIMIT, ascii_only: bool = False) -> Rendered:

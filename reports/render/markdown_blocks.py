@@ -93,8 +93,8 @@ def _key_numbers(block: KeyNumbers, number: Number) -> Iterator[str]:
 
 def _figure(figure: Figure) -> str:
     caption = f"{escape(figure.caption)}\n\n" if figure.caption else ""
-    data = f"[Its numbers]({data_path(figure)})." if figure.data is not None else ""
-    image = f"![{escape(figure.alt)}]({image_path(figure)})"
+    data = f"[Its numbers]({quote(data_path(figure))})." if figure.data is not None else ""
+    image = f"![{escape(figure.alt)}]({quote(image_path(figure))})"
     return f"{image}\n\n{caption}{data}\n"
 
 

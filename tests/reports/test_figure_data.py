@@ -64,5 +64,5 @@ def test_a_page_links_small_data_and_says_where_large_data_is():
     page = html.render(Report("r", (), (Section("s", "S", figures),), "g"))
     assert page.count('download="small.csv" href="data:text/csv') == 1
     assert "(2 rows)" in page
-    assert "rooflens report -o FILE.md writes them to figures/large.csv" in page
+    assert "rooflens report -o FILE.md writes them to figures/FILE-large.csv" in page
     assert "none.csv" not in page

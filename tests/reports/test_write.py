@@ -5,6 +5,8 @@ import errno
 import os
 import re
 import stat
+from itertools import chain
+from urllib.parse import unquote
 
 import pytest
 from rooflens.reports import write
@@ -31,8 +33,16 @@ def test_the_numbers_of_a_figure_lie_beside_its_image(tmp_path):
     section = Section("f", "F", (dataclasses.replace(figure(), data=data), figure("single", 1)))
     written = write_report(dataclasses.replace(report(), sections=(section,)), {"markdown": tmp_path / "r.md"})
     names = [path.relative_to(tmp_path).as_posix() for path in written]
-    assert names == ["figures/panels.svg", "figures/panels.csv", "figures/single.svg", "r.md"]
+    assert names == ["figures/r-panels.svg", "figures/r-panels.csv", "figures/r-single.svg", "r.md"]
     assert written[1].read_text("utf-8") == "M,time_s\n1,1.25e-05\n8,\n"
+
+
+def test_reports_in_one_folder_have_figures_of_their_own(tmp_path):
+    written = [write_report(report(), {"markdown": tmp_path / name}) for name in ("report.md", "a (1).md", "b.md")]
+    assert len({*chain(*written)}) == sum(map(len, written))
+    for *images, text in written:
+        linked = re.findall(r"\]\((figures/[^)]+)\)", text.read_text("utf-8"))
+        assert {tmp_path / unquote(link) for link in linked} == {*images}
 
 
 def test_text_and_json_too_and_in_ascii_all_but_the_page(tmp_path):

@@ -63,10 +63,11 @@ def _crossovers(view: View) -> Iterator[Item]:
         )
         beyond = [row for row in told if row["status"] == alone and not row["missing"]]
         if beyond:
-            most = max(float(row["M_max"]) for row in beyond)
+            ends = {float(row["M_max"]) for row in beyond}
+            end = f"M={ends.pop():g}" if len(ends) == 1 else "the largest M of each"
             yield (
                 False,
-                f"sweep beyond M={most:g} for the crossover of {fmt.plural(len(beyond), 'shape')} ({where}): "
+                f"sweep beyond {end} for the crossover of {fmt.plural(len(beyond), 'shape')} ({where}): "
                 f"{leader} is faster up to there",
             )
         undecided = sum(row["status"] == CrossoverStatus.UNDECIDED for row in told)
