@@ -65,7 +65,7 @@ def test_what_is_written_from_it(named, tmp_path, capsys):
     assert [(path, found) for path in written if (found := formulas(path.read_text()))] == []
     texts = "".join(path.read_text() for path in written)
     assert "'=cmd" in texts
-    arms = {row.fields["incumbent"] for row in rows((tmp_path / "out" / "dispatch.csv").read_bytes(), "dispatch.csv")}
-    best = {row.fields["best"] for row in rows((tmp_path / "out" / "dispatch.csv").read_bytes(), "dispatch.csv")}
+    arms = {row["incumbent"] for _, row in rows((tmp_path / "out" / "dispatch.csv").read_bytes(), "dispatch.csv")}
+    best = {row["best"] for _, row in rows((tmp_path / "out" / "dispatch.csv").read_bytes(), "dispatch.csv")}
     assert arms == {"dequant_blas"}
     assert best <= set(NAMES)
