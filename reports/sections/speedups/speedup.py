@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 
 import pandas as pd
 
@@ -89,7 +90,9 @@ def _grid(
     detail: bool,
 ) -> Table:
     """Build the grid of one provider in one slice, shapes by M, with the geometric mean of each column under it."""
-    columns = {m: Column(f"M={m}", scale=Scale.DIVERGING) for m in view.Ms_in(rows)}
+    known = {m for (_, m), row in rows.items() if not math.isnan(row["ratio"])}
+    columns = {m: Column(f"M={m}", scale=Scale.DIVERGING) for m in view.Ms_in(rows) if m in known}
+    empty = {m: [row for (_, at), row in rows.items() if at == m] for m in view.Ms_in(rows) if m not in known}
     lines: list[Cells] = [
         {**label_and_size(shape), **{columns[m]: ratio_cell(rows.get((shape, m))) for m in columns}}
         for shape in view.shapes_in(rows)
@@ -105,15 +108,18 @@ def _grid(
         table_id,
         view.titled(f"Speedup of {view.named(provider)} over {view.baseline}", part),
         lines + footer * several,
-        _reading(rows.values(), scatter),
+        _reading(rows.values(), empty, scatter),
         detail=detail,
         key=key,
         footer=len(footer) * several,
     )
 
 
-def _reading(rows: Iterable[Row], scatter: pd.DataFrame) -> str:
-    """Count the ratios, and what is left out; say how far the undecided ones scatter, and what qualifies them."""
+def _reading(rows: Iterable[Row], empty: Mapping[int, list[Row]], scatter: pd.DataFrame) -> str:
+    """Count the ratios, and what is left out; say how far the undecided ones scatter, and what qualifies them.
+
+    `empty` has the rows of each M without any ratio, which has no column.
+    """
     listed = list(rows)
     known = [row for row in listed if not math.isnan(row["ratio"])]
     counts = {word: sum(row["verdict"] == word for row in known) for word in ("faster", "slower", "undecided")}
@@ -123,6 +129,9 @@ def _reading(rows: Iterable[Row], scatter: pd.DataFrame) -> str:
         told += f" (their rounds up to {fmt.ratio(float((own['high'] / own['low']).max()))} apart)"
     if left_out := len(listed) - len(known):
         told += f"; {fmt.plural(left_out, 'cell')} without both times excluded"
+    if empty:
+        why = _common_reason(chain(*empty.values())).rstrip(".")
+        told += f"; no ratio at M={fmt.some([*map(str, empty)], 20)}{f' ({why})' * bool(why)}"
     return "; ".join([told, *dict.fromkeys(str(row["reason"]) for row in known if row["reason"])]) + "."
 
 
