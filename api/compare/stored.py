@@ -49,7 +49,7 @@ def stored_comparison(folder: Path) -> Result:
     sides = {arm: (_side(_label(identity, arm), runs[arm]), runs[arm]) for arm in _SIDES}
     result = compare_runs(sides["base"], sides["head"], Order.INTERLEAVED, runs.get("null"), runs.get(OWN))
     tuned = {side: frame for side in _SIDES if len(frame := _rows(folder / "tuned" / side, TUNING))}
-    partial = f"is not complete: of {state.rounds} rounds, those that every version has are compared"
+    partial = f"is not complete: of {state.rounds} rounds, those that both base and head have are compared"
     ended = state.ended or (partial if not state.is_complete else "")
     return replace(
         result,

@@ -75,11 +75,11 @@ def joined(address: str) -> Iterator["RayCluster"]:
         except (RuntimeError, ValueError, OSError, RayError) as error:
             raise RooflensError(f"cannot join the Ray cluster at {address}: {_first_line(error)}") from error
         _HELD.callback(ray.shutdown)
-        cluster = RayCluster()
+        host, _, port = address.rpartition(":")
         try:
-            yield cluster
+            yield RayCluster()
         finally:
-            if answers(*cluster.head):
+            if answers(host, int(port)):
                 _HELD.close()
 
 

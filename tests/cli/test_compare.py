@@ -80,7 +80,7 @@ def test_what_is_found_decides_the_exit_code(pair, invoke, factor, head, codes, 
 
 def test_an_unfinished_comparison_is_incomplete(pair, invoke):
     folder = pair(1.0)
-    partial = "those that every version has are compared"
+    partial = "those that both base and head have are compared"
     assert partial not in invoke("compare", folder).out
     state = json.loads((folder / "compare.json").read_text())
     (folder / "compare.json").write_text(json.dumps(state | {"done": state["done"][:5]}))

@@ -313,6 +313,23 @@ def test_titles_of_lists_follow_from_their_rows():
     assert all(row[column].value < 0 for row in mixed["compared-movers"].rows)
 
 
+def test_a_row_of_the_movers_is_of_the_pass_that_ranks_its_own_group():
+    """One provider is measured in both passes, and ranked by their sum; the other in fwd alone."""
+    both = training(lambda shape, M, pass_: gain(-0.2 if pass_ == "fwd" else 1.0), rounds=8, noise=1e-4)
+    one = both.cases["pass"] == "fwd"
+    more = both.rounds[both.rounds["case"].map(one)].assign(case=lambda rows: rows["case"] + len(one))
+    cases = pd.concat([both.cases, both.cases.assign(provider="one")], ignore_index=True)
+    found = type(both)(cases, pd.concat([both.rounds, more], ignore_index=True), both.order)
+    found.cases.loc[found.cases.index[len(one) :][~one], "head_verdict"] = "oom"
+    every = tables(report_of(found))
+    for name, pass_, verdict in (("compared-movers", "fwd+bwd", "faster"), ("compared-regressions", "fwd", "slower")):
+        header, *lines = texts(every[name])
+        for line in lines:
+            row = dict(zip(header, line, strict=True))
+            assert (row["pass"], row["verdict"]) == (pass_, verdict)
+            assert row[f"change, {pass_}"].startswith("+" if verdict == "slower" else "−")
+
+
 def test_without_a_verdict_the_reason_leads_and_no_number():
     def first_card(result):
         return next(iter(cards(build_comparison(result)).values()))

@@ -7,7 +7,7 @@ import pytest
 from rooflens.analysis.comparison.effects import Order
 from rooflens.analysis.comparison.result import Side, compare_runs
 from rooflens.analysis.frames.load import load_run
-from rooflens.reports.figures.chart import Draw
+from rooflens.reports.figures.chart import Draw, Spacing
 from rooflens.reports.model import Report
 from rooflens.reports.render import html
 from rooflens.reports.sections.comparison.dumbbell import dumbbell
@@ -59,6 +59,22 @@ def test_base_and_head_lie_where_their_means_are(compared):
     assert [point.x for point in discs] == pytest.approx(
         [1 / row["time_ratio_head_over_base"] for row in rows.values()], rel=1e-9
     )
+
+
+def test_models_that_changed_much_and_little_are_apart(tmp_path):
+    times = synthetic.modelled_latency(synthetic.H200)
+    latency = {"base": lambda cell: times(cell) * (1e3 if cell.model == "llama3.2-1b" else 2), "head": times}
+    folders = [
+        synthetic.write_run(tmp_path / name, latency=latency[name], round_noise=0.5, **VERSIONS) for name in latency
+    ]
+    (figure,) = figures_of(dumbbell(compare_runs(*[(Side(one.name, str(one)), load_run(one)) for one in folders],
+                                                 Order.INTERLEAVED))).values()  # fmt: skip
+    (chart,) = figure.charts
+    assert chart.x.spacing is Spacing.LOG
+    at = [point.x for series in chart.series if series.draw is Draw.MARKS for point in series.points]
+    assert chart.x.low > min(1.0, *at) / 10
+    assert chart.x.high < max(at) ** 1.5 * 10
+    assert len(chart.x.ticks) <= 6
 
 
 def test_cases_of_one_model_are_not_drawn(tmp_path):

@@ -153,7 +153,7 @@ const apply = () => {
     group.classList.toggle("none", wanted.length > 0 && !group.querySelector(".panel:not([hidden])"));
   }
   document.body.classList.toggle("filtered", wanted.length > 0);
-  status.textContent = !wanted.length ? "" : rows ? `${rows} of ${of} rows, in ${tables} tables (also folded). Means are of all.` : "No row matches.";
+  status.textContent = !wanted.length ? "" : rows ? `${rows} of ${of} rows, in ${tables} tables (folded too). Means are of all.` : "No row matches.";
 };
 search.addEventListener("input", apply);
 reset.addEventListener("click", () => {

@@ -7,8 +7,8 @@ from ....analysis.comparison.parts import Part, leading, parts
 from ....analysis.comparison.result import Result
 from ....analysis.comparison.suite import SuiteChange
 from ... import formatting as fmt
-from ...figures.axes import band, bands, linear_axis
-from ...figures.chart import Bar, Box, Chart, Data, Draw, Figure, LegendEntry, Point, Remark, Series
+from ...figures.axes import band, bands, decade_axis, linear_axis
+from ...figures.chart import Axis, Bar, Box, Chart, Data, Draw, Figure, LegendEntry, Point, Remark, Series, Spacing
 from ...figures.frames import shortened
 from ...model import Section
 from .words import FEW, told
@@ -24,6 +24,12 @@ MOST = 6
 """Charts; beyond that only the parts that rank their cases."""
 
 ALL = "all of them"
+LINEAR_UP_TO = 8.0
+"""Largest throughput over the least that an axis without logarithms shows."""
+
+MOST_BEYOND = 4.0
+"""Factor by which a drawn interval extends beyond all of the points."""
+
 BASE, HEAD, SLOWER = 0, 1, 2
 """Styles of the ends, and of the line to a head that is slower."""
 
@@ -72,27 +78,43 @@ def _chart(title: str, changes: Mapping[str, SuiteChange]) -> Chart:
         Series("change", HEAD if after.x >= before.x else SLOWER, (before, after), Draw.STROKE)
         for before, after in zip(base, head, strict=True)
     ]
+    at = [1.0, *(after.x for after in head)]
+    least, most = min(at) / MOST_BEYOND, max(at) * MOST_BEYOND
     boxes = [
-        Box(1 / one.rounds[1], 1 / one.rounds[0], y - 0.2, y + 0.2, "g3") if one.rounds else None
+        Box(max(least, 1 / one.rounds[1]), min(most, 1 / one.rounds[0]), y - 0.2, y + 0.2, "g3") if one.rounds else None
         for (_, one), y in placed
     ]
     ends = [max(1.0, after.x, box.x1 if box else 0.0) for after, box in zip(head, boxes, strict=True)]
     drawn = tuple(filter(None, boxes))
-    low = min(1.0, *(after.x for after in head), *(box.x0 for box in drawn))
-    span = max(max(ends) - low, 0.02)
+    x = _axis(min(*at, *(box.x0 for box in drawn)), max(ends))
     named = [f"{shortened(model, 28)}{f' ({one.cases})' * (one.cases > 1)}" for model, one in changes.items()]
     return Chart(
         title=title,
-        x=linear_axis(max(0.0, low - 0.06 * span), max(ends) + 0.18 * span, _tick, "throughput, base = 1×", 6),
+        x=x,
         y=bands(named, down=True),
         series=(Series("head", HEAD, tuple(head), Draw.MARKS), Series("base", BASE, tuple(base), Draw.RINGS), *lines),
         corner=f"{fmt.plural(changes[ALL].cases, 'case')}: {_text(changes[ALL])}",
         boxes=drawn,
         remarks=tuple(
-            Remark(end + 0.02 * span, y, _text(one)) for end, ((_, one), y) in zip(ends, placed, strict=True)
+            Remark(_right_of(x, end), y, _text(one)) for end, ((_, one), y) in zip(ends, placed, strict=True)
         ),
         alt=_alt(title, changes),
     )
+
+
+def _axis(low: float, high: float) -> Axis:
+    label = "throughput, base = 1×"
+    if high > LINEAR_UP_TO * low:
+        return decade_axis(low / 1.2, high * (high / low) ** 0.2 * 1.2, _tick, label, labels=6)
+    span = max(high - low, 0.02)
+    return linear_axis(low - 0.06 * span, high + 0.18 * span, _tick, label, labels=6)
+
+
+def _right_of(x: Axis, value: float) -> float:
+    """A little to the right of a value."""
+    if x.spacing is Spacing.LOG:
+        return float(value * (x.high / x.low) ** 0.015)
+    return value + 0.015 * (x.high - x.low)
 
 
 def _tick(throughput: float) -> str:

@@ -7,7 +7,16 @@ import numpy as np
 import pandas as pd
 
 from ....analysis.comparison.decide import Word
-from ....analysis.comparison.parts import Part, all_cases, by_problem, leading, leading_cases, parts, problem_of
+from ....analysis.comparison.parts import (
+    PROBLEM,
+    Part,
+    all_cases,
+    by_problem,
+    leading,
+    leading_cases,
+    parts,
+    problem_of,
+)
 from ....analysis.comparison.result import Result
 from ... import formatting as fmt
 from ...model import Bullets, Cells, Column, Section, Table, TableCell, Text, table
@@ -57,23 +66,24 @@ def movers(result: Result) -> Section | None:
     if len(gaining) == len(rows) > TOP:
         least = gaining.sort_values("effect", ascending=False, kind="stable").head(BOTTOM)
         lists.append(("compared-least", "Smallest gains", "No case loses. The last five of", least))
-    places, problems = Places.of(result), by_problem(result)
+    places = Places.of(result)
     tables = [
         _table(
-            *(result, places, anchor, title, [problems[problem_of(row)] for row in found.to_dict("records")]),
-            f"{which} {fmt.plural(len(rows), 'case')} by change of time in {_ranking(result)}; interval and verdict "
-            f"are of that. {how_averaged(result)}".strip(),
+            *(result, places, anchor, title, found),
+            f"{which} {fmt.plural(len(rows), 'case')} by change of time in {_ranking(result)}; rates, interval and "
+            f"verdict are of that. {how_averaged(result)}".strip(),
         )
         for anchor, title, which, found in lists
     ]
-    return Section("movers", "Movers", (Text(_verified(result, rows)), *tables, _saved(places, rows)))
+    said = Text(_verified(result, rows, bool(lists)))
+    return Section("movers", "Movers", (said, *tables, _saved(places, rows)))
 
 
 def _ranking(result: Result) -> str:
     return ", ".join(dict.fromkeys(part.pass_ for part in leading(result)))
 
 
-def _verified(result: Result, rows: pd.DataFrame) -> str:
+def _verified(result: Result, rows: pd.DataFrame, has_lists: bool) -> str:
     ranking = _ranking(result)
     if result.unverified is not None:
         ranked = len(result.unverified.ranked)
@@ -83,25 +93,27 @@ def _verified(result: Result, rows: pd.DataFrame) -> str:
         )
     moved = int(rows["word"].isin([Word.SLOWER.value, Word.FASTER.value]).sum())
     if not moved:
-        return (
-            f"No case is verified to have changed in {ranking}. The lists show the largest differences that were seen, "
-            "none of them proven: without a change they are what noise looks like."
+        lists = (
+            " The lists show the largest differences that were seen, none of them proven: without a change they are "
+            "what noise looks like."
         )
-    return (
-        f"Ranked by {ranking}, of which {moved} of {fmt.plural(len(rows), 'case')} are verified to have changed; the "
-        "rank is by point estimate, which exaggerates the changes at the ends of a list: see interval and verdict."
+        return f"No case is verified to have changed in {ranking}.{lists * has_lists}"
+    told = f"Ranked by {ranking}, of which {moved} of {fmt.plural(len(rows), 'case')} are verified to have changed"
+    lists = (
+        "; the rank is by point estimate, which exaggerates the changes at the ends of a list: see interval and verdict"
     )
+    return f"{told}{lists * has_lists}."
 
 
-def _table(result: Result, places: Places, anchor: str, title: str, problems: Iterable[Passes], reading: str) -> Table:
-    """One row per problem: rates, interval and verdict in the pass that ranks, the change in every pass."""
-    ranking = [part.pass_ for part in leading(result)]
-    names = list(dict.fromkeys([*ranking, *(part.pass_ for part in parts(result))]))
-    listed = [(next(passes[name] for name in names if name in passes), passes) for passes in problems]
-    unit = rate_unit(pd.DataFrame([row for row, _ in listed]))
+def _table(result: Result, places: Places, anchor: str, title: str, found: pd.DataFrame, reading: str) -> Table:
+    """Rates, interval and verdict of each row, and the change in every pass of its problem."""
+    names = list(dict.fromkeys(part.pass_ for part in (*leading(result), *parts(result))))
+    unit, problems = rate_unit(found), by_problem(result)
+    listed = [(row, problems[problem_of(row)]) for row in found.to_dict("records")]
     rows: list[Cells] = [
         {
             **places.cells(row),
+            **({"pass": row["pass"]} if len(names) > 1 else {}),
             **rate_cells(row, unit),
             **{change_column(f"change, {name}"): case_change(passes[name]) if name in passes else "" for name in names},
             interval_column(result): interval_cell(row["low"], row["high"]),
@@ -175,22 +187,19 @@ def _said(result: Result, rows: pd.DataFrame, flagged: pd.DataFrame) -> str:
     else:
         proof = "Nothing is verified to be slower."
     large = int((np.expm1(flagged["effect"]) >= LARGE).sum())
-    seen = f"{large or 'none'} {'lose' if large else 'loses'} 5% or more by point estimate"
+    seen = f"{large or 'none'} {'lose' if large > 1 else 'loses'} 5% or more by point estimate"
     return f"{proof} Of {len(rows)} passes and sums that are compared, {seen}."
 
 
 def _regressions(result: Result, places: Places, flagged: pd.DataFrame) -> Table:
-    """One row per problem that has a flagged pass, the worst first."""
-    problems = by_problem(result)
-    worst = flagged.sort_values("effect", ascending=False, kind="stable").to_dict("records")
-    keys = list(dict.fromkeys(problem_of(row) for row in worst))
-    more = f" The other {len(keys) - MOST_LOSSES} are among all cases." if len(keys) > MOST_LOSSES else ""
+    """One row per problem that has a flagged pass, that which loses most, the worst first."""
+    worst = flagged.sort_values("effect", ascending=False, kind="stable").drop_duplicates([*PROBLEM])
+    more = f" The other {len(worst) - MOST_LOSSES} are among all cases." if len(worst) > MOST_LOSSES else ""
     reading = (
         "Cases that are verified to be slower in a pass, or take 5% more time in one; the worst first, by point "
-        f"estimate. {SIGN} Interval and verdict are of {_ranking(result)}.{more}"
+        f"estimate of the pass that loses most, of which each row is. {SIGN}{more}"
     )
-    found = [problems[key] for key in keys[:MOST_LOSSES]]
-    return _table(result, places, "compared-regressions", "Cases that lose", found, reading)
+    return _table(result, places, "compared-regressions", "Cases that lose", worst.head(MOST_LOSSES), reading)
 
 
 def _bands(result: Result, places: Places, part: Part) -> Iterator[str]:

@@ -62,13 +62,14 @@ def _limitations(result: Result) -> tuple[Limitation, ...]:
 def _fails(result: Result) -> Iterator[Limitation]:
     cases, places = result.effects.cases, Places.of(result)
     failing = cases[cases["status"].isin([Status.BROKEN, Status.FAILED, Status.DECLINED])]
-    keys = ["provider", "pass", "head_verdict", "head_reason"]
-    for (provider, pass_, verdict, reason), group in failing.groupby(keys, sort=False):
+    keys = ["provider", "pass", "status", "head_verdict", "head_reason"]
+    for (provider, pass_, status, verdict, reason), group in failing.groupby(keys, sort=False):
         if verdict in ("", Verdict.PASSED):
             continue
         what = "cannot run" if verdict in SKIPPED else f"fails ({str(verdict).replace('_', ' ')})"
+        before = " that passed in base" if status == Status.BROKEN else ""
         yield Limitation(
-            f"{provider}, {pass_}: {what}",
+            f"{provider}, {pass_}: {what} at {fmt.plural(len(group), 'case')}{before}",
             _where(places, group),
             str(reason) or "no reason was stored",
             next_step(str(verdict)),

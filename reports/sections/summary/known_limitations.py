@@ -66,7 +66,7 @@ def left_to_do(found: Iterable[Limitation]) -> Iterator[tuple[bool, str]]:
 
 def limitations_table(table_id: str, title: str, found: Iterable[Limitation], reading: str = "") -> tuple[Table, ...]:
     """One row per limitation; no table without any."""
-    names = ("limitation", "where", "cause, as far as it is known", "next")
+    names = ("limitation", "where", "cause", "next")
     rows: list[Cells] = [dict(zip(names, row, strict=True)) for row in found]
     return (table(table_id, title, rows, reading),) if rows else ()
 
@@ -122,7 +122,9 @@ def _unexplained(view: View) -> Iterator[Limitation]:
             f"{provider}: {what}",
             _where(group),
             "a fixed cost: launches, latency of a long K loop, or camping" if is_flat else "unknown",
-            "scan N or K around these sizes: rooflens run --scan, then rooflens camping",
+            "scan N or K around these sizes: rooflens run --scan, then rooflens camping"
+            if is_flat
+            else "see where its time goes: rooflens roofline --gaps",
         )
 
 

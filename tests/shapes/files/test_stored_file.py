@@ -79,7 +79,8 @@ def test_a_table_stored_by_columns_is_the_table_that_it_was(rows):
         assert open_table(path).read() == content
 
 
-def test_columns_of_different_lengths_are_damage(tmp_path):
-    (tmp_path / f"samples.csv{COLUMNS}").write_bytes(lzma.compress(b"a\n1\fb"))
+@pytest.mark.parametrize("content", [b"a\n1\fb", b"\f" * (16 << 20)], ids=["of different lengths", "too many"])
+def test_columns_that_are_no_table_are_damage(tmp_path, content):
+    (tmp_path / f"samples.csv{COLUMNS}").write_bytes(lzma.compress(content, preset=0))
     with pytest.raises(UsageError, match=r"samples\.csv\.columns\.xz is damaged .*restore it from a copy"):
         open_table(tmp_path / "samples.csv")
