@@ -112,7 +112,7 @@ def test_what_head_cannot_do_is_listed_with_the_next_step_and_left_open():
     report = report_of(planted)
     fails, _, slower = texts(tables(report)["compared-limitations-table"])[1:]
     count = int((wrong & (planted.cases["pass"] == "fwd")).sum())
-    assert (fails[0], fails[2]) == ("mine, fwd: fails (incorrect)", "SNR 3 dB")
+    assert (fails[0], fails[2]) == (f"mine, fwd: fails (incorrect) at {count} cases that passed in base", "SNR 3 dB")
     assert fails[1].startswith(f"{count} cases: TestID ")
     assert fails[3].startswith("do not use it there")
     assert slower[0] == "mine, fwd: verified slower than base"
