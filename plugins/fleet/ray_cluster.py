@@ -27,7 +27,7 @@ from ...shapes.architectures import is_gpu
 from ...shapes.errors import Interrupted, RooflensError
 from .numbering import NodeOffer, architectures, numbered
 from .ray_environment import answers, captured_stderr
-from .ray_host import RayHost
+from .ray_host import PART_BYTES, RayHost
 
 # Messages of nodes go to stdout; without this switch they would show there, and nothing else happens.
 vars(ray._private.worker)["_worker_logs_enabled"] = False
@@ -194,7 +194,7 @@ class RemoteChild:
 
     def receive(self, within_s: float) -> bytes:
         """Read a message."""
-        return bytes(self._there.ask("child", "receive", within_s, within_s=within_s))
+        return self._message(self._there.ask("receive", within_s, within_s=within_s))
 
     def worked_s(self, itself: bool) -> float:
         """Processor time of all that it has started."""
@@ -208,9 +208,13 @@ class RemoteChild:
     def end(self) -> None:
         """End it, and keep its log; on a node that is lost it ends by itself."""
         with suppress(PlaceLostError):
-            if text := self._there.ask("end", is_end=True):
+            if text := self._message(self._there.ask("end", is_end=True), is_end=True):
                 with suppress(OSError), self._log.open("ab") as file:
                     file.write(text)
+
+    def _message(self, size: int, is_end: bool = False) -> bytes:
+        starts = range(0, size, PART_BYTES)
+        return b"".join(bytes(self._there.ask("part", start, is_end=is_end)) for start in starts)
 
 
 class RayCluster:

@@ -18,6 +18,11 @@ _OF_RAY = ("OMP_NUM_THREADS",)
 """What Ray sets in the environment of its workers and `rooflens run` does not: it would change the timings."""
 
 
+PART_BYTES = 64 << 10
+"""Most of a message that is passed on at once. From 100 kB on Ray passes on what is returned through its object store,
+and ends the process, silently, that lets go of such an object after the store has died with its node."""
+
+
 def _told(method: Callable[..., Any]) -> Callable[..., tuple[Any, BaseException | None]]:
     """Return what a method returns and raises, of which Ray would wrap the latter."""
 
@@ -37,6 +42,7 @@ class RayHost:
     def __init__(self, place: Place, name: str) -> None:
         self._place, self._scratch = place, new_scratch(name)
         self._child: Child | None = None
+        self._message = b""
         self._held = ExitStack()
         """What ends with it."""
 
@@ -86,8 +92,21 @@ class RayHost:
         return getattr(self._child, method)(*arguments)
 
     @_told
-    def end(self) -> bytes:
-        """End the process; return what it has printed."""
+    def receive(self, within_s: float) -> int:
+        """Read a message of the process for `part`; return its length."""
+        assert self._child
+        self._message = self._child.receive(within_s)
+        return len(self._message)
+
+    @_told
+    def end(self) -> int:
+        """End the process; read what it has printed for `part`, and return the length of it."""
         assert self._child
         self._child.end()
-        return take(self._scratch / "worker.log")
+        self._message = take(self._scratch / "worker.log")
+        return len(self._message)
+
+    @_told
+    def part(self, start: int) -> bytes:
+        """Return what begins at `start` of the message that was read."""
+        return self._message[start : start + PART_BYTES]
