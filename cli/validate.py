@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Inventory:
+class Inventory:
     """What a run folder holds. A unit is one (cell, round); `missing_units` counts those still to be measured.
 
     `not_begun` names the shapes of the suite without a stored unit; `verdicts` counts the
@@ -86,7 +86,7 @@ def validate(runs: tuple[Path, ...], strict: bool, as_json: bool) -> None:
         _be_strict(found, reasons)
 
 
-def take_inventory(run: "RunData") -> _Inventory:
+def take_inventory(run: "RunData") -> Inventory:
     """Count what is stored and what is missing; pure."""
     verdicts: Counter[str] = Counter()
     for _, words in run.cells.groupby("cell_id", sort=False)["verdict"]:
@@ -94,7 +94,7 @@ def take_inventory(run: "RunData") -> _Inventory:
         verdicts[failures[0] if failures else Verdict.PASSED.value] += 1
     begun = set(zip(run.cells["model"], run.cells["layer"], strict=True))
     shapes = [(shape.model, shape.layer) for shape in run.manifest.shapes]
-    return _Inventory(
+    return Inventory(
         run=run.id,
         folder=run.folder,
         suite=run.manifest.suite,
@@ -109,7 +109,7 @@ def take_inventory(run: "RunData") -> _Inventory:
     )
 
 
-def inventory_section(found: _Inventory) -> Section:
+def inventory_section(found: Inventory) -> Section:
     """List what a run holds, and how to resume one that is not complete."""
     rows: list[tuple[str, object]] = [
         ("run", found.run),
@@ -147,7 +147,7 @@ def _obstacles(runs: tuple[Path, ...]) -> "list[Obstacle]":
     return [*closed, *obstacles(in_order(shards))]
 
 
-def _as_json(found: list[_Inventory], reasons: "list[Obstacle]") -> Any:
+def _as_json(found: list[Inventory], reasons: "list[Obstacle]") -> Any:
     """One run: its inventory. Several: a list, each with what prevents its merge with those that began before it."""
     objects = [plain(one) | {"needless_units": one.needless_units, "complete": one.complete} for one in found]
     if len(found) == 1:
@@ -165,7 +165,7 @@ def _merging(count: int, reasons: "list[Obstacle]") -> Section:
     return Section("merging", "Merging", (Text(f"these {count} runs do not merge:"), found))
 
 
-def _be_strict(found: list[_Inventory], reasons: "list[Obstacle]") -> None:
+def _be_strict(found: list[Inventory], reasons: "list[Obstacle]") -> None:
     for one in found:
         if wrong := one.verdicts.get(Verdict.INCORRECT, 0):
             raise CorrectnessError(f"{one.run}: {wrong} of {one.cells} cells gave a wrong output")

@@ -135,8 +135,8 @@ def test_parts_are_whole_problems_of_a_few_minutes(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_page_of_stored_runs_says_what_of_the_first_tier_is_stored(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr("sys.argv", ["campaign.py", "--tiers", "A", "--on", "NVIDIA H200", "--folder", str(tmp_path)])
+def test_the_page_of_stored_runs_says_what_of_the_first_tiers_is_stored(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("sys.argv", ["campaign.py", "--tiers", "AB", "--on", "NVIDIA H200", "--folder", str(tmp_path)])
     campaign.main()
     assert capsys.readouterr().out in (campaign.ROOT / "docs/results/README.md").read_text("utf-8")
 

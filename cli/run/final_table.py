@@ -21,7 +21,7 @@ MOST_LINES = 10
 """Rows of the table: with the headline and the paths, the end of a run fits on 24 lines."""
 
 
-class _ProviderRow(NamedTuple):
+class ProviderRow(NamedTuple):
     """Geometric means of one provider in one slice, by M, and over how many shapes; its crossover, "" without one.
 
     `operands` names the slice, where there are several.
@@ -51,7 +51,7 @@ def print_final_table(view: "View") -> None:
     show(_table(shown, sizes, _title(view.baseline, shown)), *map(Text, texts))
 
 
-def rows_of(view: "View") -> list[_ProviderRow]:
+def rows_of(view: "View") -> list[ProviderRow]:
     """Return a row per slice and provider that has a ratio, in the order of the report."""
     from ...analysis.run.headline import verified_crossover
     from ...reports.cells import mean_cell, median_text
@@ -68,11 +68,11 @@ def rows_of(view: "View") -> list[_ProviderRow]:
             if means:
                 operands = part.title if len(view.slices) > 1 else ""
                 crossover = median_text(median) if median else ""
-                found.append(_ProviderRow(operands, visible(provider), means, shapes, crossover))
+                found.append(ProviderRow(operands, visible(provider), means, shapes, crossover))
     return found
 
 
-def _chosen(rows: list[_ProviderRow], challengers: Sequence[str]) -> list[_ProviderRow]:
+def _chosen(rows: list[ProviderRow], challengers: Sequence[str]) -> list[ProviderRow]:
     """Keep what fits: all providers, else the challengers, else the first of them, of the first slices at least."""
     named = [visible(name) for name in challengers]
     own = [row for row in rows if row.provider in named] or rows
@@ -80,14 +80,14 @@ def _chosen(rows: list[_ProviderRow], challengers: Sequence[str]) -> list[_Provi
     return next((some for some in (rows, own) if len(some) <= MOST_LINES), first[:MOST_LINES])
 
 
-def _title(baseline: str, rows: Sequence[_ProviderRow]) -> str:
+def _title(baseline: str, rows: Sequence[ProviderRow]) -> str:
     counts = sorted({count for row in rows for count in row.shapes.values()})
     fewer = f"; * over {', '.join(map(str, counts[:-1]))}" if counts[:-1] else ""
     over = f"; geometric mean over {counts[-1]} shapes{fewer}" if counts[-1] > 1 else ""
     return f"{visible(baseline)} ÷ provider (time), > 1: provider is faster{over}"
 
 
-def _table(rows: Sequence[_ProviderRow], sizes: Sequence[int], title: str = "") -> Table:
+def _table(rows: Sequence[ProviderRow], sizes: Sequence[int], title: str = "") -> Table:
     """List the means at some sizes; * marks one that is over fewer shapes than others."""
     most = max(count for row in rows for count in row.shapes.values())
     crosses = any(row.crossover for row in rows)

@@ -173,9 +173,9 @@ class TorchAccelerator:
         """Wait for every stream."""
         torch.cuda.synchronize(self._index)
 
-    def event(self) -> "_TorchEvent":
+    def event(self) -> "TorchEvent":
         """Make a torch event that keeps time."""
-        return _TorchEvent()
+        return TorchEvent()
 
     def spin(self, seconds: float) -> None:
         """Queue torch's sleep kernel."""
@@ -292,7 +292,7 @@ _PERSISTING_L2_CACHE_SIZE = 6
 """CU_LIMIT_PERSISTING_L2_CACHE_SIZE of the CUDA driver."""
 
 
-class _TorchEvent:
+class TorchEvent:
     """One torch.cuda.Event."""
 
     __slots__ = ("_event",)
@@ -308,7 +308,7 @@ class _TorchEvent:
         """Ask the driver."""
         return bool(self._event.query())
 
-    def seconds_until(self, later: "_TorchEvent") -> float:
+    def seconds_until(self, later: "TorchEvent") -> float:
         """Milliseconds of the driver, in seconds."""
         return float(self._event.elapsed_time(later._event)) * 1e-3
 

@@ -62,7 +62,7 @@ def read_stored(path: Path) -> bytes:
 def by_columns(content: bytes) -> bytes:
     """Transpose a CSV file in which nothing is quoted: a field a line, and a form feed between two columns.
 
-    A last line without its line break is left out. Compressed, samples take up 55 to 80 % of what they do by rows.
+    A last line without its line break is left out. Compressed, samples are a third smaller than by rows.
     """
     rows = [line.split(b",") for line in content[: content.rindex(b"\n")].split(b"\n")]
     return b"\f".join(b"\n".join(column) for column in zip(*rows, strict=True))
