@@ -2,12 +2,16 @@
 
 import socket
 from threading import Event
+from types import SimpleNamespace
 
 import pytest
 from rooflens.shapes.errors import RooflensError
 
 pytest.importorskip("ray")
-from rooflens.plugins.fleet import ray_cluster
+from rooflens.plugins.fleet import ray_cluster, ray_host
+
+INLINE_BYTES = 100 * 1024
+"""What Ray passes on without its object store, `max_direct_call_object_size`: https://github.com/ray-project/ray."""
 
 
 @pytest.fixture(autouse=True)
@@ -51,3 +55,24 @@ def test_a_dead_head_is_left_by_the_next_call(monkeypatch):
     with ray_cluster.joined("another:1"):
         assert calls == ["init", "shutdown", "init"]
     assert calls == ["init", "shutdown", "init", "shutdown"]
+
+
+@pytest.mark.parametrize("size", [0, 1, ray_host.PART_BYTES, 3 * INLINE_BYTES + 7])
+def test_no_message_is_passed_on_through_the_object_store(size, tmp_path, monkeypatch):
+    """Ray ends our process when the store of a dead head is asked to let go of one."""
+    message, passed = bytes(number % 251 for number in range(size)), []
+    host = object.__new__(ray_host.RayHost)
+    host._child, host._scratch = SimpleNamespace(receive=lambda within_s: message, end=lambda: None), tmp_path
+    monkeypatch.setattr(ray_host, "take", lambda path: message)
+
+    def ask(method, *arguments, **_):
+        answer, error = getattr(host, method)(*arguments)
+        assert error is None
+        passed.append(answer)
+        return answer
+
+    child = ray_cluster.RemoteChild(SimpleNamespace(ask=ask), tmp_path / "log")
+    assert child.receive(1.0) == message
+    child.end()
+    assert ((tmp_path / "log").read_bytes() if size else b"") == message
+    assert all(len(part) < INLINE_BYTES for part in passed if isinstance(part, bytes))
