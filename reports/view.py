@@ -107,7 +107,7 @@ class View:
     @property
     def run_path(self) -> str:
         """Where the run was stored when it was measured, for commands that a reader may repeat."""
-        return self.manifest.folder or f"runs/{self.run.id}"
+        return self.run.path
 
     @property
     def baseline(self) -> str:

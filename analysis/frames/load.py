@@ -71,6 +71,11 @@ class RunData:
         return self.manifest.id
 
     @property
+    def path(self) -> str:
+        """Where it was stored when it was measured, for commands that a reader may repeat."""
+        return self.manifest.folder or f"runs/{self.id}"
+
+    @property
     def baseline(self) -> str:
         """Provider that speedups are relative to."""
         return self.manifest.baseline

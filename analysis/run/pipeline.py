@@ -22,6 +22,7 @@ from ..stability.canary import Drift, drifts_by_device, worst_drifts
 from ..stability.device_spread import device_warnings, spreads
 from ..stability.devices import MeasuredDevice, measured_devices
 from .question import ranked
+from .remedy import remedy as way_on
 from .summarize import round_medians, summarize
 
 
@@ -127,7 +128,7 @@ def _uncovered(run: RunData, summary: pd.DataFrame, covered: Coverage) -> list[s
     warnings: list[str] = []
     if covered.rounds_to_do:
         missing = f"{covered.rounds_to_do} of {covered.rounds} rounds are missing"
-        way_out = ": resume with rooflens run --resume" if run.manifest.is_current else ""
+        way_out = f": {way_on(rounds_to_do=covered.rounds_to_do, run=run.path)}" if run.manifest.is_current else ""
         warnings.append(RunWarning(f"{missing}{way_out}", Topic.UNFINISHED))
     failed = summary.loc[~summary["verdict"].isin([Verdict.PASSED, Verdict.UNSUPPORTED])]
     counts = failed.groupby(["provider", "verdict"], sort=False).size().reset_index(name="cells")

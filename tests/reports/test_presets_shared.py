@@ -58,6 +58,10 @@ def test_open_items_of_an_unfinished_run(tmp_path):
     assert any(text.startswith("simt_4bit fails (timeout): give it more time") for text in done)
     (left,) = [text for text in done if "6 / 54 rounds to do" in text]
     assert f"rooflens run --resume -o {view.run_path}" in left
+    assert (
+        f"6 of 54 rounds are missing: resume the run: rooflens run --resume -o {view.run_path}"
+        in view.analysis.warnings
+    )
     text = markdown.render(chapters_of(view, open_items)).text
     assert f"- [ ] {markdown_blocks.escape(wrong)}\n" in text
     assert "- [x] all " not in text.partition("- [ ]")[0]
